@@ -5,8 +5,11 @@ Where a control plane is there, its API server refuses the same, and its control
 
 import collections
 import json
+import os
 import re
+import stat
 import subprocess
+import textwrap
 
 import pytest
 import yaml
@@ -30,6 +33,14 @@ BARE = [{name: thing[name] for name in ("metadata", "spec", "status") if name in
     "... one on a line": (json.dumps(NODE) + "\n" + json.dumps(POD) + "\n",),
     "... with --- between them": (json.dumps(NODE) + "\n---\n" + json.dumps(POD) + "\n",),
     "... and YAML behind it": (json.dumps(NODE, indent=1) + "\n---\n" + yaml.safe_dump(POD),),
+    "... that is indented": (json.dumps(NODE) + "\n---\n" + textwrap.indent(yaml.safe_dump(POD), "  "),),
+    "... on the same line": (json.dumps(NODE) + "\n--- " + yaml.safe_dump(POD, default_flow_style=True),),
+    "... in braces": (json.dumps(NODE) + "\n---\n" + yaml.safe_dump(POD, default_flow_style=True),),
+    "... behind more JSON": (f"{json.dumps(NODE)}\n---\n{json.dumps(POD)}\n---\n{{kind: List, items: []}}\n",),
+    "... and JSON behind that": (f"{json.dumps(NODE)}\n---\n{{kind: List, items: []}}\n---\n{json.dumps(POD)}",),
+    "a comment between JSON documents": (f"{json.dumps(NODE)}\n# of today\n{json.dumps(POD)}\n# that is all",),
+    "YAML's end of a document between them": (f"{json.dumps(NODE)}\n...\n{json.dumps(POD)}\n...",),
+    "--- at the end, without a new line": (json.dumps([NODE, POD]) + "\n---",),
     "an array": (json.dumps([NODE, POD]),),
     "a list of nothing": (json.dumps([NODE, POD, {"kind": "EventList", "items": None}]),),
     "lists whose items do not say their kind": (json.dumps(NODES | {"items": BARE[:1]}) + json.dumps(PODS | {"items": BARE[1:]}),),
@@ -63,6 +74,26 @@ def test_a_folder_means_the_manifests_in_it(tmp_path):
         f"{tmp_path}/empty: there is no file .yaml, .yml, .json in this folder\n")
 
 
+@table("make", {
+    "a pipe, which has no end": os.mkfifo,
+    "a socket": lambda path: os.mknod(path, stat.S_IFSOCK | 0o600),
+    "a folder": os.mkdir,
+    "a link to a folder": lambda path: path.symlink_to("/"),
+})
+def test_what_is_called_like_a_manifest_in_a_folder_but_is_none_is_passed_over(make, tmp_path):
+    (tmp_path / "a.yaml").write_text(yaml.safe_dump_all([NODE, POD]))
+    make(tmp_path / "b.yaml")
+    run = run_scheduler("--cluster", tmp_path, timeout=20)
+    assert (run.returncode, run.stderr) == (0, "") and run.stdout.startswith("default/p1 -> n1 ")
+
+
+def test_a_link_to_nowhere_in_a_folder_is_said(tmp_path):
+    (tmp_path / "a.yaml").write_text(yaml.safe_dump_all([NODE, POD]))
+    (tmp_path / "b.yaml").symlink_to("nowhere.yaml")
+    run = run_scheduler("--cluster", tmp_path)
+    assert (run.returncode, run.stderr) == (2, f"{tmp_path}/b.yaml: No such file or directory\n")
+
+
 @table("options, names_a_folder", {"one text": ([], False), "a folder": (["--output-directory"], True), "YAML": (["--output=yaml"], False)})
 def test_what_kubectl_dumps_of_a_cluster_is_read(options, names_a_folder, control_plane, tmp_path):
     control_plane.create(node("a"), pod("there", nodeName="a"), pod("p"))
@@ -86,6 +117,10 @@ def test_pods_with_generate_name_get_names_that_differ():
     "a mistake in the second document": (
         json.dumps(NODE) + '\n{"kind": "Pod",\n "metadata": {"name" "p"}}\n', """line 3: Expecting ':' delimiter: "metadata": {"name" "p"}}"""),
     "a mistake in YAML behind JSON": ('{"kind": "Node"}\n---\na: b: c\n', "line 3: mapping values are not allowed in this context: a: b: c"),
+    "... and in JSON behind JSON": (
+        '{"kind": "Node"}\n---\n{"kind": "Pod"\n "metadata": {}}', """line 4: did not find expected ',' or '}': "metadata": {}}"""),
+    "YAML behind JSON, without ---": ('{"kind": "Node"}\n...\na: 1\n', "line 3: expected { or [, as in what comes before it: a: 1"),
+    "a key that comes twice behind JSON": ('{"kind": "Node"}\n---\n{"a": 1, "a": 2}', 'line 3: duplicate key "a": {"a": 1, "a": 2}'),
     "--- is missing": (
         "apiVersion: v1\nmetadata: {name: a}\napiVersion: v1\n",
         'line 3: duplicate key "apiVersion", as of a second object; is the line --- missing above it?: apiVersion: v1'),

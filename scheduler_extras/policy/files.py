@@ -260,25 +260,36 @@ def yaml_documents(text):
         yield json.loads(json.dumps(document, default=str))
 
 
-def json_documents(text):
-    """Yield JSON documents that stand one after another; behind a line --- there may be YAML, too.
+# What may be between JSON documents: spaces, comments, the end of a YAML document, and where one begins.
+BETWEEN = re.compile(r"(?:\s|#.*|\.{3}(?!\S)|(---)(?!\S))*")
 
-    Raises ValueError, yaml.YAMLError and others.
+
+def json_documents(text):
+    """Yield JSON documents that stand one after another; from a line --- on, it may be YAML.
+
+    So does kubectl, from 1.33 on. Raises ValueError, yaml.YAMLError and others.
     """
-    between = re.compile(r"\s*(---\s+)*")
-    decoder = json.JSONDecoder(object_pairs_hook=unique_keys)
-    separator = between.match(text)
-    while (at := separator.end()) < len(text):
-        if separator[1] and text[at] not in "{[":
-            above = "\n" * text[:at].count("\n")  # so that a mistake is said with its line
-            yield from yaml_documents(above + text[at:])
+    between = BETWEEN.match(text)
+    while (at := between.end()) < len(text):
+        try:
+            document, at = json_document(text, at)
+        except ValueError:
+            dashes_at = between.start(1)
+            if dashes_at < 0:
+                raise
+            above = "\n" * text[:dashes_at].count("\n")  # so that a mistake is said with its line
+            yield from yaml_documents(above + text[dashes_at:])
             return
-        if text[at] not in "{[":
-            lines = text[:at].split("\n")
-            raise mistake(text, len(lines) - 1, len(lines[-1]), "expected { or [, as in what comes before it")
-        document, at = decoder.raw_decode(text, at)
         yield document
-        separator = between.match(text, at)
+        between = BETWEEN.match(text, at)
+
+
+def json_document(text, at):
+    """Return the JSON document that begins at a place in a text, and where it ends. Raises ValueError."""
+    if text[at] not in "{[":
+        lines = text[:at].split("\n")
+        raise mistake(text, len(lines) - 1, len(lines[-1]), "expected { or [, as in what comes before it")
+    return json.JSONDecoder(object_pairs_hook=unique_keys).raw_decode(text, at)
 
 
 def mistake(text, line, column, what):
