@@ -242,6 +242,9 @@ def test_a_pod_that_affects_an_earlier_one_is_followed_by_a_second_look_which_sa
     assert [json.loads(line)["pod"] for line in run.stdout.splitlines()].count("default/warehouse") == 1
 
 
+EMPTY = "is empty; is a variable of the shell not set?\n"
+
+
 @table("arguments, said", {
     "an unknown flag": (["--frobnicate"], "unrecognized arguments: --frobnicate"),
     "kube-scheduler's --kubeconfig": (
@@ -252,7 +255,14 @@ def test_a_pod_that_affects_an_earlier_one_is_followed_by_a_second_look_which_sa
         ["--feature-gates", "A=true", "--leader-elect=false"], "unrecognized arguments: --feature-gates A=true\n"),
     "... behind files": (["--cluster", "-", "--kube-api-qps=50"], "unrecognized arguments: --kube-api-qps=50\n"),
     "an interval that is no time": (["--interval=never"], "argument --interval: invalid float value: 'never'"),
-    "a pod without a name, as of a variable of the shell that is empty": (["--fits="], "--fits: expected the name of a pod"),
+    "a pod without a name, as of a variable of the shell that is empty": (["--fits="], f"--fits: {EMPTY}"),
+    "... to explain": (["--explain="], f"--explain: {EMPTY}"),
+    "a manifest without a name": (["--cluster", DEMO, ""], f"--cluster: {EMPTY}"),
+    "a Policy without a name": (["--policy="], f": {EMPTY}"),
+    "a configuration without a name": (["--config", ""], f": {EMPTY}"),
+    "a file of rules without a name": (["--plugins", ""], f"--plugins: {EMPTY}"),
+    "a comparison with nothing": (["--cluster", DEMO, "--compare", ""], f"--compare: {EMPTY}"),
+    "a scheduler without a name": (["--scheduler-name="], f"--scheduler-name: {EMPTY}"),
     "an interval of nothing": (["--interval=0"], "--interval 0.0: expected a number of seconds above 0"),
     "an interval that is no number": (["--interval=nan"], "--interval nan: expected a number of seconds above 0"),
     "a server that is no URL": (["--server=localhost:8001"], "expected a URL such as http://127.0.0.1:8001"),
