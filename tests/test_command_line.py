@@ -311,7 +311,7 @@ def test_wrong_usage_is_exit_code_2(arguments, said):
     # BalancedResourceAllocation gave it -74 points, for which the rule was blamed.
     "a node that has less than nothing": (
         {"kind": "Node", "metadata": {"name": "n"}, "status": {"allocatable": {"cpu": -1.0}}},
-        'Node n: "-1.0" is not a quantity of 0 or more, such as 100m, 0.5 or 1.5Gi'),
+        'Node n: "-1" is not a quantity of 0 or more, such as 100m, 0.5 or 1.5Gi'),
     "... or takes fewer pods than none": (
         {"kind": "Node", "metadata": {"name": "n"}, "status": {"allocatable": {"pods": "-1"}}},
         'Node n: "-1" is not a quantity of 0 or more, such as 100m, 0.5 or 1.5Gi'),

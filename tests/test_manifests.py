@@ -130,6 +130,24 @@ def test_the_line_is_quoted_where_it_goes_wrong(text, said):
     assert (run.returncode, run.stderr) == (2, f"-: {said}\n")
 
 
+@table("text, value", {
+    "a whole number with a point": ("1.0", 1),
+    "a whole number as Helm writes it": ("1e+06", 1_000_000),
+    "... with a point": ("1.5e6", 1_500_000),
+    "a small number with an exponent": ("25e-2", 0.25),
+    "a number that is too large": ("5e12345", "5e12345"),
+    "a date": ("2024-01-02", "2024-01-02"),
+    "a time": ("2024-01-02T03:04:05Z", "2024-01-02T03:04:05Z"),
+    "a version that looks like a date": ("2024-99-99", "2024-99-99"),
+    "a date as a key": ("{2024-01-02: x}", {"2024-01-02": "x"}),
+    "base64": ("!!binary d2Vi", "web"),
+    "an equals sign": ("=", "="),
+    "two merges": ("[&a {x: 1}, &b {y: 2}, {<<: *a, <<: *b}]", [{"x": 1}, {"y": 2}, {"x": 1, "y": 2}]),
+})
+def test_what_yaml_means_is_what_it_means_to_kubectl(text, value):
+    assert [*scheduler.parse(f"a: {text}")] == [{"a": value}]
+
+
 @table("document, is_said", {
     "values of Helm": ({"scheduler": {"replicas": 2}}, True),
     "a Policy without its kind": ({"predicates": [], "rules": 1}, False),

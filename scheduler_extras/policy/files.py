@@ -161,29 +161,52 @@ def nearly(word, known):
     return names[near[0]] if near and word not in known else ""
 
 
+YAML = "tag:yaml.org,2002"  # how the tags of its own types begin
+
+
 class YamlLoader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):
-    """Reads YAML, but refuses a key that comes twice."""
+    """Reads YAML as Kubernetes does, but refuses a key that comes twice."""
 
     def construct_mapping(self, node, deep=False):
-        """Build a mapping whose keys are all different."""
+        """Build a mapping whose keys are all different; none is null."""
         seen = set()
         for key in [key for key, _ in node.value if isinstance(key, yaml.ScalarNode)]:
-            if key.value in seen:
+            problem = "a key that is null" if key.tag == f"{YAML}:null" else None
+            if key.value in seen and key.tag != f"{YAML}:merge":
                 problem = f'duplicate key "{key.value}"'
+            if problem:
                 raise yaml.MarkedYAMLError(problem=problem, problem_mark=key.start_mark)
             seen.add(key.value)
         return super().construct_mapping(node, deep)
 
 
 def read_number(loader, node):
-    """Read a number. One to the base of sixty, such as 1:30, is a text, as in YAML 1.2 and in Kubernetes."""
+    """Read a number. Those that are whole are ints, even 1.0, or Helm's 1e+06.
+
+    One to the base of sixty, such as 1:30, is a text, as in YAML 1.2; so is what is too large for a float.
+    """
     if ":" in node.value:
         return node.value
-    return yaml.SafeLoader.yaml_constructors[node.tag](loader, node)
+    number = yaml.SafeLoader.yaml_constructors[node.tag](loader, node)
+    if isinstance(number, int):
+        return number
+    if not math.isfinite(number):
+        return node.value
+    return int(number) if number.is_integer() else number
 
 
-for kind in ("int", "float"):
-    YamlLoader.add_constructor(f"tag:yaml.org,2002:{kind}", read_number)
+def read_binary(loader, node):
+    """Read base64 as the text that it stands for. Raises ValueError."""
+    return loader.construct_yaml_binary(node).decode()
+
+
+YamlLoader.add_constructor(f"{YAML}:int", read_number)
+YamlLoader.add_constructor(f"{YAML}:float", read_number)
+YamlLoader.add_constructor(f"{YAML}:binary", read_binary)
+YamlLoader.add_constructor(f"{YAML}:timestamp", YamlLoader.construct_yaml_str)
+YamlLoader.add_constructor(f"{YAML}:value", YamlLoader.construct_yaml_str)  # of the sign =
+EXPONENT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)[eE][-+]?[0-9]+")
+YamlLoader.add_implicit_resolver(f"{YAML}:float", EXPONENT, [*"-+.0123456789"])
 
 
 def check_yaml(text):
@@ -206,6 +229,8 @@ def check_yaml(text):
             sizes[event.anchor] = len(event.value) + 1
             size += sizes[event.anchor]
         elif isinstance(event, yaml.AliasEvent):
+            if event.anchor in [anchor for anchor, _ in around]:
+                raise ValueError(f"line {line}: *{event.anchor} is a part of what it stands for")
             size += sizes.get(event.anchor, 0)
         if len(around) > 100:
             raise ValueError(f"line {line}: it is nested deeper than 100 levels")
@@ -246,6 +271,8 @@ def parse(text):
         mark = error.problem_mark
         line = "".join(text.split("\n")[mark.line:mark.line + 1]).lstrip(" ")
         what = "a tab; YAML is indented by spaces" if line.startswith("\t") else error.problem
+        if what == "second occurrence":
+            what = "an anchor that comes twice"
         if mark.column == 0 and what.startswith("duplicate") and "\nmetadata:" in text:
             what += ", as of a second object; is the line --- missing above it?"
         raise mistake(text, mark.line, mark.column, what) from None
@@ -256,8 +283,8 @@ def parse(text):
 def yaml_documents(text):
     """Yield YAML documents. Raises ValueError, yaml.YAMLError and others."""
     check_yaml(text)
-    for document in yaml.load_all(text, YamlLoader):  # JSON makes strings of dates, copies of aliases
-        yield json.loads(json.dumps(document, default=str))
+    for document in yaml.load_all(text, YamlLoader):  # JSON makes strings of keys, copies of aliases
+        yield json.loads(json.dumps(document))
 
 
 # What may be between JSON documents: spaces, comments, the end of a YAML document, and where one begins.
