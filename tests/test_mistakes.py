@@ -17,6 +17,7 @@ POLICY = {"kind": "Policy", "apiVersion": "v1", "predicates": [{"name": "HostNam
 HOST_NAME = '    if pod.node_name and pod.node_name != node.name:\n        yield "node(s) didn\'t match the requested hostname"\n'
 LEAST = "    return (cpu + memory) // 2\n"
 DECORATOR = '@predicate("HostName")\n'
+NEXT = '@predicate("PodFitsHostPorts")\n'  # what follows on the rule HostName
 STRINGS = "yield strings, or return a list of them, not"
 
 # A sentence: what is there, what the pupil writes, which of these lines is at fault; what is said alone, and with extras.
@@ -97,6 +98,30 @@ def test_a_mistake_in_a_rule_or_in_schedule_leaves_the_pod_pending_and_is_named(
     [pending] = ended.stdout.splitlines()
     assert re.fullmatch(rf"default/p stays pending: {said} \((\w+: )?scheduler.py, line {line}\)(, about node [abc])?", pending), pending
     assert places == {} and "Traceback" not in ended.stderr
+
+
+@table("rule", {
+    "a partial function": "functools.partial(lambda x, pod, node: [x], 'no')",
+    "an object": "type('Refusal', (), {'__call__': lambda self, pod, node: ['no']})()",
+    "a method": "type('Refusal', (), {'refuse': lambda self, pod, node: ['no']})().refuse",
+    "a function that keeps its answers": "functools.lru_cache(lambda pod, node: ['no'])",
+})
+def test_the_function_of_a_rule_in_the_script_may_be_whatever_can_be_called(run, rule):
+    ended, places = run(TEXT.replace(NEXT, f'predicate("HostName")({rule})\n\n\n{NEXT}'))
+    assert (ended.returncode, ended.stdout, places) == (0, "default/p stays pending: 0/3 nodes are available: 3 no.\n", {})
+
+
+@table("rule, got", {
+    "a function in C": ("max", "<built-in function max>"),
+    "nothing, as of a decorator that returns nothing": ("None", "None"),
+    "a class": ("dict", "<class 'dict'>"),
+})
+def test_a_rule_in_the_script_that_is_no_function_ends_it_with_one_line(rule, got, tmp_path):
+    """With the extras: alone, pods stay pending."""
+    (tmp_path / "scheduler.py").write_text(TEXT.replace(NEXT, f'predicate("HostName")({rule})\n\n\n{NEXT}'))
+    (tmp_path / "scheduler_extras").symlink_to(ROOT / "scheduler_extras")
+    ended = run_afresh("--once", script=tmp_path / "scheduler.py", cwd=tmp_path)
+    assert (ended.returncode, ended.stderr) == (2, f'rule "HostName": expected a Python function, got {got}\n')
 
 
 @table("there, written, place, said", WRONG_ANSWERS)
