@@ -670,6 +670,18 @@ def test_a_plugin_that_is_edited_is_loaded_again_and_a_broken_one_changes_nothin
         scheduler.unplug()
 
 
+def test_a_policy_that_comes_through_a_pipe_is_read_once(tmp_path):
+    """Whoever opens it again waits for somebody who writes."""
+    path = tmp_path / "policy.json"
+    os.mkfifo(path)
+    threading.Thread(target=path.write_text, args=['{"kind": "Policy", "apiVersion": "v1"}'], daemon=True).start()
+    file = scheduler.PolicyFile(str(path), "my-scheduler")
+    later = threading.Thread(target=file.current, daemon=True)
+    later.start()
+    later.join(5)
+    assert file.policies and not later.is_alive()
+
+
 HELPER = ("from scheduler import predicate, priority\n@predicate('Helper')\ndef helper(pod, node): yield '{}'\n"
           "@priority('HostName')\ndef named(pod, node): return 1\n")
 

@@ -6,6 +6,7 @@ The loop asks it for the Policies in force; the command line and --compare make 
 import contextlib
 import difflib
 import json
+import stat
 from pathlib import Path
 
 from scheduler import InputError, log, text_at
@@ -89,15 +90,19 @@ class PolicyFile:
         return self.policies
 
     def look(self):
-        """Return when the files, and those beside plugins, which these may import, were changed."""
+        """Return when the files, and those beside plugins, which these may import, were changed.
+
+        Not of pipes: what they have said cannot be read again, and the loop would wait for more.
+        """
         changes = {}
         files = {Path(path).absolute() for path in [self.path, *self.plugins]}
         for folder in {Path(plugin).absolute().parent for plugin in self.plugins}:
             files.update(folder.glob("*.py"))
         for file in files:
             with contextlib.suppress(OSError):
-                stat = file.stat()
-                changes[file] = stat.st_mtime_ns, stat.st_size, stat.st_ino
+                status = file.stat()
+                if stat.S_ISREG(status.st_mode):
+                    changes[file] = status.st_mtime_ns, status.st_size, status.st_ino
         return changes
 
     def load(self, changed):
