@@ -306,12 +306,17 @@ def main(argv=None):
         return command_line(argv)
     except KeyboardInterrupt:
         return 130
-    except OSError as error:  # the reader of our output has ended, as head does, or the disk is full
-        if not isinstance(error, BrokenPipeError):
-            log.error("cannot write what is printed: %s", one_line(error))
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except Exception as error:
+        if isinstance(error, OSError) and not error.filename:
+            give_up_output(error)
+        else:  # a mistake in the loop, for example
+            log.error("%s", scheduler.what_broke(error))
+            log.debug("how it came to that:", exc_info=error)
         return 1
-    except Exception as error:  # a mistake in the loop, for example
-        log.error("%s", scheduler.what_broke(error))
-        log.debug("how it came to that:", exc_info=error)
-        return 1
+
+
+def give_up_output(error):
+    """Print no more: who reads it has ended, as `head` does; or say why, such as that the disk is full."""
+    if not isinstance(error, BrokenPipeError):
+        log.error("cannot write what is printed: %s", one_line(error))
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

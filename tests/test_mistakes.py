@@ -54,6 +54,8 @@ IN_THE_LOOP = {
 }
 ENDS_THE_LOOP = {
     "a name in schedule_pending_pods": ("        if decision.node:\n            cluster.bind", "        if decison.node:\n            cluster.bind", "decison", "NameError in schedule_pending_pods: name 'decison' is not defined.*"),
+    "a file that is not there": (
+        "        if once:\n", '        open("nowhere/notes.txt")\n        if once:\n', 'open("nowhere', "FileNotFoundError in run: .*'nowhere/notes.txt'"),
     "a name in run": ("        if once:\n", "        if onse:\n", "onse", "NameError in run: name 'onse' is not defined.*"),
 }
 ENDS_IT_AT_ONCE = {
