@@ -50,6 +50,7 @@ BARE = [{name: thing[name] for name in ("metadata", "spec", "status") if name in
     "... with logs that end without a new line": (json.dumps(NODES) + json.dumps(PODS) + "\n" + LOG.replace("[\n", "==== END logs for ") + LOG,),
     "a List in a List": (json.dumps({"kind": "List", "items": [{"kind": "List", "items": [NODE]}, POD]}),),
     "Windows' lines, and a mark of Unicode": ("\ufeff" + json.dumps(NODE) + "\r\n" + json.dumps(POD) + "\r\n",),
+    "... and UTF-16, as PowerShell writes": ((json.dumps(NODE) + "\r\n" + json.dumps(POD)).encode("utf-16"),),
     "an export of kube-scheduler-simulator": (yaml.safe_dump({
         "pods": BARE[1:], "nodes": BARE[:1], "pvs": [], "pvcs": None, "schedulerConfig": {"kind": "KubeSchedulerConfiguration"}}),),
     "... as its first versions wrote it": (json.dumps({"podList": BARE[1:], "nodeList": BARE[:1], "pvList": [], "schedulerConfig": None}),),
@@ -121,6 +122,7 @@ def test_pods_with_generate_name_get_names_that_differ():
         '{"kind": "Node"}\n---\n{"kind": "Pod"\n "metadata": {}}', """line 4: did not find expected ',' or '}': "metadata": {}}"""),
     "YAML behind JSON, without ---": ('{"kind": "Node"}\n...\na: 1\n', "line 3: expected { or [, as in what comes before it: a: 1"),
     "a key that comes twice behind JSON": ('{"kind": "Node"}\n---\n{"a": 1, "a": 2}', 'line 3: duplicate key "a": {"a": 1, "a": 2}'),
+    "what is no text": (b"\x1f\x8b", "'utf-8' codec can't decode byte 0x8b in position 1: invalid start byte"),
     "--- is missing": (
         "apiVersion: v1\nmetadata: {name: a}\napiVersion: v1\n",
         'line 3: duplicate key "apiVersion", as of a second object; is the line --- missing above it?: apiVersion: v1'),

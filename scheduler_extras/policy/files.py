@@ -248,9 +248,7 @@ def unique_keys(pairs):
 
 def text_in(path):
     """Return the text of a file, or of standard input for -. PowerShell writes UTF-16."""
-    if str(path) == "-":
-        return sys.stdin.read().removeprefix("\ufeff")
-    data = Path(path).read_bytes()
+    data = sys.stdin.buffer.read() if str(path) == "-" else Path(path).read_bytes()
     return data.decode(json.detect_encoding(data))
 
 
