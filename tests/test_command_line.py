@@ -868,6 +868,13 @@ def test_on_the_hosts_network_ports_are_host_ports(spec, ports):
     assert [number for _, number in scheduler.FullPod(thing).host_ports] == ports
 
 
+def test_a_ceph_image_without_a_pool_is_in_the_pool_rbd():
+    image = {"monitors": ["m"], "image": "i"}
+    pods = [pod(name, volumes=[{"name": "v", "rbd": rbd}]) for name, rbd in {"p": image, "q": image | {"pool": "rbd"}}.items()]
+    decisions, _ = placed(*pods)
+    assert decisions["default/p"]["node"] == "n" and "no available disk" in decisions["default/q"]["message"]
+
+
 def priority_class(name, value, **more):
     return {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": name}, "value": value,
             **more}
