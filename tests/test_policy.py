@@ -131,6 +131,10 @@ FROM_MAP = ("a ConfigMap; what --policy reads is in its data[\"policy.cfg\"]: ku
     "an anchor twice": (
         "kind: Policy\npredicates: [&a {name: HostName}]\npriorities: [&a {name: X}]\n",
         "line 3: an anchor that comes twice: priorities: [&a {name: X}]"),
+    "a second document behind JSON": (
+        f'{policy()}\n{policy()}', f"line 2: expected nothing behind the JSON document: {policy()}"),
+    "... behind ---": (f"{policy()}\n---\n{{}}", "line 2: expected nothing behind the JSON document: ---"),
+    "a comment behind JSON": (f"{policy()}\n# that is all", "line 2: expected nothing behind the JSON document: # that is all"),
     "half a file": (
         '{"kind": "Policy", "predi', 'line 1: Unterminated string starting at: {"kind": "Policy", "predi'),
     "half a file, up to a comma": (

@@ -312,9 +312,23 @@ def json_documents(text):
 def json_document(text, at):
     """Return the JSON document that begins at a place in a text, and where it ends. Raises ValueError."""
     if text[at] not in "{[":
-        lines = text[:at].split("\n")
-        raise mistake(text, len(lines) - 1, len(lines[-1]), "expected { or [, as in what comes before it")
+        raise mistake_at(text, at, "expected { or [, as in what comes before it")
     return json.JSONDecoder(object_pairs_hook=unique_keys).raw_decode(text, at)
+
+
+def check_end_of_json(text):
+    """Raise ValueError if anything is behind a JSON document: kube-scheduler refuses that (not in YAML)."""
+    if text.lstrip().startswith("{"):
+        _, end = json_document(text, text.index("{"))
+        rest = text[end:].lstrip()
+        if rest:
+            raise mistake_at(text, len(text) - len(rest), "expected nothing behind the JSON document")
+
+
+def mistake_at(text, at, what):
+    """Return the ValueError that says what is wrong at a place in a text, as `mistake` does."""
+    lines = text[:at].split("\n")
+    return mistake(text, len(lines) - 1, len(lines[-1]), what)
 
 
 def mistake(text, line, column, what):

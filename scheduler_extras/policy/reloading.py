@@ -10,7 +10,7 @@ import stat
 from pathlib import Path
 
 from scheduler import InputError, log, text_at
-from scheduler_extras.policy.files import did_you_mean, parse, text_in
+from scheduler_extras.policy.files import check_end_of_json, did_you_mean, parse, text_in
 from scheduler_extras.policy.own_rules import PLUGGED_IN, idle_plugins, load_plugins, unplug
 from scheduler_extras.policy.policy import FullPolicy
 from scheduler_extras.policy.reading import default_entries, read_policy
@@ -34,8 +34,11 @@ def load_policies(path, scheduler_name, preempt=False):
     """
     also = ["Preemption"] if preempt else []
     try:
-        documents = iter([providers()[path]]) if path in providers() else parse(text_in(path))
+        provider = providers().get(path)
+        text = "" if provider else text_in(path)
+        documents = iter([provider]) if provider else parse(text)
         document = next(documents, None)
+        check_end_of_json(text)
         reader = READERS.get(text_at(document, "kind"))
         if reader:
             policies = reader(document, scheduler_name)
