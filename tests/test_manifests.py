@@ -138,6 +138,7 @@ def test_the_line_is_quoted_where_it_goes_wrong(text, said):
     "... with a point": ("1.5e6", 1_500_000),
     "a small number with an exponent": ("25e-2", 0.25),
     "a number that is too large": ("5e12345", "5e12345"),
+    "a uid that begins like a number": ("13e97971-3ad5-45cb", "13e97971-3ad5-45cb"),
     "a date": ("2024-01-02", "2024-01-02"),
     "a time": ("2024-01-02T03:04:05Z", "2024-01-02T03:04:05Z"),
     "a version that looks like a date": ("2024-99-99", "2024-99-99"),

@@ -205,7 +205,7 @@ YamlLoader.add_constructor(f"{YAML}:float", read_number)
 YamlLoader.add_constructor(f"{YAML}:binary", read_binary)
 YamlLoader.add_constructor(f"{YAML}:timestamp", YamlLoader.construct_yaml_str)
 YamlLoader.add_constructor(f"{YAML}:value", YamlLoader.construct_yaml_str)  # of the sign =
-EXPONENT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)[eE][-+]?[0-9]+")
+EXPONENT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)[eE][-+]?[0-9]+$")
 YamlLoader.add_implicit_resolver(f"{YAML}:float", EXPONENT, [*"-+.0123456789"])
 
 
