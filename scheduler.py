@@ -377,7 +377,7 @@ class Rule:
     def points(self, pod, nodes):
         """Return the points that a priority gives to nodes, {name: points}. Raises InputError."""
         scores = {name: self.function(pod, node) for name, node in nodes.items()}
-        if odd := [score for score in scores.values() if type(score) not in (int, float)]:
+        if odd := [score for score in scores.values() if not isinstance(score, (int, float))]:
             raise wrong_answer(self.function, "return a number from 0 to 100, or any with a `reduce`", odd[0])
         points = self.reduce(scores) if self.reduce else scores
         if odd := {name: n for name, n in points.items() if type(n) not in (int, float) or not 0 <= n <= 100}:
@@ -720,7 +720,7 @@ def disks_of(pod):
         for source in [each for each in DISK_IDENTITIES if volume.get(each)]:
             disk = pick(volume, dict, source)
             shared = pick(disk, bool, "readOnly") and source != "awsElasticBlockStore"
-            for monitor in pick(disk, list, "monitors", of=str) or [""]:
+            for monitor in pick(disk, list, "monitors", of=str) if source == "rbd" else [""]:
                 identity = source, monitor, *(pick(disk, str, name) for name in DISK_IDENTITIES[source])
                 disks[identity] = shared and disks.get(identity, True)
     return disks

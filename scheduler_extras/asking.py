@@ -55,7 +55,7 @@ class Prepared:
     def score(self, node):
         """Return the score that a priority gives a node."""
         score = self.function(self.seen, node)
-        if self.rule.reduce and type(score) is not int and score is not None:  # None: its `reduce` sees to it
+        if self.rule.reduce and not isinstance(score, (int, types.NoneType)):  # it sees to None itself
             check_number(self.rule, score)
         if not self.rule.reduce and not (type(score) is int and 0 <= score <= 100):
             check_points(self.rule, {node.name: score})

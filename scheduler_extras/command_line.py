@@ -35,6 +35,13 @@ from scheduler_extras.show.text import Screen, traceback_in_lines
 from scheduler_extras.trouble import CAME_ROUND, FAILURE, RULE_OF, STOP, in_background, one_line, warn_once
 
 
+def not_empty(text):
+    """Return what an option is given. Raises ArgumentTypeError if that is nothing: nobody means that."""
+    if not text:
+        raise argparse.ArgumentTypeError("is empty; is a variable of the shell not set?")
+    return text
+
+
 def option_parser():
     """Return what reads the options."""
     parser = argparse.ArgumentParser(
@@ -51,10 +58,12 @@ def option_parser():
 exit codes: 0 fine, 1 failed, 2 wrong usage, Policy or manifest""")
     add = parser.add_argument
     add("--server", default="http://127.0.0.1:8001", metavar="URL", help="of kubectl proxy (%(default)s)")
-    add("--scheduler-name", default="my-scheduler", metavar="NAME", help="schedule its pods (%(default)s)")
-    add("--policy", "--config", "--policy-config-file", "--algorithm-provider", metavar="FILE",
+    add("--scheduler-name", type=not_empty, default="my-scheduler", metavar="NAME",
+        help="schedule its pods (%(default)s)")
+    add("--policy", "--config", "--policy-config-file", "--algorithm-provider",
+        type=not_empty, metavar="FILE",
         help="Policy, KubeSchedulerConfiguration, DefaultProvider or ClusterAutoscalerProvider (policy.json)")
-    add("--plugins", nargs="+", action="extend", default=[], metavar="FILE",
+    add("--plugins", type=not_empty, nargs="+", action="extend", default=[], metavar="FILE",
         help="Python files with rules of your own")
     add("--preempt", action="store_true",
         help="delete less important pods for one that fits nowhere, as a configuration does by itself")
@@ -63,12 +72,13 @@ exit codes: 0 fine, 1 failed, 2 wrong usage, Policy or manifest""")
     add("--leader-elect", nargs="?", const="true", choices=["true", "false"], help="lead by a Lease")
     add("--alone", action="store_true", help="run scheduler.py without scheduler_extras")
     add("--dry-run", action="store_true", help="do everything except writing to the cluster")
-    add("--cluster", nargs="+", action="extend", default=[], metavar="FILE",
+    add("--cluster", type=not_empty, nargs="+", action="extend", default=[], metavar="FILE",
         help="schedule manifests (a folder: those in it; -: standard input)")
     add("--anew", action="store_true", help="with --cluster: place our schedulers' pods anew")
-    add("--explain", nargs="?", const=True, metavar="POD", help="show decisions, or where POD would go")
-    add("--fits", metavar="POD", help="show how many copies of POD the cluster would take")
-    add("--compare", nargs="+", action="extend", default=[], metavar="FILE",
+    add("--explain", type=not_empty, nargs="?", const=True, metavar="POD",
+        help="show decisions, or where POD would go")
+    add("--fits", type=not_empty, metavar="POD", help="show how many copies of POD the cluster would take")
+    add("--compare", type=not_empty, nargs="+", action="extend", default=[], metavar="FILE",
         help="with --cluster: schedule by these, too; show what differs")
     add("--seed", help="make the choice among equally good nodes repeatable")
     add("-o", "--output", choices=["text", "json", "html"], default="text",
@@ -95,8 +105,6 @@ def read_arguments(argv):
         parser.error("--anew needs --cluster: pods of a live cluster stay where they are")
     if not 0 < options.interval < 1e6:
         parser.error(f"--interval {options.interval}: expected a number of seconds above 0")
-    if options.fits == "":  # a variable of the shell may be empty, and nothing is to be bound then
-        parser.error("--fits: expected the name of a pod, or NAMESPACE/NAME")
     is_about_one = options.explain or options.fits
     if options.compare and (is_about_one or options.output == "html" or not options.cluster):
         parser.error("--compare needs --cluster, and goes without --explain, --fits and --output html")
@@ -144,7 +152,7 @@ def run_command(options, screen):
     """Do what the command line asks for; return whether something failed. Raises ApiError, InputError."""
     shipped = str(Path(scheduler.__file__).with_name("policy.json")).removeprefix(os.getcwd() + os.sep)
     files = [PolicyFile(path, options.scheduler_name, options.plugins, options.preempt)
-             for path in (options.policy or shipped, *options.compare) if path]
+             for path in (options.policy or shipped, *options.compare)]
     policies = files[0].policies
     anew = policies if options.anew else ()
     api = Manifests(options.cluster, anew) if options.cluster else PooledProxy(options.server)
@@ -298,8 +306,17 @@ def main(argv=None):
         return command_line(argv)
     except KeyboardInterrupt:
         return 130
-    except OSError as error:  # the reader of our output has ended, as head does, or the disk is full
-        if not isinstance(error, BrokenPipeError):
-            log.error("cannot write what is printed: %s", one_line(error))
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except Exception as error:
+        if isinstance(error, OSError) and not error.filename:
+            give_up_output(error)
+        else:  # a mistake in the loop, for example
+            log.error("%s", scheduler.what_broke(error))
+            log.debug("how it came to that:", exc_info=error)
         return 1
+
+
+def give_up_output(error):
+    """Print no more: who reads it has ended, as `head` does; or say why, such as that the disk is full."""
+    if not isinstance(error, BrokenPipeError):
+        log.error("cannot write what is printed: %s", one_line(error))
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -9,8 +9,8 @@ import functools
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from scheduler import CATALOGUES, Rule, Unschedulable, disks_of, hostile_taints, pick
-from scheduler_extras.trouble import RULE_OF
+from scheduler import CATALOGUES, InputError, Rule, Unschedulable, disks_of, hostile_taints, pick
+from scheduler_extras.trouble import code_of, note_rule
 
 
 @dataclass(eq=False)
@@ -45,10 +45,10 @@ class FullRule(Rule):
 
 
 def full_rule(where, name, function, **options):
-    """Return the rule that a decorator registers, with all that it says."""
-    for each in (function, *options.values()):
-        if hasattr(each, "__code__"):
-            RULE_OF[each.__code__] = name
+    """Return the rule that a decorator registers, with all that it says. Raises InputError."""
+    if not code_of(function):
+        raise InputError(f'rule "{name}": expected a Python function, got {function!r:.60}')
+    note_rule(name, [function, *options.values()])
     given = {option: value for option, value in options.items() if value is not None}
     hooks = {option: given.pop(option) for option in given.keys() - FullRule.__dataclass_fields__.keys()}
     return FullRule(name, function, where=where, hooks=hooks, **({"plugin": name} | given))
@@ -120,7 +120,7 @@ for where, catalogue in CATALOGUES.items():
         said = SAID_OF_THE_SCRIPTS_RULES.get(rule.name, {"steady": False})
         options = {"function": rule.function, "reduce": rule.reduce, "steady": True} | said
         catalogue[rule.name] = full_rule(where, rule.name, **options)
-        RULE_OF[rule.function.__code__] = rule.name
+        note_rule(rule.name, [rule.function])
 
 
 SKIP = object()  # what a `metadata` function returns to have its rule left out for the pod

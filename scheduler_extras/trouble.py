@@ -4,6 +4,7 @@ All modules of the extras use it: to say what has broken and where, to warn once
 """
 
 import contextlib
+import functools
 import inspect
 import math
 import re
@@ -19,6 +20,28 @@ from scheduler import InputError, Node, Trouble, Unschedulable, log
 
 
 RULE_OF = {}  # the code of a rule's function -> the rule's name; if several rules share it, the last one's
+
+
+def code_of(function):
+    """Return the code of a function, of what it wraps, or of an object's __call__; None if that is in C."""
+    while isinstance(function, functools.partial):
+        function = function.func
+    function = inspect.unwrap(function)
+    if callable(function) and not hasattr(function, "__code__"):
+        function = type(function).__call__
+    return getattr(function, "__code__", None)
+
+
+def signature_of(function):
+    """Return the signature of a function; None if it is in C, and does not say what it takes."""
+    with contextlib.suppress(ValueError):
+        return inspect.signature(function)
+
+
+def note_rule(name, functions):
+    """Note that these are functions of a rule, so that it is named if one breaks, or takes long."""
+    codes = filter(None, map(code_of, functions))
+    RULE_OF.update(dict.fromkeys(codes, name))
 
 
 # Rules and extenders are other people's code: they may break, answer nonsense, or take long.
@@ -126,8 +149,7 @@ def wrong_answer(rule, expected, answer, function=None):
 
 def place_of(rule, function=None):
     """Return which rule it is, and where in its file: of its function, or of another one that it has."""
-    function = function or rule.function
-    code = getattr(inspect.unwrap(getattr(function, "func", function)), "__code__", None)
+    code = code_of(function or rule.function)
     return f"{rule.name}: {Path(code.co_filename).name}, line {code.co_firstlineno}" if code else rule.name
 
 

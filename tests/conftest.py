@@ -65,7 +65,7 @@ def run_scheduler(*arguments, input="", timeout=120, **options):
         options.setdefault("program", PATIENT)
     with contextlib.ExitStack() as files:
         stdin, stdout, stderr = (files.enter_context(tempfile.TemporaryFile()) for _ in range(3))
-        stdin.write(input.encode())
+        stdin.write(input if isinstance(input, bytes) else input.encode())
         stdin.seek(0)
         command = Command(arguments, stdin, stdout, stderr, **options)
         try:

@@ -242,6 +242,9 @@ def test_a_pod_that_affects_an_earlier_one_is_followed_by_a_second_look_which_sa
     assert [json.loads(line)["pod"] for line in run.stdout.splitlines()].count("default/warehouse") == 1
 
 
+EMPTY = "is empty; is a variable of the shell not set?\n"
+
+
 @table("arguments, said", {
     "an unknown flag": (["--frobnicate"], "unrecognized arguments: --frobnicate"),
     "kube-scheduler's --kubeconfig": (
@@ -252,7 +255,14 @@ def test_a_pod_that_affects_an_earlier_one_is_followed_by_a_second_look_which_sa
         ["--feature-gates", "A=true", "--leader-elect=false"], "unrecognized arguments: --feature-gates A=true\n"),
     "... behind files": (["--cluster", "-", "--kube-api-qps=50"], "unrecognized arguments: --kube-api-qps=50\n"),
     "an interval that is no time": (["--interval=never"], "argument --interval: invalid float value: 'never'"),
-    "a pod without a name, as of a variable of the shell that is empty": (["--fits="], "--fits: expected the name of a pod"),
+    "a pod without a name, as of a variable of the shell that is empty": (["--fits="], f"--fits: {EMPTY}"),
+    "... to explain": (["--explain="], f"--explain: {EMPTY}"),
+    "a manifest without a name": (["--cluster", DEMO, ""], f"--cluster: {EMPTY}"),
+    "a Policy without a name": (["--policy="], f": {EMPTY}"),
+    "a configuration without a name": (["--config", ""], f": {EMPTY}"),
+    "a file of rules without a name": (["--plugins", ""], f"--plugins: {EMPTY}"),
+    "a comparison with nothing": (["--cluster", DEMO, "--compare", ""], f"--compare: {EMPTY}"),
+    "a scheduler without a name": (["--scheduler-name="], f"--scheduler-name: {EMPTY}"),
     "an interval of nothing": (["--interval=0"], "--interval 0.0: expected a number of seconds above 0"),
     "an interval that is no number": (["--interval=nan"], "--interval nan: expected a number of seconds above 0"),
     "a server that is no URL": (["--server=localhost:8001"], "expected a URL such as http://127.0.0.1:8001"),
@@ -301,7 +311,7 @@ def test_wrong_usage_is_exit_code_2(arguments, said):
     # BalancedResourceAllocation gave it -74 points, for which the rule was blamed.
     "a node that has less than nothing": (
         {"kind": "Node", "metadata": {"name": "n"}, "status": {"allocatable": {"cpu": -1.0}}},
-        'Node n: "-1.0" is not a quantity of 0 or more, such as 100m, 0.5 or 1.5Gi'),
+        'Node n: "-1" is not a quantity of 0 or more, such as 100m, 0.5 or 1.5Gi'),
     "... or takes fewer pods than none": (
         {"kind": "Node", "metadata": {"name": "n"}, "status": {"allocatable": {"pods": "-1"}}},
         'Node n: "-1" is not a quantity of 0 or more, such as 100m, 0.5 or 1.5Gi'),
@@ -660,6 +670,18 @@ def test_a_plugin_that_is_edited_is_loaded_again_and_a_broken_one_changes_nothin
         scheduler.unplug()
 
 
+def test_a_policy_that_comes_through_a_pipe_is_read_once(tmp_path):
+    """Whoever opens it again waits for somebody who writes."""
+    path = tmp_path / "policy.json"
+    os.mkfifo(path)
+    threading.Thread(target=path.write_text, args=['{"kind": "Policy", "apiVersion": "v1"}'], daemon=True).start()
+    file = scheduler.PolicyFile(str(path), "my-scheduler")
+    later = threading.Thread(target=file.current, daemon=True)
+    later.start()
+    later.join(5)
+    assert file.policies and not later.is_alive()
+
+
 HELPER = ("from scheduler import predicate, priority\n@predicate('Helper')\ndef helper(pod, node): yield '{}'\n"
           "@priority('HostName')\ndef named(pod, node): return 1\n")
 
@@ -844,6 +866,13 @@ def test_on_the_hosts_network_ports_are_host_ports(spec, ports):
     manifests = scheduler.Manifests()
     manifests.add(thing)
     assert [number for _, number in scheduler.FullPod(thing).host_ports] == ports
+
+
+def test_a_ceph_image_without_a_pool_is_in_the_pool_rbd():
+    image = {"monitors": ["m"], "image": "i"}
+    pods = [pod(name, volumes=[{"name": "v", "rbd": rbd}]) for name, rbd in {"p": image, "q": image | {"pool": "rbd"}}.items()]
+    decisions, _ = placed(*pods)
+    assert decisions["default/p"]["node"] == "n" and "no available disk" in decisions["default/q"]["message"]
 
 
 def priority_class(name, value, **more):

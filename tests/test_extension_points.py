@@ -133,6 +133,7 @@ def test_a_broken_plugin_file_is_one_line(text, said, tmp_path):
     assert line.startswith(str(path)) and said in line
 
 
+NO_FUNCTION = "expected a Python function, got"
 OPTIONS = f"there are {', '.join(sorted(scheduler.OPTIONS))}"
 
 
@@ -141,6 +142,8 @@ OPTIONS = f"there are {', '.join(sorted(scheduler.OPTIONS))}"
         "@predicate('Mine')\ndef mine(node, pod): return []", ': expected the parameters (pod, node), got (node, pod)'),
     "a parameter that is missing": (
         "@priority('Mine')\ndef mine(pod): return 1", ': expected the parameters (pod, node), got (pod)'),
+    "parameters that are taken by their names only": (
+        "@predicate('Mine')\ndef mine(*, pod, node): return []", ': expected the parameters (pod, node), got (*, pod, node)'),
     "metadata that nobody works out": (
         "@predicate('Mine')\ndef mine(pod, node, metadata): return []",
         ': expected the parameters (pod, node), got (pod, node, metadata)'),
@@ -193,18 +196,47 @@ OPTIONS = f"there are {', '.join(sorted(scheduler.OPTIONS))}"
         "@priority('Mine', default={'zone': 'east'})\ndef mine(pod, node): return 1",
         ", default.zone: unknown field"),
     "a check that is no function": (
-        "@priority('Mine', check=False)\ndef mine(pod, node): return 1", "TypeError: False is not a callable object"),
+        "@priority('Mine', check=False)\ndef mine(pod, node): return 1", ", check: expected a function, got False"),
     "metadata that is no function": (
         "@priority('Mine', metadata={'a': 1})\ndef mine(pod, node, metadata): return 1",
-        "TypeError: {'a': 1} is not a callable object"),
+        ", metadata: expected a function, got {'a': 1}"),
+    "a function that does not say what it takes": ("predicate('Mine')(max)", f": {NO_FUNCTION} <built-in function max>"),
+    "a function that has no line in a file": ("predicate('Mine')(isinstance)", f": {NO_FUNCTION} <built-in function isinstance>"),
+    "nothing, as of a decorator that does not return its function": ("predicate('Mine')(None)", f": {NO_FUNCTION} None"),
+    "a class": ("predicate('Mine')(dict)", f": {NO_FUNCTION} <class 'dict'>"),
 })
 def test_a_rule_that_cannot_work_is_named_when_it_is_loaded(rule, said, tmp_path):
     (tmp_path / "my_rules.py").write_text(f"from scheduler import predicate, priority\n\n{rule}\n")
     with pytest.raises(scheduler.InputError) as error:
         scheduler.load_plugins([tmp_path / "my_rules.py"])
-    said = said if said.startswith("TypeError") else f'rule "Mine"{said}'
-    line = 3 if sys.version_info > (3, 11) else 4  # Python 3.10 calls decorators in the line of `def`
-    assert str(error.value) == f"{tmp_path / 'my_rules.py'}, line {line}: {said}"
+    line = 3 if sys.version_info > (3, 11) or "def" not in rule else 4  # 3.10 calls decorators in the line of `def`
+    assert str(error.value) == f"""{tmp_path / 'my_rules.py'}, line {line}: rule "Mine"{said}"""
+
+
+# A rule's function may be anything that can be called. Each of these breaks in line 6.
+FORMS = {
+    "a partial function": "def mine(x, pod, node):\n    return pod.nothing\n\npredicate('Mine')(functools.partial(mine, 1))",
+    "a partial of a partial": (
+        "def mine(x, y, pod, node):\n    return pod.nothing\n\npredicate('Mine')(functools.partial(functools.partial(mine, 1), 2))"),
+    "an object": "class Mine:\n  def __call__(self, pod, node): return pod.nothing\n\npredicate('Mine')(Mine())",
+    "a method": "class Mine:\n  def mine(self, pod, node): return pod.nothing\n\npredicate('Mine')(Mine().mine)",
+    "a function that keeps its answers": (
+        "mine = lambda pod, node: (\n    pod.nothing)\n\npredicate('Mine')(functools.lru_cache(mine))"),
+    "a function that a decorator wraps": (
+        "def mine(pod, node):\n    return pod.nothing\n\n"
+        "predicate('Mine')(functools.wraps(mine)(lambda *more: mine(*more)))"),
+}
+
+
+@table("text", FORMS)
+def test_where_a_rule_breaks_is_said_whatever_its_function_is(text, tmp_path):
+    (tmp_path / "my_rules.py").write_text(f"import functools\nfrom scheduler import predicate\n\n\n{text}\n")
+    scheduler.load_plugins([tmp_path / "my_rules.py"])
+    try:
+        message = decide(built(["Mine"]), pod("p"), node("a")).message
+    finally:
+        scheduler.unplug()
+    assert re.fullmatch(r"AttributeError in \S+: .*'nothing' \(Mine: my_rules.py, line 6\), about node a", message)
 
 
 @table("decorator, body", {
@@ -218,6 +250,7 @@ def test_a_rule_that_cannot_work_is_named_when_it_is_loaded(rule, said, tmp_path
     "parameters that it calls otherwise": ("priority('Mine')", "lambda p, n: 1"),
     "a parameter that has a value": ("predicate('Mine')", "lambda pod, node, most=5: []"),
     "a hook that takes whatever there is": ("predicate('Mine', reserve=lambda *_: None)", "lambda pod, node: []"),
+    "a reduce that does not say what it takes": ("priority('Mine', reduce=dict)", "lambda pod, node: 1"),
     "a reduce that calls its scores otherwise": ("priority('Mine', reduce=lambda points: points)", "lambda pod, node: 1"),
     "every type": ("priority('Mine', argument={'a': str, 'b': int, 'c': float, 'd': bool, 'e': [str], 'f': {'g': int}, "
                    "'h': range(5), 'i': {'x', 'y'}, 'j': dict})", "lambda pod, node: 1"),

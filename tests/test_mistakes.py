@@ -18,6 +18,7 @@ HOST_NAME = '    if pod.node_name and pod.node_name != node.name:\n        yield
 LEAST = "    return (cpu + memory) // 2\n"
 TAINTS = '    return len(hostile_taints(pod, node, ["PreferNoSchedule"]))\n'
 DECORATOR = '@predicate("HostName")\n'
+NEXT = '@predicate("PodFitsHostPorts")\n'  # what follows on the rule HostName
 STRINGS = "yield strings, or return a list of them, not"
 
 # A sentence: what is there, what the pupil writes, which of these lines is at fault; what is said alone, and with extras.
@@ -57,9 +58,13 @@ IN_THE_LOOP = {
     "a select_host that returns what is no node": ("    return random.choice(", '    return "nowhere", random.choice(', "feasible[select_host", r"KeyError in schedule: \('nowhere', '[abc]'\)"),
     "a name in select_host": ("    best = max(total.values())\n", "    best = max(totals.values())\n", "totals", "NameError in select_host: .*"),
 }
-ENDS_IT = {
+ENDS_THE_LOOP = {
     "a name in schedule_pending_pods": ("        if decision.node:\n            cluster.bind", "        if decison.node:\n            cluster.bind", "decison", "NameError in schedule_pending_pods: name 'decison' is not defined.*"),
+    "a file that is not there": (
+        "        if once:\n", '        open("nowhere/notes.txt")\n        if once:\n', 'open("nowhere', "FileNotFoundError in run: .*'nowhere/notes.txt'"),
     "a name in run": ("        if once:\n", "        if onse:\n", "onse", "NameError in run: name 'onse' is not defined.*"),
+}
+ENDS_IT_AT_ONCE = {
     "a decorator that is mistyped": (DECORATOR, '@predicat("HostName")\n', "@predicat(", "NameError in <module>: name 'predicat' is not defined.*"),
     "a decorator without a name": (DECORATOR, "@predicate\n", "@predicate\n", r'TypeError in <module>: a rule needs the name that a Policy has for it, as in @predicate\("Name"\)'),
     "a decorator with an option that there is not": (
@@ -118,6 +123,30 @@ def test_a_mistake_in_a_rule_or_in_schedule_leaves_the_pod_pending_and_is_named(
     assert places == {} and "Traceback" not in ended.stderr
 
 
+@table("rule", {
+    "a partial function": "functools.partial(lambda x, pod, node: [x], 'no')",
+    "an object": "type('Refusal', (), {'__call__': lambda self, pod, node: ['no']})()",
+    "a method": "type('Refusal', (), {'refuse': lambda self, pod, node: ['no']})().refuse",
+    "a function that keeps its answers": "functools.lru_cache(lambda pod, node: ['no'])",
+})
+def test_the_function_of_a_rule_in_the_script_may_be_whatever_can_be_called(run, rule):
+    ended, places = run(TEXT.replace(NEXT, f'predicate("HostName")({rule})\n\n\n{NEXT}'))
+    assert (ended.returncode, ended.stdout, places) == (0, "default/p stays pending: 0/3 nodes are available: 3 no.\n", {})
+
+
+@table("rule, got", {
+    "a function in C": ("max", "<built-in function max>"),
+    "nothing, as of a decorator that returns nothing": ("None", "None"),
+    "a class": ("dict", "<class 'dict'>"),
+})
+def test_a_rule_in_the_script_that_is_no_function_ends_it_with_one_line(rule, got, tmp_path):
+    """With the extras: alone, pods stay pending."""
+    (tmp_path / "scheduler.py").write_text(TEXT.replace(NEXT, f'predicate("HostName")({rule})\n\n\n{NEXT}'))
+    (tmp_path / "scheduler_extras").symlink_to(ROOT / "scheduler_extras")
+    ended = run_afresh("--once", script=tmp_path / "scheduler.py", cwd=tmp_path)
+    assert (ended.returncode, ended.stderr) == (2, f'rule "HostName": expected a Python function, got {got}\n')
+
+
 @table("there, written, place, said", WRONG_ANSWERS)
 def test_a_wrong_answer_of_a_rule_is_named(run, there, written, place, said):
     text, line = with_mistake(there, written, place)
@@ -128,14 +157,28 @@ def test_a_wrong_answer_of_a_rule_is_named(run, there, written, place, said):
     assert places == {} and "Traceback" not in ended.stderr
 
 
-@table("there, written, place, said", ENDS_IT)
-def test_a_mistake_elsewhere_ends_the_script_with_one_line(run, there, written, place, said):
+@table("there, written, place, said", ENDS_THE_LOOP | ENDS_IT_AT_ONCE)
+def test_a_mistake_elsewhere_ends_the_script_with_one_line(run, tmp_path, there, written, place, said):
     text, line = with_mistake(there, written, place)
+    has_begun = (there, written, place, said) in ENDS_THE_LOOP.values() and (tmp_path / "scheduler_extras").exists()
     ended, _ = run(text)
     *_, last = ended.stderr.splitlines()
     lines = f"({line}|{line + 1})"  # Python 3.10 says of a decorator where its function is
-    assert ended.returncode == 2 and re.fullmatch(rf"{said} \(scheduler.py, line {lines}\)", last), ended.stderr
+    assert ended.returncode == (1 if has_begun else 2) and re.fullmatch(rf"{said} \(scheduler.py, line {lines}\)", last), ended.stderr
     assert "Traceback" not in ended.stderr
+
+
+@table("there, written, place, said", ENDS_THE_LOOP)
+def test_verbose_shows_all_that_led_to_a_mistake_in_the_loop(there, written, place, said, tmp_path):
+    text, line = with_mistake(there, written, place)
+    (tmp_path / "scheduler_extras").symlink_to(ROOT / "scheduler_extras")
+    (tmp_path / "scheduler.py").write_text(text)
+    (tmp_path / "policy.json").write_text(json.dumps(POLICY))
+    server = ApiServer(node("a"), pod("p"))
+    ended = run_afresh("--server", server.url, "--once", "-v", script=tmp_path / "scheduler.py", cwd=tmp_path)
+    server.stop()
+    _, _, traceback = ended.stderr.partition("Traceback ")
+    assert re.search(rf"{said} \(scheduler.py, line {line}\)\n", ended.stderr) and f'scheduler.py", line {line}, in ' in traceback
 
 
 def test_a_rule_that_never_ends_is_named_after_a_second_ctrl_c(tmp_path):

@@ -125,6 +125,16 @@ FROM_MAP = ("a ConfigMap; what --policy reads is in its data[\"policy.cfg\"]: ku
         '{"kind": "Policy", "apiVersion": "v1", "predicates": "all"}', 'predicates: expected a list, got "all"'),
     "a key twice": ('{"kind": "Policy", "kind": "Policy"}', 'duplicate key "kind"'),
     "a key twice in YAML": ("kind: Policy\nkind: Policy\n", 'line 2: duplicate key "kind": kind: Policy'),
+    "a key that is null": ("kind: Policy\napiVersion: v1\n~: {}\n", "line 3: a key that is null: ~: {}"),
+    "an alias in what it stands for": (
+        "kind: Policy\napiVersion: v1\npredicates: &all\n- *all\n", "line 4: *all is a part of what it stands for"),
+    "an anchor twice": (
+        "kind: Policy\npredicates: [&a {name: HostName}]\npriorities: [&a {name: X}]\n",
+        "line 3: an anchor that comes twice: priorities: [&a {name: X}]"),
+    "a second document behind JSON": (
+        f'{policy()}\n{policy()}', f"line 2: expected nothing behind the JSON document: {policy()}"),
+    "... behind ---": (f"{policy()}\n---\n{{}}", "line 2: expected nothing behind the JSON document: ---"),
+    "a comment behind JSON": (f"{policy()}\n# that is all", "line 2: expected nothing behind the JSON document: # that is all"),
     "half a file": (
         '{"kind": "Policy", "predi', 'line 1: Unterminated string starting at: {"kind": "Policy", "predi'),
     "half a file, up to a comma": (

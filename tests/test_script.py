@@ -466,7 +466,7 @@ HERE = r"\(test_script.py, line \d+\)"
     "a predicate that returns a bool": ("predicates", lambda pod, node: False, f"{STRINGS}, not False {HERE}"),
     "a predicate whose reasons are no texts": ("predicates", lambda pod, node: [{"a": 1}], "0/2 nodes are available: 2 {'a': 1}."),
     "a priority that returns nothing": ("priorities", lambda pod, node: None, f"{NUMBER}, not None {HERE}"),
-    "a priority that returns a bool": ("priorities", lambda pod, node: True, f"{NUMBER}, not True {HERE}"),
+    "a priority that returns a bool": ("priorities", lambda pod, node: True, f"{NUMBERS}, not {{'a': True, 'b': True}} {HERE}"),
     "points above 100": ("priorities", lambda pod, node: 101, f"{NUMBERS}, not {{'a': 101, 'b': 101}} {HERE}"),
     "points that are no number": (
         "priorities", lambda pod, node: float("nan"), f"{NUMBERS}, not {{'a': nan, 'b': nan}} {HERE}"),

@@ -58,6 +58,9 @@ def with_defaults(spec):
             container["resources"] = with_requests(pick(container, dict, "resources"))
             for port in pick(container, list, "ports", of=dict) if on_host_network else ():
                 port["hostPort"] = port.get("hostPort") or port.get("containerPort")
+    for volume in pick(spec, list, "volumes", of=dict):
+        if rbd := pick(volume, dict, "rbd"):
+            rbd["pool"] = rbd.get("pool") or "rbd"
     if pick(spec, dict, "resources", "limits"):  # of the pod as a whole
         wanted = pod_amounts(container_requests({"spec": spec}), {}, {}, {})  # by its containers together
         units = {"cpu": "m", "memory": ""}  # besides huge pages, all that a pod as a whole requests

@@ -24,11 +24,16 @@ def files_at(path):
     folder = Path(path)
     if str(path) == "-" or not folder.is_dir():
         return [path]
-    files = [each for each in sorted(folder.rglob("*")) if each.suffix in SUFFIXES
+    files = [each for each in sorted(folder.rglob("*")) if each.suffix in SUFFIXES and is_to_be_read(each)
              and not any(name.startswith(".") for name in each.relative_to(folder).parent.parts)]
     if not files:
         raise InputError(f"there is no file {', '.join(SUFFIXES)} in this folder")
     return files
+
+
+def is_to_be_read(path):
+    """Say whether it is a file, and no folder or pipe; or a link to nowhere, of which that is said."""
+    return path.is_file() or not path.exists()
 
 
 def objects_in(path):

@@ -27,7 +27,7 @@ from scheduler_extras.rules.selectors import selector_in, selectors_of
 from scheduler_extras.rules.spreading import (
     DEFAULT_SPREAD, spread_constraints, sum_of_scores, with_counts, with_full_domains
 )
-from scheduler_extras.trouble import RULE_OF
+from scheduler_extras.trouble import note_rule
 
 
 # Under a KubeSchedulerConfiguration, functions of this module stand in for those of rules. All else is as it
@@ -47,7 +47,7 @@ def today(name, part="function"):
     def decorate(function):
         """Take note of the function; return it as it is."""
         TODAY[name][part] = function
-        RULE_OF[getattr(function, "func", function).__code__] = name
+        note_rule(name, [function])
         return function
 
     return decorate

@@ -4,7 +4,6 @@ policy/reloading.py loads such files; the decorators that these import from the 
 """
 
 import collections
-import inspect
 import runpy
 import sys
 import traceback
@@ -16,7 +15,7 @@ from scheduler import CATALOGUES, PREDICATES, PRIORITIES, InputError, Rule
 from scheduler_extras.extension_points import EXTENSION_POINTS
 from scheduler_extras.policy.files import decode
 from scheduler_extras.rule import IN_THE_SCRIPT, full_rule, register
-from scheduler_extras.trouble import one_line, place_of
+from scheduler_extras.trouble import one_line, place_of, signature_of
 
 
 # A decorator makes a function a rule. What is wrong with the rule as it is written is said when its file is
@@ -62,7 +61,11 @@ for decorator, where in ((scheduler.predicate, "predicates"), (scheduler.priorit
 def check_function(name, option, function, options):
     """Raise InputError if a function of a rule cannot be called with what it is to get."""
     place = f'rule "{name}"' + ("" if option == "function" else f", {option}")
-    signature = inspect.signature(function)
+    if not callable(function):
+        raise InputError(f"{place}: expected a function, got {function!r:.60}")
+    signature = signature_of(function)
+    if not signature:
+        return
     first = PARAMETERS[option].split()
     more = ["metadata"] if option == "function" and options.get("metadata") else []
     may_have = ["arguments"] if options.get("argument") is not None and option != "check" else []
@@ -75,8 +78,7 @@ def check_function(name, option, function, options):
         fits = False
     if not fits:
         expected = ", ".join(dict.fromkeys(first + more + may_have))
-        got = ", ".join(signature.parameters)
-        raise InputError(f"{place}: expected the parameters ({expected}), got ({got})")
+        raise InputError(f"{place}: expected the parameters ({expected}), got {signature}")
 
 
 for name, function in IN_THE_SCRIPT.items():  # they may have been edited

@@ -5,7 +5,6 @@ policy/reloading.py calls it for each new text; configuration/ sets up its rules
 
 import collections
 import functools
-import inspect
 from dataclasses import replace
 
 from scheduler import CATALOGUES, PREDICATES, PRIORITIES, InputError, pick, text_at
@@ -18,7 +17,7 @@ from scheduler_extras.policy.files import (
 from scheduler_extras.policy.own_rules import NOUNS
 from scheduler_extras.policy.policy import CONFIGURATION_VERSION, FullPolicy
 from scheduler_extras.rules.resources import WEIGHT
-from scheduler_extras.trouble import strings_of, what_broke
+from scheduler_extras.trouble import signature_of, strings_of, what_broke
 
 
 # What becomes of a Policy: an entry names one rule, or several, or none (`meaning_of`). Entries that mean one
@@ -228,8 +227,8 @@ def set_up(rule, title, entry, weight, settings):
     taken = {"arguments"}
     functions = {option: getattr(rule, option) for option in ("function", "metadata", "reduce")}
     for option, function in (rule.hooks | functions).items():
-        parameters = inspect.signature(function).parameters if function else {}
-        known = {name: value for name, value in settings.items() if name in parameters}
+        signature = function and signature_of(function)
+        known = {name: settings[name] for name in settings if signature and name in signature.parameters}
         taken |= known.keys()
         filled[option] = functools.partial(function, **known) if known else function
     if not settings.keys() <= taken:

@@ -6,10 +6,11 @@ The loop asks it for the Policies in force; the command line and --compare make 
 import contextlib
 import difflib
 import json
+import stat
 from pathlib import Path
 
 from scheduler import InputError, log, text_at
-from scheduler_extras.policy.files import did_you_mean, parse, text_in
+from scheduler_extras.policy.files import check_end_of_json, did_you_mean, parse, text_in
 from scheduler_extras.policy.own_rules import PLUGGED_IN, idle_plugins, load_plugins, unplug
 from scheduler_extras.policy.policy import FullPolicy
 from scheduler_extras.policy.reading import default_entries, read_policy
@@ -33,8 +34,11 @@ def load_policies(path, scheduler_name, preempt=False):
     """
     also = ["Preemption"] if preempt else []
     try:
-        documents = iter([providers()[path]]) if path in providers() else parse(text_in(path))
+        provider = providers().get(path)
+        text = "" if provider else text_in(path)
+        documents = iter([provider]) if provider else parse(text)
         document = next(documents, None)
+        check_end_of_json(text)
         reader = READERS.get(text_at(document, "kind"))
         if reader:
             policies = reader(document, scheduler_name)
@@ -89,15 +93,19 @@ class PolicyFile:
         return self.policies
 
     def look(self):
-        """Return when the files, and those beside plugins, which these may import, were changed."""
+        """Return when the files, and those beside plugins, which these may import, were changed.
+
+        Not of pipes: what they have said cannot be read again, and the loop would wait for more.
+        """
         changes = {}
         files = {Path(path).absolute() for path in [self.path, *self.plugins]}
         for folder in {Path(plugin).absolute().parent for plugin in self.plugins}:
             files.update(folder.glob("*.py"))
         for file in files:
             with contextlib.suppress(OSError):
-                stat = file.stat()
-                changes[file] = stat.st_mtime_ns, stat.st_size, stat.st_ino
+                status = file.stat()
+                if stat.S_ISREG(status.st_mode):
+                    changes[file] = status.st_mtime_ns, status.st_size, status.st_ino
         return changes
 
     def load(self, changed):

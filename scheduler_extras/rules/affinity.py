@@ -81,7 +81,7 @@ def affinity_terms(pod):
         said = {}  # what terms say -> one that says it, and what those weigh together that do
         try:
             for raw in pick(pod.spec, list, "affinity", f"pod{side}", f"{when}{WHEN}", of=dict):
-                term = raw.get("podAffinityTerm") or raw
+                term = pick(raw, dict, "podAffinityTerm") or raw
                 alike = said.setdefault(marshal.dumps(term, 2), [term, 0])
                 alike[1] += pick(raw, int, "weight") or 1
             lists[when + side] = [affinity_term(pod, term, weight) for term, weight in said.values()]
