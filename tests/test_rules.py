@@ -217,6 +217,7 @@ def mounts(**disk):
                                        mounts(awsElasticBlockStore={"volumeID": "a", "readOnly": True}), False),
     "RBD images of other monitors": (mounts(rbd={"image": "a", "pool": "p", "monitors": ["x"]}),
                                      mounts(rbd={"image": "a", "pool": "p", "monitors": ["y"]}), True),
+    "RBD images without monitors, which have none in common": (mounts(rbd={"image": "a", "pool": "p"}), mounts(rbd={"image": "a", "pool": "p"}), True),
     "RBD images with a monitor in common": (mounts(rbd={"image": "a", "pool": "p", "monitors": ["x", "y"]}),
                                             mounts(rbd={"image": "a", "pool": "p", "monitors": ["y"]}), False),
     "disks of other kinds": (mounts(gcePersistentDisk={"pdName": "a"}), mounts(iscsi={"iqn": "a"}), True),
