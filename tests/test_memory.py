@@ -1139,10 +1139,10 @@ def test_of_pods_that_have_gone_no_affinity_term_is_kept():
         job = scheduler.FullPod(pod(f"job-{i}", affinity={"podAntiAffinity": {f"required{scheduler.WHEN}": [term]}}))
         snapshot.put(job, snapshot.nodes["n"])
         assert scheduler.schedule(scheduler.FullPod(pod("p")), snapshot, policy).node == "n"
-        assert len(snapshot.memory.findings["terms", ""].result) == 1
+        assert len(snapshot.memory.findings["seekers", ""].result) == 1
         snapshot.take_off(job, snapshot.nodes["n"])
     assert scheduler.schedule(scheduler.FullPod(pod("p")), snapshot, policy).node == "n"
-    assert snapshot.memory.findings["terms", ""].result == {}
+    assert snapshot.memory.findings["seekers", ""].result == {}
 
 
 def test_which_nodes_have_pods_of_a_namespace_is_known_as_pods_come_and_go():

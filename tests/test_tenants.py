@@ -313,13 +313,26 @@ def test_terms_of_pods_that_are_there_are_looked_at_by_pods_with_their_labels_on
     assert len(filed) < 60, "the large pod's, once, and one of each"
 
 
+@table("labels, read", {"that none of its terms asks for": ({"a": "w-7"}, 0), "that one asks for": ({"a": "v-7"}, 50)})
+def test_terms_of_a_pod_are_read_as_a_pod_with_labels_comes(monkeypatch, labels, read):
+    terms = [{"topologyKey": "zone", "labelSelector": {"matchLabels": {"a": f"v-{i}"}}} for i in range(50)]
+    large = pod("large", nodeName="n", affinity={"podAntiAffinity": {f"required{scheduler.WHEN}": terms}})
+    cluster = cluster_of(node("n", labels={"zone": "z"}), large, pod("p", labels=labels))
+    [incoming] = pending_pods(cluster, PROVIDER)
+    made = []
+    plain = scheduler.affinity_term
+    monkeypatch.setattr(scheduler, "affinity_term", lambda *arguments: made.append(arguments) or plain(*arguments))
+    scheduler.affinity_around(incoming, cluster.snapshot)
+    assert len(made) == read
+
+
 def test_terms_of_pods_that_are_there_are_gathered_before_anybodys_turn(monkeypatch):
     terms = [{"topologyKey": "zone", "labelSelector": {"matchLabels": {"a": f"v-{i}"}}} for i in range(50)]
     large = pod("large", nodeName="n", affinity={"podAntiAffinity": {f"required{scheduler.WHEN}": terms}})
     nodes = [node("n", labels={"zone": "z"}), node("m", labels={"zone": "y"})]
     cluster = cluster_of(*nodes, large, pod("p", labels={"a": "v-7"}))
     [incoming] = pending_pods(cluster, PROVIDER)
-    monkeypatch.setattr(scheduler.AffinityTerm, "labels", None)  # whoever files a term now breaks
+    monkeypatch.setattr(scheduler, "labels_of", None)  # whoever asks now for which labels a term is breaks
     monkeypatch.setattr(scheduler.TURN, "ends_at", 0)  # a turn is over at once
     assert scheduler.affinity_around(incoming, cluster.snapshot)["repelling"] == {("zone", "z"): 1}
 

@@ -10,7 +10,7 @@ import math
 from scheduler import ApiError, Malformed, pick, text_at
 from scheduler_extras.memory import FullSnapshot, Memory
 from scheduler_extras.objects import FullNode, FullPod, is_as_in, key_in
-from scheduler_extras.rules.affinity import terms_of_all
+from scheduler_extras.rules.affinity import seekers
 from scheduler_extras.trouble import TURN, come_round, one_line, warn_once
 
 
@@ -146,7 +146,7 @@ class Cache:
         if self.nodes.terms_are_old:
             TURN.ends_at = math.inf  # there may be very many terms: it is nobody's turn
             self.nodes.terms_are_old = False
-            terms_of_all(self.snapshot)
+            seekers(self.snapshot)
 
     def take(self, resource, key, thing):
         """Take in an object that has come or changed; None: it has gone."""

@@ -70,6 +70,16 @@ def affinity_term(pod, term, weight):
     return known or TERMS.setdefault(meaning, AffinityTerm(pod, term, weight, meaning))
 
 
+# Name of a list of terms -> how it is named in a pod's spec: podAffinity and podAntiAffinity have two each.
+LISTS = {when + side: (when, side)
+         for when, side in itertools.product(("required", "preferred"), ("Affinity", "AntiAffinity"))}
+
+
+def raw_terms(pod, when, side):
+    """Return a list of terms of a pod, as the API has it. Raises Malformed."""
+    return pick(pod.spec, list, "affinity", f"pod{side}", f"{when}{WHEN}", of=dict)
+
+
 @kept_with_pod
 def affinity_terms(pod):
     """The pod's {name of a list: its affinity terms, none if one is invalid}; and what is invalid."""
@@ -77,16 +87,16 @@ def affinity_terms(pod):
     if not pod.is_affine:  # as most pods, so that this takes no time
         return lists, None
     problem = None
-    for when, side in itertools.product(("required", "preferred"), ("Affinity", "AntiAffinity")):
+    for list_name, (when, side) in LISTS.items():
         said = {}  # what terms say -> one that says it, and what those weigh together that do
         try:
-            for raw in pick(pod.spec, list, "affinity", f"pod{side}", f"{when}{WHEN}", of=dict):
+            for raw in raw_terms(pod, when, side):
                 term = pick(raw, dict, "podAffinityTerm") or raw
                 alike = said.setdefault(marshal.dumps(term, 2), [term, 0])
                 alike[1] += pick(raw, int, "weight") or 1
-            lists[when + side] = [affinity_term(pod, term, weight) for term, weight in said.values()]
+            lists[list_name] = [affinity_term(pod, term, weight) for term, weight in said.values()]
         except Malformed as error:
-            problem = f"parsing pod: {when}{side}Terms: {error}"  # as upstream, the last one
+            problem = f"parsing pod: {list_name}Terms: {error}"  # as upstream, the last one
     return lists, problem
 
 
@@ -100,57 +110,99 @@ def selected_by(terms, snapshot):
         namespaces)
 
 
-def terms_on(node):
-    """Return the node's labels, and for each pod there with affinity its lists of terms; None if none has."""
-    of_pods = [affinity_terms(pod)[0] for pod in node.pods.values() if pod.is_affine]
-    return (node.labels, of_pods) if of_pods else None
+def labels_of(term):
+    """Return labels, (key, value), of which each pod has one that a term (JSON) selects; [None]: maybe not.
 
-
-def entries_of(on_node, other):
-    """Yield (label, (name of a list, term, domain)) of terms on a node, but of pods that the other has, too.
-
-    Each is filed under the labels that it looks for.
+    Raises AttributeError, KeyError or TypeError if it is malformed.
     """
-    labels, of_pods = on_node or ({}, [])
-    known = {id(lists) for lists in other[1]} if other and other[0] is labels else ()
-    domains = {}
-    for list_name, terms in [each for lists in of_pods if id(lists) not in known for each in lists.items()]:
-        for term in [term for term in terms if term.key in labels]:
-            domain = domains.setdefault(term.key, (term.key, labels[term.key]))
+    selector = term.get("labelSelector") or {}
+    for label in (selector.get("matchLabels") or {}).items():
+        return [label]
+    for expression in selector.get("matchExpressions") or ():
+        if expression["operator"] == "In":
+            return [(expression["key"], value) for value in expression["values"]]
+    return [None]
+
+
+@kept_with_pod
+def labels_sought(pod):
+    """Return labels of which each pod has one that any term of this pod selects; None among them: maybe not.
+
+    There may be very many terms, of which nobody needs most: so they are not read for that.
+    """
+    sought = set()
+    try:
+        for raw in itertools.chain(*(raw_terms(pod, *names) for names in LISTS.values())):
+            sought.update(labels_of(raw.get("podAffinityTerm") or raw))
+    except (AttributeError, KeyError, Malformed, TypeError):  # whoever reads the terms sees what is wrong
+        sought.add(None)
+    return sought
+
+
+@kept_with_pod
+def terms_by_label(pod):
+    """Return the terms of a pod, {label that a pod has which the term selects, or None: [(list, term)]}."""
+    found = collections.defaultdict(list)
+    for list_name, terms in affinity_terms(pod)[0].items():
+        for term in terms:
             for label in term.labels():
-                yield label, (list_name, term, domain)
+                found[label].append((list_name, term))
+    return found
+
+
+def seekers_on(node):
+    """Return the pods on a node that have affinity, {(its name, uid): (pod, labels of the node)}."""
+    return {(node.name, pod.uid): (pod, node.labels) for pod in node.pods.values() if pod.is_affine}
 
 
 def gather_anew(gathered, before, now):
-    """Return {label: {(name of a list, term, domain): how many pods there have the term}}.
+    """Return {label: the pods that seek it, as seekers_on has them}.
 
-    That is what was gathered, with the terms that are on some nodes now in place of those before.
+    That is what was gathered, with the pods that are on some nodes now in place of those before.
     """
     gathered = dict(gathered)
     copied = set()
-    for name, on_node in now.items():
-        was_there = before.get(name)
-        entries = itertools.chain(
-            zip(itertools.repeat(1), entries_of(on_node, was_there)),
-            zip(itertools.repeat(-1), entries_of(was_there, on_node)))
-        for change, (label, entry) in entries:
-            if label not in copied:  # what was gathered is not changed
-                copied.add(label)
-                gathered[label] = dict(gathered.get(label, ()))
-            numbers = gathered[label]
-            numbers[entry] = numbers.get(entry, 0) + change
-            if not numbers[entry]:
-                del numbers[entry]
-            if not numbers:
-                del gathered[label]
-                copied.discard(label)
+
+    def seeking(label):
+        """Return the pods that seek a label, to be changed: what was gathered is not."""
+        if label not in copied:
+            copied.add(label)
+            gathered[label] = dict(gathered.get(label, ()))
+        return gathered[label]
+
+    for name, there in now.items():
+        were_there = before.get(name, {})
+        for key in [key for key, seeker in were_there.items() if there.get(key) != seeker]:
+            for label in labels_sought(were_there[key][0]):
+                del seeking(label)[key]
+                if not gathered[label]:
+                    del gathered[label]
+                    copied.discard(label)
+        for key in [key for key, seeker in there.items() if were_there.get(key) != seeker]:
+            for label in labels_sought(there[key][0]):
+                seeking(label)[key] = there[key]
     return gathered
 
 
-def terms_of_all(snapshot):
-    """Return the terms of all pods that are placed, gathered. The cache sees to it before pods have turns."""
-    return recall("terms", "", snapshot, snapshot.nodes, terms_on, change=gather_anew,
+def seekers(snapshot):
+    """Return all pods that are placed and have affinity, {label: those that seek it}.
+
+    The cache sees to it before pods have turns.
+    """
+    return recall("seekers", "", snapshot, snapshot.nodes, seekers_on, change=gather_anew,
                   then=lambda nodes, on_nodes: gather_anew({}, {}, on_nodes))
+
+
+def terms_about(pod, snapshot):
+    """Yield (name of a list, term, domain) of terms of placed pods that may select this pod."""
+    of_all = seekers(snapshot)
+    labels = None, *pod.labels.items()
+    near = {key: seeker for label in labels for key, seeker in of_all.get(label, {}).items()}
+    for seeker, node_labels in near.values():
+        by_label = terms_by_label(seeker)
+        for list_name, term in itertools.chain(*(by_label.get(label, ()) for label in labels)):
+            if term.key in node_labels:
+                yield list_name, term, (term.key, node_labels[term.key])
 
 
 # List of terms -> what a pod's own make of the domains of pods that they select; what those of others that
@@ -164,11 +216,10 @@ SAID_BY_TERMS = {
 def affinity_around(pod, snapshot):
     """Return what the terms of a pod and of all others say, {what: {(topology key, value): weight}}."""
     own, _ = affinity_terms(pod)
-    of_all = terms_of_all(snapshot)
-    if not (of_all or pod.is_affine):  # as in most clusters, so that this takes no time
+    if not (seekers(snapshot) or pod.is_affine):  # as in most clusters, so that this takes no time
         return collections.defaultdict(collections.Counter)
-    near = [each for label in (None, *pod.labels.items()) for each in of_all.get(label, {}).items()]
-    terms = itertools.chain(*own.values(), (term for (_, term, _), _ in near))
+    near = [*terms_about(pod, snapshot)]
+    terms = itertools.chain(*own.values(), (term for _, term, _ in near))
     namespaces = [snapshot.objects["namespaces"] for term in terms if term.namespace_selector]
     basis = weakref.ref(pod), snapshot.memory.version, namespaces  # the same for predicate and priority
     return recall("around", "", snapshot, {}, None, basis, lambda *_: sum_up(own, near, pod, snapshot))
@@ -190,10 +241,10 @@ def sum_up(own, near, pod, snapshot):
                 for key in keys & labels.keys():
                     around[what][key, labels[key]] += weight * selected[name]
     selects = functools.cache(lambda term: term.selects(pod, snapshot))
-    for (list_name, term, domain), number in near:
+    for list_name, term, domain in near:
         _, what, sign = SAID_BY_TERMS[list_name]
         if selects(term):
-            around[what][domain] += sign * term.weight * number
+            around[what][domain] += sign * term.weight
     return around
 
 
