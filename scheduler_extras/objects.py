@@ -5,6 +5,7 @@ The cache reads pods and nodes by this; rules read selectors by it.
 
 import contextlib
 import functools
+import marshal
 from types import MappingProxyType as read_only
 
 from scheduler import (
@@ -175,7 +176,7 @@ class FullPod(Pod):
     @functools.cached_property
     def is_large(self):
         """Whether the pod says more than some thirty others do together."""
-        return len(repr(self.spec)) > 30_000
+        return len(marshal.dumps(self.spec, 2)) > 30_000
 
 
 def read_claims(pod):

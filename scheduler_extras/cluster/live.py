@@ -235,6 +235,7 @@ class LiveCluster(Cluster):
             TURN.ends_at = time.monotonic() + self.turn_seconds
             for policy in policies.values():
                 policy.look_ahead(self.snapshot)
+            TURN.ends_at = math.inf
 
     def has_failed(self):
         """Say whether a rule has broken, or there was trouble, or something is not written."""
