@@ -116,12 +116,12 @@ def labels_of(term):
     Raises AttributeError, KeyError or TypeError if it is malformed.
     """
     selector = term.get("labelSelector") or {}
-    for label in (selector.get("matchLabels") or {}).items():
-        return [label]
-    for expression in selector.get("matchExpressions") or ():
-        if expression["operator"] == "In":
-            return [(expression["key"], value) for value in expression["values"]]
-    return [None]
+    labels = selector.get("matchLabels")
+    if labels:
+        return [next(iter(labels.items()))]
+    expressions = selector.get("matchExpressions") or ()
+    chosen = next((each for each in expressions if each["operator"] == "In"), None)
+    return [(chosen["key"], value) for value in chosen["values"]] if chosen else [None]
 
 
 @kept_with_pod
