@@ -924,8 +924,8 @@ def rules_named(document, where):
             raise InputError(f'{where}: no "{name}" in scheduler.py; it has {", ".join(CATALOGUES[where])}')
         if entry.keys() - {"name", "weight"}:
             raise InputError(f"{where}: {name}: scheduler.py alone reads a name and a weight, and no more")
-        if where == "priorities" and weight <= 0:
-            raise InputError(f"{where}: {name}: expected a weight above 0, such as 1")
+        if where == "priorities" and not 0 < weight < 2**63 // 100:  # upstream: MaxWeight
+            raise InputError(f"{where}: {name}: expected a weight above 0, such as 1, and no huge one")
         rules[name] = replace(CATALOGUES[where][name], weight=weight)
     return rules
 

@@ -223,7 +223,8 @@ def test_a_policy_has_two_lists_of_rules_and_what_is_not_read_is_an_error(small,
         small.policy_in_file(path)
 
 
-@table("weight", {"none": {}, "0": {"weight": 0}, "one below 0": {"weight": -3}})
+@table("weight", {"none": {}, "0": {"weight": 0}, "one below 0": {"weight": -3},
+                  "one that overflows": {"weight": 2**63 // 100}})
 def test_a_priority_has_a_weight_above_0(small, tmp_path, weight):
     path = tmp_path / "policy.json"
     path.write_text(json.dumps({"predicates": [], "priorities": [{"name": "LeastRequestedPriority"} | weight]}))
