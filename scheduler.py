@@ -214,8 +214,9 @@ class Cluster:
         """Do what follows from the failure of a Binding, by its status. The pod has been put off."""
         attempts = self.attempts[decision.pod.uid]
         attempts.write_failed = error.status not in (404, 409)
-        if not attempts.write_failed:  # the pod has gone, or is bound: told from the second time on
-            attempts.told = None if attempts.told == decision.message else decision.message
+        if not attempts.write_failed:  # the pod has gone, or somebody else has bound it
+            say_once(f"{decision.pod.key}: {decision.message}")
+            attempts.told = decision.message  # as if it were told by now: so `report` says nothing of it
             self.ends_at = 0  # the pass ends: LIST again, to see where the pod is
         elif error.status in (0, 429):  # the next Binding would fail, too: this ends the pass
             raise Trouble(error.status, f"{decision.pod.key}: {error}") from error
@@ -379,9 +380,9 @@ class Rule:
         scores = {name: self.function(pod, node) for name, node in nodes.items()}
         if odd := [score for score in scores.values() if not isinstance(score, (int, float))]:
             raise wrong_answer(self.function, "return a number from 0 to 100, or any with a `reduce`", odd[0])
-        points = self.reduce(scores) if self.reduce else scores
+        points = dict.fromkeys(scores) | (self.reduce(scores) or {}) if self.reduce else scores
         if odd := {name: n for name, n in points.items() if type(n) not in (int, float) or not 0 <= n <= 100}:
-            raise wrong_answer(self.reduce or self.function, "give each node a number from 0 to 100", odd)
+            raise wrong_answer(self.function, "give each node a number from 0 to 100", odd)
         return points
 
 
@@ -414,7 +415,8 @@ def wrong_answer(function, expected, answer):
     """Return the error that says where a function of a rule is, what it is to answer, and what it did."""
     code = function.__code__
     place = f"{pathlib.Path(code.co_filename).name}, line {code.co_firstlineno}"
-    return InputError(f"{code.co_name} is to {expected}, not {answer!r:.60} ({place})")
+    said = re.sub(" at 0x[0-9a-f]+", "", repr(answer))  # where it is in memory differs from time to time
+    return InputError(f"{code.co_name} is to {expected}, not {said:.60} ({place})")
 
 
 def what_broke(error):
@@ -424,7 +426,8 @@ def what_broke(error):
     *_, last = frames[:1] + [each for each in frames
                              if "lib/python3" not in each.filename and each.name != "register"]
     place = f"{pathlib.Path(last.filename).name}, line {last.lineno}"
-    return f"{type(error).__name__} in {last.name}: {' '.join(str(error).split())} ({place})"
+    words = traceback.format_exception_only(error)[-1].partition(":")[2].split()  # str(error) might raise
+    return f"{type(error).__name__} in {last.name}: {' '.join(words)} ({place})"
 
 
 def end_the_script(_, error, __):
@@ -433,8 +436,7 @@ def end_the_script(_, error, __):
     sys.exit(130 if isinstance(error, KeyboardInterrupt) else 2)
 
 
-if __name__ == "__main__":
-    sys.excepthook = end_the_script
+sys.excepthook = end_the_script if __name__ == "__main__" else sys.excepthook
 
 
 # ==== 4. Predicates =====================================================================================
@@ -875,8 +877,7 @@ def quantity(text, unit=1):
         raise Malformed(f'"{text:.60}" is not a quantity of 0 or more, such as 100m, 0.5 or 1.5Gi')
     number, exponent, suffix = match.groups()
     value = DIGITS.create_decimal(f"{number}e{exponent or 0}")
-    in_units = DIGITS.multiply(value, SUFFIXES[suffix] * unit)
-    return math.ceil(min(in_units, 2**63 - 1))  # the largest number of 64 bits
+    return math.ceil(min(DIGITS.multiply(value, SUFFIXES[suffix] * unit), 2**63 - 1))  # of 64 bits
 
 
 def amounts(thing, *path):
@@ -903,15 +904,14 @@ def policy_in_file(path):
     try:
         text = pathlib.Path(path).read_text("utf-8").replace("\t", " ")  # JSON may be indented with tabs
         document = yaml.safe_load(text)
-        named = {where: rules_named(document, where) for where in CATALOGUES}
+        predicates, priorities = [rules_named(document, where) for where in CATALOGUES]
         given = {key for key, value in document.items() if value is not None} - {"kind", "apiVersion"}
-        if given != named.keys():
+        if given != CATALOGUES.keys():
             raise InputError(f"scheduler.py alone reads predicates and priorities, both; got {sorted(given)}")
     except Exception as error:  # a YAML tag may raise any exception
         raise InputError(f"{path}: {' '.join(str(error).split())}") from error
-    active = {"CheckNodeUnschedulable", "PodToleratesNodeTaints"} | named["predicates"].keys()  # two always
-    predicates = [rule for name, rule in PREDICATES.items() if name in active]
-    return Policy(predicates, [*named["priorities"].values()])
+    active = {"CheckNodeUnschedulable", "PodToleratesNodeTaints"} | predicates.keys()  # two always
+    return Policy([rule for name, rule in PREDICATES.items() if name in active], [*priorities.values()])
 
 
 def rules_named(document, where):

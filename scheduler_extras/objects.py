@@ -230,9 +230,6 @@ class FullNode(Node):
     """A node, with all that rules and the cache look at. Raises Malformed."""
 
     def __init__(self, raw):
-        status = pick(raw, dict, "status")
-        if not status.get("allocatable"):  # as API servers complete it, and manifests may leave it out
-            raw = raw | {"status": status | {"allocatable": status.get("capacity")}}
         super().__init__(raw)
         self.raw = raw
         self.annotations = read_only(pick(raw, dict, "metadata", "annotations", of=str))

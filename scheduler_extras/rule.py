@@ -6,6 +6,7 @@ asking.py asks the rules that are named here.
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -85,6 +86,10 @@ def pod_fits_other_resources(pod, node, excepted=()):
     if not excepted:
         return reasons
     return [reason for reason in reasons if reason.removeprefix("Insufficient ") not in excepted]
+
+
+pod_fits_other_resources.__signature__ = inspect.signature(pod_fits_other_resources)
+pod_fits_other_resources.__wrapped__ = IN_THE_SCRIPT.get("PodFitsResources")  # mistakes are said to be there
 
 
 # All of these are steady: each says the same whenever it looks at the same. Who edits one so that it goes by

@@ -24,9 +24,8 @@ RULE_OF = {}  # the code of a rule's function -> the rule's name; if several rul
 
 def code_of(function):
     """Return the code of a function, of what it wraps, or of an object's __call__; None if that is in C."""
-    while isinstance(function, functools.partial):
-        function = function.func
-    function = inspect.unwrap(function)
+    while isinstance(function, functools.partial) or hasattr(function, "__wrapped__"):
+        function = function.func if isinstance(function, functools.partial) else function.__wrapped__
     if callable(function) and not hasattr(function, "__code__"):
         function = type(function).__call__
     return getattr(function, "__code__", None)
@@ -69,6 +68,7 @@ def what_broke(error):
     the last line that is in no library. An InputError says all this itself.
     """
     place = about = ""
+    function = "a rule"
     rule = file = None
     if isinstance(error.__cause__, StopIteration):  # a generator has made a RuntimeError of it
         error = error.__cause__
@@ -144,7 +144,8 @@ def strings_of(rule, answer, function=None):
 
 def wrong_answer(rule, expected, answer, function=None):
     """Return the error that says what a rule has to answer, what it did answer, and where it is."""
-    return InputError(f"{expected}, not {at_most(60, repr(answer))} ({place_of(rule, function)})")
+    said = re.sub(" at 0x[0-9a-f]+", "", repr(answer))  # where it is in memory differs from time to time
+    return InputError(f"{expected}, not {at_most(60, said)} ({place_of(rule, function)})")
 
 
 def place_of(rule, function=None):

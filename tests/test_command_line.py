@@ -19,7 +19,7 @@ import pytest
 from everything import scheduler
 import yaml
 from conftest import (
-    PATIENT, ROOT, SCHEDULER, claim, free_port, node, on_any_machine, pod, run_afresh, run_scheduler, table, wait_for)
+    PATIENT, ROOT, cluster_of, SCHEDULER, claim, free_port, node, on_any_machine, pod, run_afresh, run_scheduler, table, wait_for)
 from faulty import ApiServer, QuietServer
 
 DEMO = ROOT / "scheduler_extras" / "examples" / "demo.yaml"
@@ -435,9 +435,10 @@ def test_the_kinds_to_copy_are_those_that_rules_may_ask_for():
 
 def test_a_node_has_its_capacity_unless_it_says_what_is_allocatable():
     capacity = {"capacity": {"cpu": "2", "memory": "4Gi", "pods": "10"}}
-    bare, *others = [scheduler.FullNode({"metadata": {"name": "n"}, "status": status}) for status in (
-        capacity, {**capacity, "allocatable": None}, {**capacity, "allocatable": {"cpu": "1"}})]
-    assert [(one.allocatable["cpu"], one.max_pods) for one in (bare, *others)] == [(2000, 10), (2000, 10), (1000, 0)]
+    statuses = capacity, {**capacity, "allocatable": None}, {**capacity, "allocatable": {"cpu": "1"}}
+    nodes = cluster_of(*({"kind": "Node", "metadata": {"name": f"n-{i}"}, "status": status}
+                         for i, status in enumerate(statuses))).look().nodes
+    assert [(one.allocatable["cpu"], one.max_pods) for one in nodes.values()] == [(2000, 10), (2000, 10), (1000, 0)]
 
 
 @table("server", {

@@ -17,6 +17,7 @@ POLICY = {"kind": "Policy", "apiVersion": "v1", "predicates": [{"name": "HostNam
 HOST_NAME = '    if pod.node_name and pod.node_name != node.name:\n        yield "node(s) didn\'t match the requested hostname"\n'
 LEAST = "    return (cpu + memory) // 2\n"
 TAINTS = '    return len(hostile_taints(pod, node, ["PreferNoSchedule"]))\n'
+LEAST_IS_BEST = "    return {name: 100 - points for name, points in most_is_best(scores).items()}\n"
 DECORATOR = '@predicate("HostName")\n'
 NEXT = '@predicate("PodFitsHostPorts")\n'  # what follows on the rule HostName
 STRINGS = "yield strings, or return a list of them, not"
@@ -35,6 +36,8 @@ IN_A_RULE = {
     "a mistake in what a rule calls": (
         "    operator = toleration.get", "    operator = toleration.gett", ".gett", "AttributeError in covers: 'dict' object has no attribute 'gett'.*"),
     "a mistake in a library that a rule calls": (HOST_NAME, '    yield json.loads("{")\n', 'yield json.loads("{")', "JSONDecodeError in host_name: .*"),
+    "an exception that cannot say its text": (
+        HOST_NAME, "    class Odd(Exception):\n        __str__ = None\n    raise Odd\n    yield\n", "    raise Odd", "Odd in host_name: .*"),
     "sys.exit": (HOST_NAME, "    sys.exit(3)\n    yield\n", "sys.exit(3)", "SystemExit in host_name: 3"),
     "a pod that is changed": (HOST_NAME, '    pod.labels["seen"] = "yes"\n    yield "no"\n', '"seen"', "TypeError in host_name: .*assignment"),
     "an attribute in a priority": (
@@ -50,6 +53,11 @@ WRONG_ANSWERS = {
         TAINTS, '    return "many"\n', '@priority("TaintTolerationPriority"', "return a number from 0 to 100.*, not 'many'"),
     "no return of a priority that has a reduce": (
         TAINTS, "    len(hostile_taints(pod, node))\n", '@priority("TaintTolerationPriority"', "return a number from 0 to 100.*, not None"),
+    "a reduce without a return": (
+        LEAST_IS_BEST, '    len(scores)\n', '@priority("TaintTolerationPriority"', "(give each node a number from 0 to 100|return {name: score} of all nodes), not .*None"),
+    "a reduce that leaves a node out": (
+        LEAST_IS_BEST, '    return {"a": 1}\n', '@priority("TaintTolerationPriority"', "(give each node a number from 0 to 100|return {name: score} of all nodes), not {"),
+    "a priority that yields": (LEAST, "    yield (cpu + memory) // 2\n", '@priority("LeastRequestedPriority")', "a number from 0 to 100.*, not <generator object least_requested>"),
     "a score above 100": (LEAST, "    return cpu + memory + 1000\n", '@priority("LeastRequestedPriority")', ".*0 to 100.*"),
 }
 IN_THE_LOOP = {
@@ -153,7 +161,8 @@ def test_a_wrong_answer_of_a_rule_is_named(run, there, written, place, said):
     ended, places = run(text)
     [pending] = ended.stdout.splitlines()
     assert re.match("default/p stays pending: ", pending) and re.search(said, pending), pending
-    assert re.search(rf"\((\w+: )?scheduler.py, line {line}\)", pending), pending
+    reduce = text.partition("def least_is_best")[0].count("\n") + 1  # where there are extras, it is named itself
+    assert re.search(rf"\((\w+: )?scheduler.py, line ({line}|{reduce})\)", pending), pending
     assert places == {} and "Traceback" not in ended.stderr
 
 

@@ -32,6 +32,14 @@ def complete(resource, thing, age):
         READ_BY[resource](thing)
 
 
+def read_node(node):
+    """Read a node; what is allocatable is its capacity, unless it says so. Raises Malformed."""
+    if not pick(node, dict, "status", "allocatable"):
+        capacity = pick(node, dict, "status", "capacity")
+        node["status"] = pick(node, dict, "status") | {"allocatable": capacity}
+    FullNode(node)
+
+
 def read_priority_class(thing):
     """Read what is looked at of a PriorityClass. Raises Malformed."""
     pick(thing, int, "value")
@@ -39,7 +47,7 @@ def read_priority_class(thing):
 
 
 READ_BY = {  # resource -> a function that raises Malformed if the object cannot be read
-    "nodes": FullNode,
+    "nodes": read_node,
     "priorityclasses": read_priority_class,
     "storageclasses": lambda thing: pick(thing, dict, "metadata", "annotations", of=str),
     **dict.fromkeys(OWNERS, lambda thing: pick(thing, dict, "spec", "selector")),

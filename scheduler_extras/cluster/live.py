@@ -232,10 +232,8 @@ class LiveCluster(Cluster):
         policies = self.snapshot.policies
         if policies != self.looked_ahead_by:
             self.looked_ahead_by = policies
-            TURN.ends_at = time.monotonic() + self.turn_seconds
             for policy in policies.values():
                 policy.look_ahead(self.snapshot)
-            TURN.ends_at = math.inf
 
     def has_failed(self):
         """Say whether a rule has broken, or there was trouble, or something is not written."""

@@ -149,8 +149,8 @@ class Writer:
     def place_of(self, pod):
         """Return the node on which a pod is, whatever was answered, as the answer may have been lost.
 
-        "": it is on none; None: the pod has gone. As long as the API server does not tell, it is asked again,
-        and the pod keeps its room.
+        "": it is on none; None: it has gone, or nobody may ask. As long as the API server does not tell, it
+        is asked again, and the pod keeps its room.
         """
         for attempt in itertools.count(1):
             try:
@@ -161,8 +161,8 @@ class Writer:
             except NotFound:
                 return None
             except ApiError as error:
-                if error.status == 403:  # nobody may ask
-                    return ""
+                if error.status == 403:
+                    return None
             time.sleep(backoff(attempt))
 
 

@@ -253,7 +253,10 @@ def spread_scores_today(nodes, metadata):
 
 @today("SelectorSpreadPriority")
 def pod_topology_spread(pod, node, metadata):
-    """How many pods the ScheduleAnyway constraints count there, None where a key is missing; few are best."""
+    """How many pods the ScheduleAnyway constraints count there, None where a key is missing; few are best.
+
+    Who edits this edits spread_scores_today, which is asked about all nodes at once.
+    """
     return spread_scores_today({node.name: node}, metadata)[node.name]
 
 

@@ -114,17 +114,12 @@ class FullPolicy(Policy):
                       at_once=totals)
 
     def look_ahead(self, snapshot):
-        """Ask rules about imaginary pods: the first that comes is not to wait for what they look up."""
-        nodes = snapshot.nodes
-        predicates, priorities = [[rule for rule in rules if rule.steady]
-                                  for rules in (self.predicates_to_ask(), self.priorities)]
+        """Prepare rules for imaginary pods: the first that comes is not to wait for what they look up."""
+        steady = [rule for rule in self.predicates_to_ask() + self.priorities if rule.steady]
         for spec in IMAGINARY:
             with contextlib.suppress(Exception, SystemExit):  # which is said of pods that are there
                 pod = FullPod({"metadata": {"name": "none", "ownerReferences": [AN_OWNER]}, "spec": spec})
-                for rule in prepare(predicates, pod, nodes, snapshot):
-                    rule.split(nodes, snapshot)
-                for rule in prepare(priorities, pod, nodes, snapshot):
-                    rule.vote(nodes, snapshot)
+                prepare(steady, pod, snapshot.nodes, snapshot)
 
     def seek_remedy(self, decision, snapshot):
         """Have the rules do something about a pod that fits nowhere: the first that has a remedy."""

@@ -43,7 +43,7 @@ class AffinityTerm:
         """Return labels, (key, value), of which each pod that the term selects has one; else [None]."""
         for key, operator, values in self.requirements:
             if operator == "In":
-                return [(key, value) for value in values]
+                return [(key, value) for value in dict.fromkeys(values)]
         return [None]
 
     def selects(self, pod, snapshot):
@@ -150,13 +150,29 @@ def terms_by_label(pod):
     return found
 
 
+@kept_with_pod
+def what_terms_say(pod):
+    """Return bytes that pods share whose terms say the same, as those of one Deployment."""
+    raws = [raw_terms(pod, *names) for names in LISTS.values()]
+    data = marshal.dumps([raws, pod.namespace, dict(pod.labels)], 2)
+    return hashlib.blake2b(data, digest_size=16).digest()
+
+
+# Pods on a node whose terms say the same: one of them, the node's labels, and how many they are.
+Seekers = collections.namedtuple("Seekers", "pod node_labels number")
+
+
 def seekers_on(node):
-    """Return the pods on a node that have affinity, {(its name, uid): (pod, labels of the node)}."""
-    return {(node.name, pod.uid): (pod, node.labels) for pod in node.pods.values() if pod.is_affine}
+    """Return the pods on a node that have affinity, {(its name, what their terms say): Seekers}."""
+    alike = collections.defaultdict(list)
+    for pod in node.pods.values():
+        if pod.is_affine:
+            alike[node.name, what_terms_say(pod)].append(pod)
+    return {key: Seekers(pods[0], node.labels, len(pods)) for key, pods in alike.items()}
 
 
 def gather_anew(gathered, before, now):
-    """Return {label: the pods that seek it, as seekers_on has them}.
+    """Return {label: the Seekers of it, as seekers_on has them}.
 
     That is what was gathered, with the pods that are on some nodes now in place of those before.
     """
@@ -164,7 +180,7 @@ def gather_anew(gathered, before, now):
     copied = set()
 
     def seeking(label):
-        """Return the pods that seek a label, to be changed: what was gathered is not."""
+        """Return the Seekers of a label, to be changed: what was gathered is not."""
         if label not in copied:
             copied.add(label)
             gathered[label] = dict(gathered.get(label, ()))
@@ -173,19 +189,19 @@ def gather_anew(gathered, before, now):
     for name, there in now.items():
         were_there = before.get(name, {})
         for key in [key for key, seeker in were_there.items() if there.get(key) != seeker]:
-            for label in labels_sought(were_there[key][0]):
+            for label in labels_sought(were_there[key].pod):
                 del seeking(label)[key]
                 if not gathered[label]:
                     del gathered[label]
                     copied.discard(label)
         for key in [key for key, seeker in there.items() if were_there.get(key) != seeker]:
-            for label in labels_sought(there[key][0]):
+            for label in labels_sought(there[key].pod):
                 seeking(label)[key] = there[key]
     return gathered
 
 
 def seekers(snapshot):
-    """Return all pods that are placed and have affinity, {label: those that seek it}.
+    """Return all pods that are placed and have affinity, {label: its Seekers}.
 
     The cache sees to it before pods have turns.
     """
@@ -194,15 +210,19 @@ def seekers(snapshot):
 
 
 def terms_about(pod, snapshot):
-    """Yield (name of a list, term, domain) of terms of placed pods that may select this pod."""
+    """Return terms of placed pods that may select this pod: [(name of a list, term, domain, how often)]."""
     of_all = seekers(snapshot)
     labels = None, *pod.labels.items()
-    near = {key: seeker for label in labels for key, seeker in of_all.get(label, {}).items()}
-    for seeker, node_labels in near.values():
-        by_label = terms_by_label(seeker)
-        for list_name, term in itertools.chain(*(by_label.get(label, ()) for label in labels)):
-            if term.key in node_labels:
-                yield list_name, term, (term.key, node_labels[term.key])
+    near = {key: found for label in labels for key, found in of_all.get(label, {}).items()}
+    terms = {}  # what terms say -> those that may select the pod
+    about = []
+    for (_, said), (seeker, node_labels, number) in near.items():
+        if said not in terms:
+            by_label = terms_by_label(seeker)
+            terms[said] = [*itertools.chain(*(by_label.get(label, ()) for label in labels))]
+        about += [(list_name, term, (term.key, node_labels[term.key]), number)
+                  for list_name, term in terms[said] if term.key in node_labels]
+    return about
 
 
 # List of terms -> what a pod's own make of the domains of pods that they select; what those of others that
@@ -218,10 +238,11 @@ def affinity_around(pod, snapshot):
     own, _ = affinity_terms(pod)
     if not (seekers(snapshot) or pod.is_affine):  # as in most clusters, so that this takes no time
         return collections.defaultdict(collections.Counter)
-    near = [*terms_about(pod, snapshot)]
-    terms = itertools.chain(*own.values(), (term for _, term, _ in near))
+    now = weakref.ref(pod), snapshot.memory.version  # the same for predicate and priority
+    near = recall("near", "", snapshot, {}, None, now, lambda *_: terms_about(pod, snapshot))
+    terms = itertools.chain(*own.values(), (term for _, term, _, _ in near))
     namespaces = [snapshot.objects["namespaces"] for term in terms if term.namespace_selector]
-    basis = weakref.ref(pod), snapshot.memory.version, namespaces  # the same for predicate and priority
+    basis = now, namespaces
     return recall("around", "", snapshot, {}, None, basis, lambda *_: sum_up(own, near, pod, snapshot))
 
 
@@ -241,10 +262,10 @@ def sum_up(own, near, pod, snapshot):
                 for key in keys & labels.keys():
                     around[what][key, labels[key]] += weight * selected[name]
     selects = functools.cache(lambda term: term.selects(pod, snapshot))
-    for list_name, term, domain in near:
+    for list_name, term, domain, number in near:
         _, what, sign = SAID_BY_TERMS[list_name]
         if selects(term):
-            around[what][domain] += sign * term.weight
+            around[what][domain] += sign * term.weight * number
     return around
 
 

@@ -242,7 +242,7 @@ def sum_of_scores(nodes, constraints):
     """Return the sum of what constraints give to nodes, {name: sum}, but for those that lack a key."""
     total = dict.fromkeys(nodes, 0.0)
     for constraint in constraints:
-        scores = constraint.scores(nodes)
+        scores = constraint.scores({name: nodes[name] for name in total})
         if constraint.needs_key:
             total = {name: so_far + scores[name] for name, so_far in total.items() if name in scores}
         else:
@@ -271,5 +271,8 @@ def normalize_spread(points):
 @priority("EvenPodsSpreadPriority", metadata=soft_spread, at_once=spread_scores, reduce=normalize_spread,
           by_default=2, steady=True)
 def even_pods_spread_priority(pod, node, metadata):
-    """How many pods the ScheduleAnyway constraints count there, None where a key is missing; few are best."""
+    """How many pods the ScheduleAnyway constraints count there, None where a key is missing; few are best.
+
+    Who edits this edits spread_scores, which is asked about all nodes at once.
+    """
     return spread_scores({node.name: node}, metadata)[node.name]
