@@ -44,8 +44,8 @@ class CachedNodes(dict):
         super().__init__()
         self.snapshot = snapshot
         self.snapshot_is_old = False  # whether by now other nodes can take pods
-        self.have_terms = False  # whether any pod that was there had terms of affinity
-        self.terms_are_old = False  # whether such pods have come or gone, or other nodes
+        self.have_affinity = False  # whether any pod that was there had affinity for pods
+        self.seekers_are_old = False  # whether such pods have come or gone, or other nodes
 
     def __missing__(self, name):
         node = self[name] = FullNode({"metadata": {"name": name}})
@@ -80,8 +80,8 @@ class CachedNodes(dict):
         pod.counts_on = name
         if was_on == name:
             return
-        self.have_terms |= pod.is_affine
-        self.terms_are_old |= pod.is_affine
+        self.have_affinity |= pod.is_affine
+        self.seekers_are_old |= pod.is_affine
         if was_on:
             node = self[was_on]
             self.snapshot.take_off(pod, node)
@@ -101,7 +101,7 @@ class CachedNodes(dict):
             return False
         self.snapshot.nodes = nodes  # a node of a name may be another one by now
         self.snapshot.memory = Memory()
-        self.terms_are_old = self.have_terms
+        self.seekers_are_old = self.have_affinity
         return True
 
 
@@ -143,9 +143,9 @@ class Cache:
         self.objects.take_news(patience)
         if self.nodes.snapshot_is_old:
             self.has_changed |= self.nodes.renew_snapshot()
-        if self.nodes.terms_are_old:
-            TURN.ends_at = math.inf  # there may be very many terms: it is nobody's turn
-            self.nodes.terms_are_old = False
+        if self.nodes.seekers_are_old:
+            TURN.ends_at = math.inf  # their terms may be very many: it is nobody's turn
+            self.nodes.seekers_are_old = False
             seekers(self.snapshot)
 
     def take(self, resource, key, thing):
