@@ -432,7 +432,7 @@ def what_broke(error):
 
 def end_the_script(_, error, __):
     """Say in a line why the script cannot go on, and end it. Exit code: 130 after Ctrl-C, else 2."""
-    log.error(error if isinstance(error, InputError) else what_broke(error))
+    log.error(error if isinstance(error, (InputError, SyntaxError)) else what_broke(error))
     sys.exit(130 if isinstance(error, KeyboardInterrupt) else 2)
 
 

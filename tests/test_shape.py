@@ -105,7 +105,7 @@ def project(tmp_path):
 
 
 @table("file, text, said", {
-    "a mistake in it": ("rules/spreading.py", "def", r"SyntaxError in <module>: .*spreading.py, line 1"),
+    "a mistake in it": ("rules/spreading.py", "def", r"invalid syntax(?= \(spreading.py, line 1\))"),
     "a name that it lacks": ("memory.py", "", "ImportError in <module>: .*memory"),
     "a file that has gone": ("rule.py", None, "ModuleNotFoundError in <module>: .*rule"),
     "an __init__.py that has gone": ("__init__.py", None, "AttributeError in main: .*'main'"),
