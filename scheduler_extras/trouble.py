@@ -151,7 +151,23 @@ def wrong_answer(rule, expected, answer, function=None):
 def place_of(rule, function=None):
     """Return which rule it is, and where in its file: of its function, or of another one that it has."""
     code = code_of(function or rule.function)
-    return f"{rule.name}: {Path(code.co_filename).name}, line {code.co_firstlineno}" if code else rule.name
+    return f"{rule.name}: {line_of(code)}" if code else rule.name
+
+
+def line_of(code):
+    """Return where the code of a function begins: its file, and the line."""
+    return f"{Path(code.co_filename).name}, line {code.co_firstlineno}"
+
+
+def request_by(function, *things):
+    """Return the request that a function of the script makes. Raises InputError if, as edited, it is none."""
+    request = function(*things)
+    fits = isinstance(request, tuple) and len(request) == 3 and str(request[1]).startswith("/")
+    if not fits:
+        said = at_most(60, repr(request))
+        place = line_of(function.__code__)
+        raise InputError(f"{function.__name__}: return (method, /path, body), not {said} ({place})")
+    return request
 
 
 WARNED = {}  # what warnings were about -> when they were logged, in monotonic seconds

@@ -227,17 +227,51 @@ def test_a_mistake_in_the_path_of_the_binding_is_said(run_on, tmp_path):
         server.stop()
 
 
-@table("there, written, expected", {
-    "no node": ("def host_name(pod, node):", "def host_name(pod):", "(pod)"),
-    "more than a pod and a node": ("def least_requested(pod, node):", "def least_requested(pod, node, weight):", "(pod, node, weight)")})
-def test_a_rule_that_does_not_take_a_pod_and_a_node_ends_the_script_where_extras_are(run, tmp_path, there, written, expected):
+PARAMETERS = r'rule "\w+": expected the parameters \(pod, node\), got'
+
+
+@table("there, written, said, alone", {
+    "no node": ("def host_name(pod, node):", "def host_name(pod):", rf"{PARAMETERS} \(pod\)", r"host_name\(\)"),
+    "more than a pod and a node": (
+        "def least_requested(pod, node):", "def least_requested(pod, node, weight):", rf"{PARAMETERS} \(pod, node, weight\)", r"least_requested\(\)"),
+    "a reduce that is a text": (
+        "reduce=least_is_best", 'reduce="least_is_best"', 'rule "TaintTolerationPriority", reduce: expected a function, got .*', "'str' object is not callable"),
+})
+def test_functions_that_cannot_be_called_end_the_script_where_extras_are(run, tmp_path, there, written, said, alone):
     """Alone, the pod is left pending, as of any mistake in a rule."""
     text, line = with_mistake(there, written, written)
     ended, places = run(text)
-    name = re.search(r"def (\w+)", there)[1]
     if (tmp_path / "scheduler_extras").exists():
-        assert re.fullmatch(rf'rule "\w+": expected the parameters \(pod, node\), got {re.escape(expected)} \(\w+: scheduler.py, line ({line}|{line - 1})\)\n', ended.stderr)
+        assert re.fullmatch(rf"{said} \(\w+: scheduler.py, line ({line}|{line - 1})\)\n", ended.stderr), ended.stderr
         assert ended.returncode == 2 and not ended.stdout
     else:
-        assert re.fullmatch(rf"default/p stays pending: TypeError in [<\w>]+: .*{name}\(\) .* \(scheduler.py, line \d+\)\n", ended.stdout), ended.stdout
+        assert re.fullmatch(rf"default/p stays pending: TypeError in [<\w>]+: .*{alone}.* \(scheduler.py, line \d+\)\n", ended.stdout), ended.stdout
     assert places == {}
+
+
+@table("there, written, said", {
+    "the return of binding is forgotten": (
+        '    return "POST", f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}/binding", {', '    "POST", f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}/binding", {',
+        "binding: return (method, /path, body), not None"),
+    "its path has no slash before it": (
+        'f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}/binding"', 'f"api/v1/namespaces/{pod.namespace}/pods/{pod.name}/binding"',
+        "binding: return (method, /path, body), not ('POST', 'api/v1/"),
+    "the return of event is forgotten": (
+        '    return "POST", f"/api/v1/namespaces/{pod.namespace}/events", {', '    "POST", f"/api/v1/namespaces/{pod.namespace}/events", {',
+        "event: return (method, /path, body), not None"),
+})
+def test_what_makes_no_request_is_named_where_extras_are(tmp_path, there, written, said):
+    """Alone, it ends the script, or the pass, with the line that sends it."""
+    text, _ = with_mistake(there, written, written)
+    (tmp_path / "scheduler_extras").symlink_to(ROOT / "scheduler_extras")
+    (tmp_path / "scheduler.py").write_text(text)
+    (tmp_path / "policy.json").write_text(json.dumps(POLICY))
+    server = ApiServer(node("a"), pod("p"))
+    try:
+        ended = run_afresh("--server", server.url, "--once", script=tmp_path / "scheduler.py", cwd=tmp_path)
+    finally:
+        server.stop()
+    [line] = [line for line in ended.stderr.splitlines() if said in line]
+    place = re.search(r"\(scheduler.py, line (\d+)\)", line)
+    assert text.splitlines()[int(place[1]) - 1].startswith(f"def {said.partition(':')[0]}("), line
+    assert "Traceback" not in ended.stderr and ended.returncode == 1

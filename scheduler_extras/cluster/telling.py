@@ -7,7 +7,7 @@ import time
 
 from scheduler import ApiError, Trouble, event, now, pick
 from scheduler_extras.cluster.api import Conflict, NotFound, patiently
-from scheduler_extras.trouble import at_most, warn_once
+from scheduler_extras.trouble import at_most, request_by, warn_once
 
 
 class Recorder:
@@ -25,7 +25,7 @@ class Recorder:
         pod = decision.pod
         record = pod.record
         if message != record.written:
-            recorded = event(pod, kind, event_reason, at_most(1024, message))
+            recorded = request_by(event, pod, kind, event_reason, at_most(1024, message))
             requests = recorded, pod_condition(pod, condition_reason, message)
         elif kind == "Warning" and time.monotonic() >= record.say_again_at:
             recorded = record.event
@@ -53,7 +53,7 @@ class Recorder:
 
     def announce(self, pod, message):
         """Say that a pod is bound."""
-        record(self.writer, event(pod, "Normal", "Scheduled", message))
+        record(self.writer, request_by(event, pod, "Normal", "Scheduled", message))
 
 
 def pod_condition(pod, reason, message):

@@ -15,7 +15,9 @@ from scheduler_extras.cluster.api import (
 from scheduler_extras.cluster.telling import record
 from scheduler_extras.extension_points import call_hook
 from scheduler_extras.policy.policy import unheeded
-from scheduler_extras.trouble import come_round, start_thread, warn_if_broken, warn_once, what_broke, within
+from scheduler_extras.trouble import (
+    come_round, request_by, start_thread, warn_if_broken, warn_once, what_broke, within
+)
 
 
 # Threads write Bindings, and tell people. What rules want sent, the loop has sent, and waits for that. In a
@@ -244,7 +246,7 @@ def bind(decision, writer):
             raise Unschedulable(f"{bound_by} says that the pod is bound to {node_name}, and it is not")
         return
     try:
-        answer = patiently(writer.attempt, *binding(pod, node_name))
+        answer = patiently(writer.attempt, *request_by(binding, pod, node_name))
     except TooLarge as error:
         raise Unschedulable(f"with its node, the pod is larger than etcd takes: {error}") from error
     if not text_at(answer, "kind"):  # which all has that an API server says

@@ -82,8 +82,11 @@ def check_function(name, option, function, options):
 
 
 for name, function in IN_THE_SCRIPT.items():  # they may have been edited
+    reduce = (PREDICATES | PRIORITIES)[name].reduce
     try:
         check_function(name, "function", function, {})
+        if reduce is not None:
+            check_function(name, "reduce", reduce, {})
     except InputError as error:
         raise InputError(f"{error} ({place_of(Rule(name, function))})") from None
 
