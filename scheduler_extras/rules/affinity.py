@@ -153,8 +153,9 @@ def terms_by_label(pod):
 @kept_with_pod
 def what_terms_say(pod):
     """Return bytes that pods share whose terms say the same, as those of one Deployment."""
-    raws = [raw_terms(pod, *names) for names in LISTS.values()]
-    data = marshal.dumps([raws, pod.namespace, dict(pod.labels)], 2)
+    affinity = pod.spec["affinity"]  # it may be malformed: whoever reads the terms sees that
+    data = marshal.dumps([affinity.get("podAffinity"), affinity.get("podAntiAffinity"), pod.namespace,
+                          dict(pod.labels)], 2)
     return hashlib.blake2b(data, digest_size=16).digest()
 
 
