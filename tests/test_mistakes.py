@@ -26,7 +26,7 @@ STRINGS = "yield strings, or return a list of them, not"
 # Each ends with " (scheduler.py, line N)" alone, and has that with the rule's name with the extras.
 IN_A_RULE = {
     "an attribute that a pod does not have": (
-        HOST_NAME, '    if pod.nodename:\n        yield "no"\n', "pod.nodename", "AttributeError in host_name: .*'nodename'"),
+        HOST_NAME, '    if pod.nodename:\n        yield "no"\n', "pod.nodename", "AttributeError in host_name: .*'nodename'.*"),
     "a name that is nowhere": (HOST_NAME, '    if limit > 3:\n        yield "no"\n', "if limit > 3", "NameError in host_name: name 'limit' is not defined"),
     "a module that is not imported": (
         HOST_NAME, '    if datetime.now():\n        yield "no"\n', "datetime", "NameError in host_name: name 'datetime' is not defined.*"),
