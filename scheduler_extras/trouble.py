@@ -165,8 +165,8 @@ def request_by(function, *things):
     fits = isinstance(request, tuple) and len(request) == 3 and str(request[1]).startswith("/")
     if not fits:
         said = at_most(60, repr(request))
-        place = line_of(function.__code__)
-        raise InputError(f"{function.__name__}: return (method, /path, body), not {said} ({place})")
+        code = code_of(function)
+        raise InputError(f"{code.co_name}: return (method, /path, body), not {said} ({line_of(code)})")
     return request
 
 

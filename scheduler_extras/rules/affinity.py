@@ -132,8 +132,9 @@ def labels_sought(pod):
     """
     sought = set()
     try:
-        for raw in itertools.chain(*(raw_terms(pod, *names) for names in LISTS.values())):
-            sought.update(labels_of(raw.get("podAffinityTerm") or raw))
+        for when, side in LISTS.values():
+            for raw in raw_terms(pod, when, side):
+                sought.update(labels_of(raw.get("podAffinityTerm") or raw))
     except (AttributeError, KeyError, Malformed, TypeError):  # whoever reads the terms sees what is wrong
         sought.add(None)
     return sought
@@ -220,7 +221,7 @@ def terms_about(pod, snapshot):
     for (_, said), (seeker, node_labels, number) in near.items():
         if said not in terms:
             by_label = terms_by_label(seeker)
-            terms[said] = [*itertools.chain(*(by_label.get(label, ()) for label in labels))]
+            terms[said] = [each for label in labels for each in by_label.get(label, ())]
         about += [(list_name, term, (term.key, node_labels[term.key]), number)
                   for list_name, term in terms[said] if term.key in node_labels]
     return about
