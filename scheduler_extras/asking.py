@@ -17,7 +17,7 @@ from scheduler_extras.memory import FullSnapshot, recall
 from scheduler_extras.rule import SKIP, WHATEVER_THE_NODE, Rejected
 from scheduler_extras.seen import Seen, likeness, looked_at, signature
 from scheduler_extras.trouble import (
-    STRINGS, TURN, OutOfTime, check_number, check_points, naming, strings_of, what_broke, wrong_answer
+    STRINGS, TURN, OutOfTime, check_number, check_points, strings_of, what_broke, wrong_answer
 )
 
 
@@ -79,9 +79,10 @@ class Prepared:
             question = self.for_all_if_no_node_is_looked_at(nodes, question)
         so_far = self.pod.so_far if self.like is None else None
         try:
-            with naming(self.rule):
-                return recall(self.rule, self.like, snapshot, nodes, question, self.metadata, then,
-                              at_once=at_once, so_far=so_far)
+            return recall(self.rule, self.like, snapshot, nodes, question, self.metadata, then,
+                          at_once=at_once, so_far=so_far)
+        except OutOfTime as error:
+            raise error.at(self.rule) from None
         finally:  # also if the turn is over: what was found by now is kept for the pod's next one
             self.note_reads(memory)
 
@@ -180,8 +181,9 @@ def prepare(rules, pod, nodes, snapshot):
     for rule in rules:
         began = time.monotonic()
         try:
-            with naming(rule):
-                metadata = rule.metadata(pod, node_list, snapshot) if rule.metadata else None
+            metadata = rule.metadata(pod, node_list, snapshot) if rule.metadata else None
+        except OutOfTime as error:
+            raise error.at(rule) from None
         except Rejected as error:
             error.title = rule.title
             raise
@@ -201,6 +203,12 @@ class Vote:
     weight: int
     raw: dict  # node -> its score, as the function of the priority gave it; None for an extender
     points: dict  # node -> 0 to 100, after `reduce`; an extender's are weighted already (weight: 1)
+
+    @functools.cached_property
+    def of_each(self):
+        """The points that each node gets, if all get the same, as by most priorities; else None."""
+        different = {*self.points.values()}
+        return different.pop() if len(different) == 1 else None
 
 
 @dataclass(eq=False)

@@ -213,14 +213,9 @@ class OutOfTime(Unschedulable):
     def __init__(self, where=""):
         super().__init__(f"its decision takes over {TURN_SECONDS} s{where}: it goes on in the next turn")
 
-
-@contextlib.contextmanager
-def naming(rule):
-    """If the pod's turn is over in this block, say at which rule."""
-    try:
-        yield
-    except OutOfTime:
-        raise OutOfTime(f", at the rule {rule.title or rule.name}") from None
+    def at(self, rule):
+        """Return the same, with the rule at which it is over."""
+        return OutOfTime(f", at the rule {rule.title or rule.name}")
 
 
 def within(seconds, function, *arguments, late=None, whom="", stop=None):

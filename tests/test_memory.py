@@ -1145,13 +1145,13 @@ def test_of_pods_that_have_gone_no_affinity_term_is_kept():
     assert snapshot.memory.findings["seekers", ""].result == {}
 
 
-def test_which_nodes_have_pods_of_a_namespace_is_known_as_pods_come_and_go():
-    """Namespaces that nobody has pods of any more are forgotten; what was known before is not changed."""
-    def at(*nodes):
-        return {name: frozenset(namespaces.split()) for name, namespaces in nodes}
+def test_which_nodes_have_pods_with_a_label_is_known_as_pods_come_and_go():
+    """Labels and namespaces that no pod has any more are forgotten; what was known before is not changed."""
+    def at(**nodes):
+        return {name: frozenset(tuple(label.split("/")) for label in labels.split()) for name, labels in nodes.items()}
 
-    first = scheduler.regroup({}, {}, at(("n", "a b"), ("m", "b")))
-    assert first == {"a": {"n"}, "b": {"n", "m"}}
-    second = scheduler.regroup(first, at(("n", "a b"), ("m", "b")), at(("n", "c"), ("m", "b")))
-    assert second == {"b": {"m"}, "c": {"n"}}
-    assert first == {"a": {"n"}, "b": {"n", "m"}}
+    first = scheduler.regroup({}, {}, at(n="a/x b/x b/y", m="b/x"))
+    assert first == {"a": {"x": {"n"}}, "b": {"x": {"n", "m"}, "y": {"n"}}}
+    second = scheduler.regroup(first, at(n="a/x b/x b/y", m="b/x"), at(n="c/x b/y", m="b/x"))
+    assert second == {"b": {"x": {"m"}, "y": {"n"}}, "c": {"x": {"n"}}}
+    assert first == {"a": {"x": {"n"}}, "b": {"x": {"n", "m"}, "y": {"n"}}}

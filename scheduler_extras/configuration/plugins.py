@@ -25,7 +25,7 @@ from scheduler_extras.rules.preemption import Manner, importance, preempt
 from scheduler_extras.rules.resources import requested_to_capacity_ratio
 from scheduler_extras.rules.selectors import selector_in, selectors_of
 from scheduler_extras.rules.spreading import (
-    DEFAULT_SPREAD, spread_constraints, sum_of_scores, with_counts, with_full_domains
+    DEFAULT_SPREAD, eligible_domains, spread_constraints, sum_of_scores, with_counts, with_full_domains
 )
 from scheduler_extras.trouble import note_rule
 
@@ -230,7 +230,7 @@ def spread_constraints_today(pod, when, snapshot, defaults, needs_key=True):
 @today("EvenPodsSpread", "metadata")
 def hard_spread_today(pod, nodes, snapshot, default_constraints=()):
     """Pods count on eligible nodes only."""
-    spread = [with_full_domains(constraint, constraint.eligible)
+    spread = [with_full_domains(constraint, eligible_domains(constraint))
               for constraint in spread_constraints_today(pod, "DoNotSchedule", snapshot, default_constraints)]
     return spread or SKIP
 
@@ -241,7 +241,7 @@ def soft_spread_today(pod, nodes, snapshot, default_constraints=()):
     is_systems = default_constraints is DEFAULT_SPREAD and not pod.spec.get("topologySpreadConstraints")
     constraints = spread_constraints_today(
         pod, "ScheduleAnyway", snapshot, default_constraints, needs_key=not is_systems)
-    return [with_counts(each, nodes) for each in constraints]
+    return with_counts(constraints, nodes)
 
 
 @today("SelectorSpreadPriority", "at_once")

@@ -12,7 +12,7 @@ import random
 from dataclasses import dataclass, field
 
 from scheduler import PREDICATES, Policy, Unschedulable
-from scheduler_extras.asking import FullDecision, prepare, put_together
+from scheduler_extras.asking import FullDecision, Vote, prepare, put_together
 from scheduler_extras.extension_points import EXTENSION_POINTS, call_hook, with_reason
 from scheduler_extras.memory import recall
 from scheduler_extras.objects import FullPod
@@ -90,25 +90,25 @@ class FullPolicy(Policy):
 
     def add_up(self, decision, prepared, nodes):
         """Return the sum of each node's points times their weights; 1 if nobody is to give points."""
-        weighted = [(vote.weight, vote.points) for vote in decision.votes]
+        votes = decision.votes
         if not self.priorities and not self.extenders:
-            weighted = [(1, dict.fromkeys(nodes, 1))]
+            votes = [Vote("", 1, None, dict.fromkeys(nodes, 1))]
 
         def total(node):
             """Add up what one node gets in all votes."""
             name = node.name
-            return sum([weight * points[name] for weight, points in weighted])
+            return sum([vote.weight * vote.points[name] for vote in votes])
 
         def totals(nodes):
             """Add up what each node gets: vote by vote, which is quicker than node by node."""
-            sums = dict.fromkeys(nodes, 0)
-            for weight, points in weighted:
-                if {*points.values()} != {0}:  # as those of most kinds, for most pods
-                    sums = {name: so_far + weight * points[name] for name, so_far in sums.items()}
+            of_each = sum([vote.weight * vote.of_each for vote in votes if vote.of_each is not None])
+            sums = dict.fromkeys(nodes, of_each)
+            for weight, points in [(vote.weight, vote.points) for vote in votes if vote.of_each is None]:
+                sums = {name: so_far + weight * points[name] for name, so_far in sums.items()}
             return sums
 
         # Points that `reduce` has made rest on all nodes: totals hold only while these points are the same.
-        reduced = [None if vote.points is vote.raw else vote.points for vote in decision.votes]
+        reduced = [None if vote.points is vote.raw else vote.points for vote in votes]
         basis = [(each.rule, each.metadata) for each in prepared], reduced
         return recall(("total", self), likeness_to_all(prepared), decision.snapshot, nodes, total, basis,
                       at_once=totals)

@@ -18,21 +18,37 @@ def count_pods(node, is_meant, namespace=None):
     return sum([len(pods) for alike in groups for pods in alike.values() if is_meant(pods[0])])
 
 
-def nodes_by_namespace(snapshot):
-    """Return {namespace: the names of the nodes on which it has pods}."""
-    return recall("namespaces", "", snapshot, snapshot.nodes, lambda node: frozenset(pods_by_namespace(node)),
-                  then=lambda nodes, on_nodes: regroup({}, {}, on_nodes), change=regroup)
+def nodes_that_may_count(namespace, requirements, snapshot):
+    """Return the names of the nodes with pods of a namespace that may meet these requirements.
+
+    Where one of these is a label, as in most selectors, they are those with pods that have it.
+    """
+    labels = [(each.key, each.values[0]) for each in requirements
+              if each.operator == "In" and len(each.values) == 1]
+    found = recall("nodes by label", "", snapshot, snapshot.nodes, labels_on,
+                   then=lambda nodes, on_nodes: regroup({}, {}, on_nodes), change=regroup)
+    return found.get(namespace, {}).get(labels[0] if labels else None, ())
 
 
-def regroup(names, before, now):
-    """Return {namespace: names of nodes}, as some nodes have pods of other namespaces now than before."""
-    changed = {}
-    for name, namespaces in now.items():
-        for namespace in namespaces ^ before.get(name, frozenset()):
-            if namespace not in changed:
-                changed[namespace] = set(names.get(namespace, ()))  # what was known is not changed
-            changed[namespace] ^= {name}
-    return {namespace: found for namespace, found in (names | changed).items() if found}
+def labels_on(node):
+    """Return the labels of the pods on a node, {(namespace, (key, value))}, and for each namespace None."""
+    return frozenset([
+        (namespace, label) for namespace, alike in pods_by_namespace(node).items()
+        for pods in alike.values() for label in (None, *pods[0].labels.items())])
+
+
+def regroup(found, before, now):
+    """Return {namespace: {label: names of nodes}}, as on some nodes there are other labels than before."""
+    changed = collections.defaultdict(lambda: collections.defaultdict(set))
+    for name, labels in now.items():
+        for namespace, label in labels ^ before.get(name, frozenset()):
+            changed[namespace][label].add(name)
+    for namespace, names_by_label in changed.items():
+        by_label = dict(found.get(namespace, ()))  # what was known is not changed
+        for label, names in names_by_label.items():
+            by_label[label] = by_label.get(label, set()) ^ names
+        found = found | {namespace: {label: names for label, names in by_label.items() if names}}
+    return {namespace: by_label for namespace, by_label in found.items() if by_label}
 
 
 def pods_by_namespace(node):

@@ -17,7 +17,7 @@ from scheduler import (
 from scheduler_extras.memory import recall
 from scheduler_extras.objects import NOTHING, pod_selector
 from scheduler_extras.rule import SKIP, predicate, priority
-from scheduler_extras.rules.counting import count_pods, nodes_by_namespace
+from scheduler_extras.rules.counting import count_pods, nodes_that_may_count
 from scheduler_extras.rules.selectors import OWNERS, selectors_of
 from scheduler_extras.seen import digest
 
@@ -53,7 +53,8 @@ def service_spread(pod, nodes, snapshot, arguments):
     selector = next(iter(selectors_of(pod, snapshot, "services")), ()) or NOTHING
     labels = [argument.get("label", "") for argument in arguments]
     numbers = matching_pods(pod, selector, snapshot)
-    return [(label, by_domain(numbers, label, nodes)) for label in labels]
+    return [(label, by_domain(numbers, {node.name: node.labels.get(label) for node in nodes}))
+            for label in labels]
 
 
 @priority("ServiceAffinity", metadata=service_spread, member="serviceAntiAffinity",
@@ -75,10 +76,11 @@ class SpreadConstraint:
 
     raw: dict  # the API's JSON
     requirements: list  # of the pods to count
-    numbers: dict = field(compare=False)  # of these pods on each node
+    numbers: dict = field(compare=False)  # of these pods on each node that has any
     itself: bool  # whether the pod meets its own constraint's selector
-    complete: list = field(compare=False)  # the nodes that have all the constraints' keys
-    eligible: list = field(compare=False)  # those of them where the pod may go, by the constraint's policies
+    domains: dict = field(compare=False)  # name of a node that has its key -> the value
+    complete: dict = field(compare=False)  # name -> Node, of those that have all the constraints' keys
+    eligible: dict = field(compare=False)  # those where the pod may go, by the constraint's policies
     counts: dict | None = None  # of ScheduleAnyway: domain -> matching pods
     full: frozenset = frozenset()  # of DoNotSchedule: the domains that can take no more
     weight: float = 0  # of ScheduleAnyway: how much a pod matters
@@ -88,18 +90,11 @@ class SpreadConstraint:
         self.key = pick(self.raw, str, "topologyKey")
         self.max_skew = pick(self.raw, int, "maxSkew")
 
-    def scores(self, nodes):
-        """Return what nodes that have the key get, {name: score}, as pods are in their domains: few are best.
-
-        By host name, each node is a domain, even if two have the same.
-        """
-        key = self.key
+    def scores(self):
+        """Return what nodes of each domain get, {domain: score}, as pods are there: few are best."""
         of_no_pods = self.max_skew - 1
         scores = {domain: count * self.weight + of_no_pods for domain, count in self.counts.items()}
-        having_key = {name: node for name, node in nodes.items() if key in node.labels}
-        if key == HOSTNAME:
-            return {name: scores.get(name, of_no_pods) for name in having_key}
-        return {name: scores.get(node.labels[key], of_no_pods) for name, node in having_key.items()}
+        return dict.fromkeys(self.domains.values(), of_no_pods) | scores
 
 
 STAGES = {  # whenUnsatisfiable -> where kube-scheduler reads such constraints
@@ -131,24 +126,38 @@ def spread_constraints(
         eligible = complete
         is_choosy = pod.node_selector or required_terms(pod) is not None
         if is_choosy and raw.get("nodeAffinityPolicy") != "Ignore":
-            eligible = [node for node in complete if wants_node(pod, node)]
+            eligible = {name: node for name, node in complete.items() if wants_node(pod, node)}
         if raw.get("nodeTaintsPolicy") == "Honor":
-            eligible = [node for node in eligible if not hostile_taints(pod, node)]
+            eligible = {name: node for name, node in eligible.items() if not hostile_taints(pod, node)}
         numbers = matching_pods(pod, requirements, snapshot)
         itself = satisfies(pod.labels, requirements)
+        domains = domains_by(pick(raw, str, "topologyKey"), snapshot)
         yield SpreadConstraint(
-            raw, requirements, numbers, itself, complete, eligible, needs_key=needs_key)
+            raw, requirements, numbers, itself, domains, complete, eligible, needs_key=needs_key)
 
 
 def nodes_with(keys, snapshot):
-    """Return the nodes that have all these labels."""
+    """Return the nodes that have all these labels, {name: Node}."""
     return recall("nodes with labels", digest(repr(sorted(keys))), snapshot, snapshot.nodes,
                   lambda node: keys <= node.labels.keys(),
-                  then=lambda nodes, have_all: [node for name, node in nodes.items() if have_all[name]])
+                  then=lambda nodes, have_all: {name: nodes[name] for name in nodes if have_all[name]})
+
+
+def domains_by(key, snapshot):
+    """Return {name of a node that has a label: the label's value}."""
+    def only_those_that_have_it(nodes, values):
+        """Leave out the nodes that lack the label."""
+        return {name: value for name, value in values.items() if value is not None}
+
+    return recall("domains", digest(key), snapshot, snapshot.nodes, lambda node: node.labels.get(key),
+                  then=only_those_that_have_it)
 
 
 def matching_pods(pod, requirements, snapshot):
-    """Return {node: how many pods in the pod's namespace meet the requirements, and are not leaving}."""
+    """Return {node: how many pods of the pod's namespace meet the requirements, and are not leaving}.
+
+    Nodes without any are left out.
+    """
 
     def is_meant(other):
         """Say whether another pod counts."""
@@ -159,20 +168,27 @@ def matching_pods(pod, requirements, snapshot):
         return count_pods(node, is_meant, namespace)
 
     def count_all(nodes):
-        """Return {node: how many pods count there}; asked are only those that have pods of the namespace."""
-        here = nodes_by_namespace(snapshot).get(namespace, ())
-        return dict.fromkeys(nodes, 0) | {name: count(nodes[name]) for name in here}
+        """Return {node: how many pods count there}; asked are only those where some may."""
+        may_have = nodes_that_may_count(namespace, requirements, snapshot)
+        return dict.fromkeys(nodes, 0) | {name: count(nodes[name]) for name in may_have}
 
     namespace = pod.namespace
     like = digest(repr((namespace, requirements)))
-    return recall("matching pods", like, snapshot, snapshot.nodes, count, at_once=count_all)
+    return recall("matching pods", like, snapshot, snapshot.nodes, count, at_once=count_all,
+                  then=lambda nodes, numbers: without_zeros(numbers),
+                  change=lambda numbers, before, now: without_zeros(numbers | now))
 
 
-def by_domain(numbers, key, nodes):
-    """Add up numbers, {node: number}, by the values that these nodes have for a label."""
-    counts = collections.Counter(dict.fromkeys([node.labels.get(key) for node in nodes], 0))
-    for node in [node for node in nodes if numbers[node.name]]:  # most have none
-        counts[node.labels.get(key)] += numbers[node.name]
+def without_zeros(numbers):
+    """Return those numbers that are not 0."""
+    return {name: number for name, number in numbers.items() if number}
+
+
+def by_domain(numbers, domains):
+    """Add up the numbers of nodes, {name: number}, by their domains, {name: domain}."""
+    counts = collections.Counter(dict.fromkeys(domains.values(), 0))
+    for name in numbers.keys() & domains.keys():
+        counts[domains[name]] += numbers[name]
     return counts
 
 
@@ -181,18 +197,25 @@ def hard_spread(pod, nodes, snapshot):
     spread = []
     for constraint in spread_constraints(pod, "DoNotSchedule", snapshot):
         raw = constraint.raw
-        key = constraint.key
-        counted = constraint.eligible
+        counted = eligible_domains(constraint)
         if not (raw.get("nodeAffinityPolicy") or raw.get("nodeTaintsPolicy")):
-            domains = {node.labels[key] for node in counted}
-            counted = [node for node in nodes if node.labels.get(key) in domains]
+            eligible = {*counted.values()}
+            counted = {name: domain for name, domain in constraint.domains.items() if domain in eligible}
         spread.append(with_full_domains(constraint, counted))
     return spread or SKIP
 
 
-def with_full_domains(constraint, nodes):
-    """Return a constraint with the domains that can take no more, by the pods on these nodes."""
-    counts = by_domain(constraint.numbers, constraint.key, nodes)
+def eligible_domains(constraint):
+    """Return {name of a node where the pod may go: its domain}; None: it lacks the key."""
+    return {name: constraint.domains.get(name) for name in constraint.eligible}
+
+
+def with_full_domains(constraint, domains):
+    """Return a constraint with the domains that can take no more, by the pods on these nodes.
+
+    domains: {name of a node: its domain}.
+    """
+    counts = by_domain(constraint.numbers, domains)
     has_enough_domains = len(counts) >= pick(constraint.raw, int, "minDomains")  # else one is taken as empty
     least = min(counts.values(), default=0) if has_enough_domains else 0
     most = constraint.max_skew + least - constraint.itself
@@ -222,46 +245,58 @@ def even_pods_spread(pod, node, metadata):
 
 def soft_spread(pod, nodes, snapshot, default_constraints=()):
     """The pod's ScheduleAnyway constraints, or default ones."""
-    return [with_counts(constraint, nodes)
-            for constraint in spread_constraints(pod, "ScheduleAnyway", snapshot, default_constraints)]
+    return with_counts(spread_constraints(pod, "ScheduleAnyway", snapshot, default_constraints), nodes)
 
 
-def with_counts(constraint, nodes):
-    """Return a constraint with the numbers of pods in the domains of these nodes; many domains weigh more."""
-    key = constraint.key
-    complete = set(constraint.complete)
-    counted = [node for node in nodes if node in complete]
-    if key == HOSTNAME:
-        return replace(constraint, counts=constraint.numbers, weight=math.log(len(counted) + 2))
-    domains = {node.labels.get(key) for node in counted}
-    counts = by_domain(constraint.numbers, key, constraint.eligible)
-    return replace(constraint, counts=counts, weight=math.log(len(domains) + 2))
+def with_counts(constraints, nodes):
+    """Return constraints with the numbers of pods in the domains of these nodes; many domains weigh more.
+
+    By host name, each node is a domain, even if two have the same.
+    """
+    constraints = [*constraints]
+    complete = constraints[0].complete if constraints else {}  # all have the same
+    names = [node.name for node in nodes if node.name in complete]
+    return [with_counts_on(constraint, names) for constraint in constraints]
+
+
+def with_counts_on(constraint, names):
+    """Return a constraint likewise, by the nodes of these names."""
+    domains = constraint.domains
+    if constraint.key == HOSTNAME:
+        each_its_own = {name: name for name in domains}
+        weight = math.log(len(names) + 2)
+        return replace(constraint, domains=each_its_own, counts=constraint.numbers, weight=weight)
+    counts = by_domain(constraint.numbers, eligible_domains(constraint))
+    return replace(constraint, counts=counts, weight=math.log(len({*map(domains.get, names)}) + 2))
 
 
 def sum_of_scores(nodes, constraints):
     """Return the sum of what constraints give to nodes, {name: sum}, but for those that lack a key."""
     total = dict.fromkeys(nodes, 0.0)
     for constraint in constraints:
-        scores = constraint.scores({name: nodes[name] for name in total})
+        scores = constraint.scores()
+        domains = constraint.domains
         if constraint.needs_key:
-            total = {name: so_far + scores[name] for name, so_far in total.items() if name in scores}
+            total = {name: so_far for name, so_far in total.items() if name in domains}
         else:
-            total = {name: so_far + scores.get(name, 0) for name, so_far in total.items()}
+            domains = dict.fromkeys(total) | domains
+            scores[None] = 0
+        total = {name: so_far + scores[domains[name]] for name, so_far in total.items()}
     return total
 
 
 def spread_scores(nodes, metadata):
     """Return the scores of nodes, {name: score}; see `even_pods_spread_priority`."""
     total = sum_of_scores(nodes, metadata)
-    return {name: int(total[name]) if name in total else None for name in nodes}
+    return dict.fromkeys(nodes) | {name: int(score) for name, score in total.items()}
 
 
 def normalize_spread(points):
     """Turn counts around, so that the fewest pods make 100; a node that is out gets 0."""
-    counts = [count for count in points.values() if count is not None]
+    counts = {*points.values()} - {None}
     total = min(counts, default=0) + max(counts, default=0)
     most = max(counts, default=0)
-    turned = {count: 100 * (total - count) // most if most else 100 for count in set(counts)} | {None: 0}
+    turned = {count: 100 * (total - count) // most if most else 100 for count in counts} | {None: 0}
     return {name: turned[count] for name, count in points.items()}
 
 
