@@ -79,8 +79,12 @@ class Objects(dict):
                 thing["metadata"].pop("resourceVersion", None)
 
     def is_behind(self, resource, version):
-        """Say whether a version is earlier than what the watch of a resource has told."""
-        return resource in self.reflectors and is_older(version, self.reflectors[resource].version)
+        """Say whether a version is earlier than what the watch of a resource has told.
+
+        It is that of a list from the API server's cache, which knows the versions that streams tell. Lists
+        from etcd are ahead of it, as their versions grow with each write of any resource.
+        """
+        return resource in self.reflectors and is_older(version, self.reflectors[resource].told)
 
     def list(self, resource):
         """List a resource, take it in, and have it watched. Raises ApiError."""

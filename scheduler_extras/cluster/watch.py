@@ -95,7 +95,8 @@ class Reflector:
     def __init__(self, api, resource, version, news):
         self.api = api
         self.resource = resource
-        self.version = version  # of what was told last; "": it has to be listed
+        self.version = version  # of the last list, or of what was told since; "": it has to be listed
+        self.told = ""  # the version that a stream has told last; see `Objects.is_behind`
         self.news = news
         self.heard_at = time.monotonic()  # when the API server last said what there is
         self.failures = 0  # in a row
@@ -110,6 +111,7 @@ class Reflector:
         """Have it list again, and count as silent until it has."""
         self.trouble = why
         self.version = ""
+        self.told = ""
         self.heard_at = -math.inf
 
     def is_heard(self):
@@ -162,4 +164,4 @@ class Reflector:
             self.hear()
             if what != "BOOKMARK":
                 self.news.put((self.resource, what, thing))
-            self.version = version
+            self.version = self.told = version

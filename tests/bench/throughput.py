@@ -129,7 +129,9 @@ class Bench:
     def start(self, name, policy, scheduler_name="my-scheduler"):
         """Start a scheduler."""
         command = [word.replace("my-scheduler", scheduler_name) for word in self.command(name, policy)]
-        return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
+        keep_compiled = os.environ | {"PYTHONDONTWRITEBYTECODE": ""}  # modules, as Python does unless told otherwise
+        return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True,
+                                env=keep_compiled)
 
     def end(self, process):
         """End a scheduler; return its CPU seconds and its peak MiB."""
