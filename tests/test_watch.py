@@ -629,13 +629,17 @@ def test_a_pod_that_comes_while_the_pods_of_another_scheduler_are_listed_ends_th
 @table("seconds, interval, lists", {
     "the pods that wait were listed a second ago": (1, 1, 0), "they were listed six seconds ago": (6, 1, 1),
     "they were listed six seconds ago, and are each ten": (6, 10, 0)})
-def test_a_pass_that_a_new_pod_begins_lists_nothing_if_that_was_done_lately(seconds, interval, lists, told, monkeypatch):
+@pytest.mark.parametrize("came_during_the_last_pass", [True, False])
+def test_a_pass_that_a_new_pod_begins_lists_nothing_if_that_was_done_lately(
+        seconds, interval, lists, came_during_the_last_pass, told, monkeypatch):
     clock = Clock(monkeypatch)
     cluster = told(node("n"))
     cluster.make_pass()
     clock.now += seconds
     cluster.hears(clock)
     cluster.comes(pod("a"))
+    if came_during_the_last_pass:
+        cluster.cache.take_news()
     cluster.server.requests.clear()
     cluster.cluster.rest(interval, threading.Event())
     assert cluster.make_pass() == [("a", "n")]

@@ -219,12 +219,11 @@ class LiveCluster(Cluster):
             super().rest(max(seconds, backoff(self.failed_passes)), stop)
             self.cache.take_news()  # they would pile up while lists fail
             return
-        nobody_came_before = not self.cache.arrived  # of those, a list is to say that they wait
         until = time.monotonic() + seconds
         while not (self.has_come() or self.pending.could_pop() or stop.is_set()) and time.monotonic() < until:
             self.cache.take_news(patience=0.1)
             self.cycle.take_answers(patience=0)
-        if nobody_came_before and self.has_come():
+        if self.has_come():
             self.waiting.do_without_a_list(seconds)
 
     def look_ahead(self):

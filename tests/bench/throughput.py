@@ -27,6 +27,7 @@ import json
 import math
 import multiprocessing
 import os
+import random
 import re
 import statistics
 import subprocess
@@ -150,7 +151,10 @@ class Bench:
         return answer, [100 * (cpu_seconds(each) - was) / took for each, was in zip(measured, before)]
 
     def latencies(self, make_pod, count):
-        """Make a pod each second, make_pod(i); return the milliseconds from the creation of each to its Binding."""
+        """Make a pod a second, make_pod(i); return the milliseconds from the creation of each to its Binding.
+
+        The seconds are longer and shorter ones, so as not to be in step with what a scheduler does each second.
+        """
         times = {}  # (name, whether it has a node) -> when the API server has first told so
         path = f"{self.plane.server}/api/v1/pods"
         query = {"watch": "1", "labelSelector": "alone=yes", "timeoutSeconds": count + 20}
@@ -169,7 +173,7 @@ class Bench:
             made[-1]["metadata"] |= generated(f"alone-{time.time_ns():x}", i)
             made[-1]["metadata"]["labels"] |= {"alone": "yes"}
             self.create(made[-1:])
-            time.sleep(1)
+            time.sleep(random.uniform(0.5, 1.5))
         watching.join()
         waits = [1000 * (times[name, True] - times[name, False]) for name, bound in times if bound]
         assert len(waits) == count, f"{len(waits)} of {count} pods are bound"
