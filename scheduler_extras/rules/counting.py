@@ -43,11 +43,12 @@ def regroup(found, before, now):
     for name, labels in now.items():
         for namespace, label in labels ^ before.get(name, frozenset()):
             changed[namespace][label].add(name)
+    found = dict(found)  # what was known is not changed
     for namespace, names_by_label in changed.items():
-        by_label = dict(found.get(namespace, ()))  # what was known is not changed
+        by_label = dict(found.get(namespace, ()))
         for label, names in names_by_label.items():
             by_label[label] = by_label.get(label, set()) ^ names
-        found = found | {namespace: {label: names for label, names in by_label.items() if names}}
+        found[namespace] = {label: names for label, names in by_label.items() if names}
     return {namespace: by_label for namespace, by_label in found.items() if by_label}
 
 
