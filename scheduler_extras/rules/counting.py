@@ -23,11 +23,12 @@ def nodes_that_may_count(namespace, requirements, snapshot):
 
     Where one of these is a label, as in most selectors, they are those with pods that have it.
     """
-    labels = [(each.key, each.values[0]) for each in requirements
-              if each.operator == "In" and len(each.values) == 1]
+    labels = ((each.key, each.values[0]) for each in requirements
+              if each.operator == "In" and len(each.values) == 1)
+    label = next(labels, None)
     found = recall("nodes by label", "", snapshot, snapshot.nodes, labels_on,
                    then=lambda nodes, on_nodes: regroup({}, {}, on_nodes), change=regroup)
-    return found.get(namespace, {}).get(labels[0] if labels else None, ())
+    return found.get(namespace, {}).get(label, ())
 
 
 def labels_on(node):

@@ -260,7 +260,7 @@ def with_counts(constraints, nodes):
 
 
 def with_counts_on(constraint, names):
-    """Return a constraint likewise, by the nodes of these names."""
+    """Return a constraint with the numbers of pods in the domains of the nodes of these names."""
     domains = constraint.domains
     if constraint.key == HOSTNAME:
         each_its_own = {name: name for name in domains}
@@ -279,7 +279,7 @@ def sum_of_scores(nodes, constraints):
         if constraint.needs_key:
             total = {name: so_far for name, so_far in total.items() if name in domains}
         else:
-            domains = dict.fromkeys(total) | domains
+            domains = dict.fromkeys(total) | domains  # None: the node lacks the key
             scores[None] = 0
         total = {name: so_far + scores[domains[name]] for name, so_far in total.items()}
     return total
