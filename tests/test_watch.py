@@ -1039,6 +1039,8 @@ def test_a_reflector(streams, lists, versions, names, monkeypatch, caplog):
     told = [news.get() for _ in range(news.qsize())]
     assert (api.lists, api.asked) == (lists, versions)
     assert "".join(content["metadata"]["name"] for _, what, content in told if what != "LISTED") == names
+    _, what, last = told[-1]
+    assert reflector.told == ("" if what == "LISTED" else last["metadata"]["resourceVersion"])
     assert [what for _, what, _ in told].count("LISTED") == lists
     has_no_right = any(getattr(stream, "status", None) == 403 for stream in streams)
     assert ("until that is allowed, nodes are listed every 10 s" in caplog.text) == has_no_right

@@ -96,7 +96,7 @@ class Reflector:
         self.api = api
         self.resource = resource
         self.version = version  # of the last list, or of what was told since; "": it has to be listed
-        self.told = ""  # the version that a stream has told last; see `Objects.is_behind`
+        self.told = ""  # the version that streams have told last, since that list; see `Objects.is_behind`
         self.news = news
         self.heard_at = time.monotonic()  # when the API server last said what there is
         self.failures = 0  # in a row
@@ -121,6 +121,7 @@ class Reflector:
     def list(self):
         """Tell of all objects; what is watched then begins where this list ends. Raises ApiError."""
         things, self.version = list_all(self.api, self.resource, selector_of(self.resource))
+        self.told = ""
         self.heard_at = time.monotonic()
         self.news.put((self.resource, "LISTED", (things, self.version)))
 

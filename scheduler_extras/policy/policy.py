@@ -100,7 +100,7 @@ class FullPolicy(Policy):
             return sum([vote.weight * vote.points[name] for vote in votes])
 
         def totals(nodes):
-            """Add up what each node gets: vote by vote, which is quicker than node by node."""
+            """Add up what each node gets: vote by vote, which is quicker; first, where all get the same."""
             of_each = sum([vote.weight * vote.of_each for vote in votes if vote.of_each is not None])
             sums = dict.fromkeys(nodes, of_each)
             for weight, points in [(vote.weight, vote.points) for vote in votes if vote.of_each is None]:

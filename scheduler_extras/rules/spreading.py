@@ -197,10 +197,8 @@ def hard_spread(pod, nodes, snapshot):
     spread = []
     for constraint in spread_constraints(pod, "DoNotSchedule", snapshot):
         raw = constraint.raw
-        counted = eligible_domains(constraint)
-        if not (raw.get("nodeAffinityPolicy") or raw.get("nodeTaintsPolicy")):
-            eligible = {*counted.values()}
-            counted = {name: domain for name, domain in constraint.domains.items() if domain in eligible}
+        has_policies = raw.get("nodeAffinityPolicy") or raw.get("nodeTaintsPolicy")
+        counted = eligible_domains(constraint) if has_policies else shared_domains(constraint)
         spread.append(with_full_domains(constraint, counted))
     return spread or SKIP
 
@@ -208,6 +206,12 @@ def hard_spread(pod, nodes, snapshot):
 def eligible_domains(constraint):
     """Return {name of a node where the pod may go: its domain}; None: it lacks the key."""
     return {name: constraint.domains.get(name) for name in constraint.eligible}
+
+
+def shared_domains(constraint):
+    """Return {name of a node that shares a domain with one where the pod may go: that domain}."""
+    eligible = {*eligible_domains(constraint).values()}
+    return {name: domain for name, domain in constraint.domains.items() if domain in eligible}
 
 
 def with_full_domains(constraint, domains):

@@ -15,7 +15,7 @@ from scheduler import (
 )
 from scheduler_extras.policy.policy import unheeded
 from scheduler_extras.rule import WHEN
-from scheduler_extras.rules.spreading import by_domain, eligible_domains, spread_constraints
+from scheduler_extras.rules.spreading import by_domain, shared_domains, spread_constraints
 from scheduler_extras.show.picture import MANY
 from scheduler_extras.show.text import (
     BOLD, DIM, GREEN, RED, align, in_digits, in_units, short_names, shorten
@@ -196,9 +196,7 @@ def groups_of_failing(decision):
 def spread_of(decision):
     """Yield the pod's DoNotSchedule constraints, each with {domain: how many of its pods are there}."""
     for constraint in spread_constraints(decision.pod, "DoNotSchedule", decision.snapshot):
-        domains = {*eligible_domains(constraint).values()}
-        counted = {name: domain for name, domain in constraint.domains.items() if domain in domains}
-        counts = by_domain(constraint.numbers, counted)
+        counts = by_domain(constraint.numbers, shared_domains(constraint))
         chosen = decision.nodes.get(decision.node)
         if chosen and constraint.itself and decision.pod.uid in chosen.pods:  # it is assumed there already
             counts[chosen.labels.get(constraint.key)] -= 1
