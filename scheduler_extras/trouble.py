@@ -94,12 +94,11 @@ def one_line(error):
     """Return an error's text on a short line; of a connection's, the cause that requests has wrapped up."""
     text = ""
     with contextlib.suppress(Exception):  # a rule may raise what cannot say its text
-        text = str(error)
+        text = str(getattr(error, "strerror", None) or error)
     of_system = re.search(r"\[(Errno|SSL)[^][]*][^'\"()]*", text)  # wherever urllib3 puts it
     cause = of_system or re.search(r"(?<=')[^']+(?='\)\)$)", text)
     text = cause.group() if cause else text
-    known = error.strerror if isinstance(error, OSError) else None
-    return known or at_most(1000, " ".join(text.split()))
+    return at_most(1000, " ".join(text.split()))
 
 
 def at_most(size, text):

@@ -7,6 +7,7 @@ import gc
 import itertools
 import json
 import re
+import socket
 import sys
 import threading
 import time
@@ -19,6 +20,7 @@ from unittest.mock import Mock
 import pytest
 from everything import scheduler
 from conftest import ROOT, a_pass, cluster_of, node, pod, table, wait_for, wait_until_told
+from faulty import ApiServer
 
 
 pytestmark = pytest.mark.usefixtures("memory")
@@ -273,10 +275,9 @@ def test_a_pod_whose_binding_always_fails_is_told_so_once(status, clock):
 @table("status", {"as if it were in trouble": 500, "as if somebody had been faster": 409})
 def test_what_etcd_does_not_take_is_an_error_of_its_own(status):
     api = scheduler.PooledProxy("http://127.0.0.1:1")
-    answer = types.SimpleNamespace(
-        status=status, reason="", data=b'{"kind": "Status", "message": "etcdserver: request is too large"}')
+    data = b'{"kind": "Status", "message": "etcdserver: request is too large"}'
     with pytest.raises(scheduler.TooLarge, match="request is too large") as raised:
-        api.content(answer, "POST", "/api/v1/pods")
+        api.content(status, "", data, "POST", "/api/v1/pods")
     assert raised.value.status == 413 and not isinstance(raised.value, scheduler.Trouble)
 
 
@@ -1000,8 +1001,27 @@ def test_a_prepared_pod_is_not_tried_again_while_its_binding_is_under_way(clock,
 
 
 def test_a_connection_has_five_seconds_and_an_answer_a_minute():
-    timeout = scheduler.PooledProxy("http://127.0.0.1:1").pool.timeout.clone()
-    assert (timeout.connect_timeout, timeout.read_timeout) == (5, 60)
+    server = ApiServer()
+    api = scheduler.PooledProxy(server.url)
+    try:
+        assert api.connection().timeout == 5
+        api.request("GET", "/api/v1/nodes")
+        [connection] = api.idle
+        assert connection.sock.gettimeout() == 60
+    finally:
+        server.stop()
+
+
+def test_an_idle_connection_that_its_other_side_has_ended_is_opened_anew():
+    server = ApiServer(node("n"))
+    api = scheduler.PooledProxy(server.url)
+    try:
+        for _ in range(3):
+            assert len(api.request("GET", "/api/v1/nodes")["items"]) == 1
+            [connection] = api.idle
+            connection.sock.shutdown(socket.SHUT_RD)  # what is read from it by now is its end
+    finally:
+        server.stop()
 
 
 def refuse_odd(pod):

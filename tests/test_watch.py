@@ -11,7 +11,6 @@ import weakref
 
 import pytest
 from everything import scheduler
-import urllib3
 from conftest import ROOT, a_pass, claim, node, pod, storage_class, table, volume, wait_for, wait_until_told
 from faulty import ApiServer
 from test_loop import Clock, Server
@@ -1106,14 +1105,12 @@ def test_a_list_without_items_is_trouble_and_not_an_empty_cluster(answer):
 def test_a_line_that_is_cut_in_the_middle_breaks_the_stream_and_loses_nothing():
     server = ApiServer(node("n"))
     text = b'{"type": "ADDED", "object": {"metadata": {"name": "a", "resourceVersion": "5"}}}\n{"type": "ADD'
-    answer = urllib3.HTTPResponse(io.BytesIO(text), status=200, preload_content=False)
     try:
         names = []
         with pytest.raises(scheduler.Trouble):
-            for event in scheduler.PooledProxy(server.url).lines(answer, "/api/v1/pods"):
+            for event in scheduler.PooledProxy(server.url).objects_of(io.BytesIO(text), "/api/v1/pods"):
                 names.append(event["object"]["metadata"]["name"])
         assert names == ["a"], "the rest is told by the next stream"
-        assert answer.closed
     finally:
         server.stop()
 
@@ -1125,17 +1122,16 @@ def test_an_object_that_cannot_be_read_hides_no_other_of_its_list(monkeypatch, c
     """Such as one of a CustomResourceDefinition that is nested deeper than Python reads."""
     deep = "[" * 100_000 + "]" * 100_000
     server = ApiServer(*(pod(f"p{i}") for i in range(3)))
-    plain = scheduler.PooledProxy.send
+    plain = scheduler.PooledProxy.answer
 
-    def send(api, method, path, body, params, accept=scheduler.JSON, **options):
-        answer = plain(api, method, path, body, params, accept, **options)
+    def answer(api, method, path, body, params, accept):
+        status, reason, data = plain(api, method, path, body, params, accept)
         is_whole = "PartialObjectMetadata" not in accept
         if path.endswith("/pods/p1") or (path.endswith("/pods") and is_whole):
-            answer = scheduler.types.SimpleNamespace(
-                status=200, reason="OK", data=answer.data.replace(b'"p1"', b'"p1", "x": ' + deep.encode()))
-        return answer
+            data = data.replace(b'"p1"', b'"p1", "x": ' + deep.encode())
+        return status, reason, data
 
-    monkeypatch.setattr(scheduler.PooledProxy, "send", send)
+    monkeypatch.setattr(scheduler.PooledProxy, "answer", answer)
     try:
         things, _ = scheduler.list_all(scheduler.PooledProxy(server.url), "pods")
         assert [thing["metadata"]["name"] for thing in things] == ["p0", "p2"]

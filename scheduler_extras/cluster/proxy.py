@@ -7,17 +7,20 @@ import contextlib
 import ctypes
 import errno
 import json
-import os
 import re
-from urllib.parse import urlencode, urlsplit
+from http.client import HTTPConnection, HTTPException, HTTPSConnection
+from urllib.parse import quote, urlencode, urlsplit
 
-import urllib3
-from urllib3.exceptions import HTTPError
+from urllib3.util import wait_for_read
 
 from scheduler import Proxy, Trouble, log
-from scheduler_extras.cluster.api import GROUPS, JSON, THREADS, TooLarge, Unreadable, error_of, read_json
+from scheduler_extras.cluster.api import JSON, TooLarge, Unreadable, error_of, read_json
 from scheduler_extras.cluster.writer import Writer
 from scheduler_extras.trouble import STOP, one_line, within
+
+
+# Requests are sent by http.client. By urllib3 each takes twice as much of the script's time, and while pods
+# come in a stream, more than half of that goes into requests.
 
 
 class PooledProxy(Proxy):
@@ -25,11 +28,8 @@ class PooledProxy(Proxy):
 
     def __init__(self, server):
         self.server = server.rstrip("/")
-        self.prefix = urlsplit(self.server).path  # `kubectl proxy --api-prefix` serves there
-        timeout = urllib3.Timeout(connect=5, read=60)
-        # One for each thread that writes, for each resource that is watched, for lists, and for the Lease.
-        most = THREADS + len(GROUPS) + 2
-        self.pool = urllib3.connection_from_url(server, maxsize=most, retries=False, timeout=timeout)
+        self.url = urlsplit(self.server)  # with a path, where `kubectl proxy --api-prefix` serves
+        self.idle = []  # connections of which nobody waits for an answer
 
     def writer(self):
         """Return what writes to it."""
@@ -37,60 +37,91 @@ class PooledProxy(Proxy):
 
     def request(self, method, path, body=None, params=None, accept=JSON):
         """Send a request and return the answer's JSON. Raises ApiError; its text says what to do."""
-        return self.content(self.send(method, path, body, params, accept), method, path)
+        return self.content(*self.answer(method, path, body, params, accept), method, path)
 
     def get(self, path, params=None, accept=JSON):
         """Return what the API server answers within a minute. Raises ApiError."""
         return within(60, self.request, "GET", path, None, params, accept, whom=self.server, stop=STOP)
 
     def watch(self, path, params, silence):
-        """Ask for a stream of events, and return it. It begins at once, and may then be silent for so long.
+        """Yield the objects of a stream of events, each of which has a line.
 
-        Raises ApiError, also when it breaks.
+        It begins within five seconds, and may then be silent for so long. Raises ApiError; also if it breaks.
         """
-        timeout = urllib3.Timeout(connect=5, read=5)
-        answer = self.send("GET", path, None, params, timeout=timeout, preload_content=False)
-        if answer.status != 200:
-            self.content(answer, "GET", path)  # raises ApiError
-        with contextlib.suppress(AttributeError):  # a short answer has ended already
-            answer.connection.sock.settimeout(silence)
-        return self.lines(answer, path)
+        with contextlib.closing(self.connection()) as connection:
+            try:
+                connection.connect()
+                answer = self.send(connection, "GET", path, None, params, JSON)
+                if answer.status != 200:
+                    self.content(answer.status, answer.reason, answer.read(), "GET", path)  # raises ApiError
+            except (OSError, HTTPException) as error:
+                raise self.trouble(error) from error
+            if connection.sock:  # else the answer was short, and is here as a whole
+                connection.sock.settimeout(silence)
+            yield from self.objects_of(answer, path)
 
-    def lines(self, answer, path):
-        """Yield the objects of a stream, each of which has a line. Raises ApiError if it breaks."""
+    def objects_of(self, stream, path):
+        """Yield what the lines of a stream say. Raises ApiError if it breaks."""
         try:
-            yield from map(read_json, filter(bytes.strip, answer))
-        except (HTTPError, ValueError, RecursionError) as error:
+            yield from map(read_json, filter(bytes.strip, stream))
+        except (OSError, HTTPException, ValueError, RecursionError) as error:
             raise Trouble(0, f"the watch of {path} has broken off: {one_line(error)}") from error
-        finally:
-            answer.close()
 
-    def send(self, method, path, body, params, accept=JSON, **options):
-        """Send a request and return the answer. Raises ApiError if none comes."""
-        kind = "application/strategic-merge-patch+json" if method == "PATCH" else JSON
-        headers = {"Content-Type": kind, "Accept": accept}
-        url = self.prefix + (f"{path}?{urlencode(params)}" if params else path)
-        data = body and json.dumps(body)
+    def answer(self, method, path, body, params, accept):
+        """Send a request; return the status, the reason and the bytes of its answer. Raises ApiError."""
+        connection = self.idle_connection()
         try:
-            answer = self.pool.urlopen(method, url, data, headers, redirect=False, **options)
-        except HTTPError as error:
-            hint = "is `kubectl proxy` running there? Without it: --cluster FILE"
-            lacking = [os.strerror(number) for number in (errno.EMFILE, errno.ENFILE, errno.ENOMEM)]
-            if any(what in str(error) for what in lacking):
-                hint = "this machine gives the script no more; see `ulimit -a`"
-            raise Trouble(0, f"cannot reach {self.server}: {one_line(error)}; {hint}") from error
+            if not connection.sock:
+                connection.connect()
+                connection.sock.settimeout(60)
+            answer = self.send(connection, method, path, body, params, accept)
+            data = answer.read()
+        except (OSError, HTTPException) as error:
+            connection.close()
+            raise self.trouble(error) from error
+        self.idle.append(connection)
+        return answer.status, answer.reason, data
+
+    def idle_connection(self):
+        """Return a connection of which nobody waits for an answer; it may have to be opened."""
+        try:
+            connection = self.idle.pop()
+        except IndexError:
+            return self.connection()
+        if connection.sock and wait_for_read(connection.sock, 0):  # all that can be read there is its end
+            connection.close()
+        return connection
+
+    def connection(self):
+        """Return a new connection, which is to open within five seconds."""
+        kind = HTTPSConnection if self.url.scheme == "https" else HTTPConnection
+        return kind(self.url.hostname, self.url.port, timeout=5)
+
+    def send(self, connection, method, path, body, params, accept):
+        """Send a request, and return an answer that is to be read. Raises OSError, HTTPException."""
+        kind = "application/strategic-merge-patch+json" if method == "PATCH" else JSON
+        url = self.url.path + quote(path, safe="/?&=,:%", errors="replace")
+        url += f"?{urlencode(params)}" if params else ""
+        connection.request(method, url, body and json.dumps(body), {"Content-Type": kind, "Accept": accept})
+        answer = connection.getresponse()
         log.debug("%s %s %s: %d", method, path, params or "", answer.status)
         return answer
 
-    def content(self, answer, method, path):
+    def trouble(self, error):
+        """Return the Trouble that says why no answer has come, and what to do."""
+        hint = "is `kubectl proxy` running there? Without it: --cluster FILE"
+        if isinstance(error, OSError) and error.errno in (errno.EMFILE, errno.ENFILE, errno.ENOMEM):
+            hint = "this machine gives the script no more; see `ulimit -a`"
+        return Trouble(0, f"cannot reach {self.server}: {one_line(error)}; {hint}")
+
+    def content(self, status, reason, data, method, path):
         """Return the JSON of an answer. Raises ApiError if it reports a failure, or is no JSON."""
-        status = answer.status
         succeeded = 200 <= status < 300
         content = None
         with contextlib.suppress(ValueError, RecursionError):
-            content = read_json(answer.data)
+            content = read_json(data)
         if not isinstance(content, dict):
-            start = one_line(answer.data[:200].decode(errors="replace"))
+            start = one_line(data[:200].decode(errors="replace"))
             message = f"{self.server} is no kubectl proxy, or that has no API server: {start}"
             if status == 403:
                 message = f"not let through, as by kubectl proxy's --accept-hosts or --reject-paths: {start}"
@@ -100,7 +131,7 @@ class PooledProxy(Proxy):
             message = str(content.get("message"))
             if status == 403 and re.search('User ".*" cannot ', message):  # RBAC's own words
                 message = f"RBAC does not allow it: {message}"
-        text = f"{method} {path}: {status} {answer.reason}: {message}"
+        text = f"{method} {path}: {status} {reason}: {message}"
         if "etcdserver: request is too large" in message:  # it comes as 500, or as 409
             raise TooLarge(413, text)
         raise Unreadable(0, text) if succeeded else error_of(status, text)
