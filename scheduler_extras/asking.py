@@ -6,6 +6,7 @@ policy/policy.py asks Prepared rules, those that have their metadata for a pod; 
 from __future__ import annotations
 
 import collections
+import contextlib
 import functools
 import itertools
 import time
@@ -240,6 +241,18 @@ class FullDecision(Decision):
     def fits_nowhere(self):
         """Whether each node has been ruled out, or there is none."""
         return self.node is None and len(self.failed) == len(self.nodes)
+
+    @functools.cached_property
+    def unheeded(self):
+        """What the pod requires though no active rule looks at that, and the rule that would look."""
+        node = self.nodes.get(self.node)
+        found = []
+        for what, (rule, is_asked) in self.policy.not_looked_at.items():
+            with contextlib.suppress(Exception):  # what no active rule has read may be anything
+                if is_asked(self.pod, node):
+                    name = self.policy.name_for(rule)
+                    found.append(f"has {what}, and {name}, which looks at that, is not active")
+        return found
 
     def give_up(self, error):
         """Become a decision to leave the pod pending, and say which rule has broken."""

@@ -189,8 +189,8 @@ def say_at_start(policies, path, options):
         return
     log.info("%s: polling %s by %s", ", ".join(policies), options.server, path)
     for name, policy in policies.items():
-        if policy.not_looked_at():
-            what = ", ".join(policy.not_looked_at())
+        if policy.not_looked_at:
+            what = ", ".join(policy.not_looked_at)
             log.info("%s: no rule of %s looks at %s; those of --policy DefaultProvider do", name, path, what)
 
 

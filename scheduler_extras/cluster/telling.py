@@ -71,10 +71,10 @@ def record(writer, request):
 
     If the API server is in trouble, send it again after 1, 2 and 4 seconds, unless all threads are needed.
     """
-    for pause in (0, 1, 2, 4):
-        time.sleep(pause)
-        if write_note(writer.api.request, request) or writer.is_busy():
+    for pause in (1, 2, 4, None):
+        if write_note(writer.api.request, request) or writer.is_busy() or not pause:
             return
+        time.sleep(pause)
 
 
 def write_note(send, request):

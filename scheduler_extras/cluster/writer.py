@@ -14,7 +14,6 @@ from scheduler_extras.cluster.api import (
 )
 from scheduler_extras.cluster.telling import record
 from scheduler_extras.extension_points import call_hook
-from scheduler_extras.policy.policy import unheeded
 from scheduler_extras.trouble import (
     come_round, request_by, start_thread, warn_if_broken, warn_once, what_broke, within
 )
@@ -230,7 +229,7 @@ def bind_and_tell(decision, writer, recorder):
             return
     writer.answered.put((decision, None))
     message = f"Successfully assigned {pod.key} to {decision.node}"
-    recorder.announce(pod, ", though it ".join([message, *unheeded(decision)]))
+    recorder.announce(pod, ", though it ".join([message, *decision.unheeded]))
     for rule in decision.policy.rules_with["post_bind"]:
         with warn_if_broken(pod.key):
             call_in_time(rule, "post_bind", pod, decision.node)

@@ -167,21 +167,12 @@ class FullPolicy(Policy):
         """Return what the user's file calls, or would call, a rule."""
         return rule.name
 
+    @functools.cached_property
     def not_looked_at(self):
-        """Return {what a pod may ask for: (the rule that would look at it, whether a pod does)}."""
+        """{what a pod may ask for: (the rule that would look at it, whether a pod does)}."""
         active = {rule.name for rule in self.rules()}
         idle = [rule for rule in [*PREDICATES.values()] if rule.name not in active]  # also while these change
         return {what: (rule, is_asked) for rule in idle for what, is_asked in rule.looks_at.items()}
-
-
-def unheeded(decision):
-    """Yield what the pod requires though no active rule looks at that, and the rule that would look."""
-    node = decision.nodes.get(decision.node)
-    for what, (rule, is_asked) in decision.policy.not_looked_at().items():
-        with contextlib.suppress(Exception):  # what no active rule has read may be anything
-            if is_asked(decision.pod, node):
-                name = decision.policy.name_for(rule)
-                yield f"has {what}, and {name}, which looks at that, is not active"
 
 
 CONFIGURATION_VERSION = "kubescheduler.config.k8s.io/v1"  # a Policy may have it, too

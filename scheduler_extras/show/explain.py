@@ -13,7 +13,6 @@ import re
 from scheduler import (
     InvalidSelector, Malformed, Requirement, node_selector_term, pick, required_terms, satisfies, term_matches
 )
-from scheduler_extras.policy.policy import unheeded
 from scheduler_extras.rule import WHEN
 from scheduler_extras.rules.spreading import by_domain, shared_domains, spread_constraints
 from scheduler_extras.show.picture import MANY
@@ -108,7 +107,7 @@ def sentences_about(decision, shown):
         yield "no priority is active: each node that fits has a total of 1"
     if len(ties) > 1:
         yield f"{len(ties)} nodes (* and =) tie: any of them is taken, at random"
-    for what in [*unheeded(decision), *invalid_terms(decision.pod)]:
+    for what in [*decision.unheeded, *invalid_terms(decision.pod)]:
         yield f"! {decision.pod.key} {what}"
 
 

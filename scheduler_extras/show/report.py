@@ -7,7 +7,6 @@ import itertools
 import json
 
 from scheduler_extras.cluster.queue import WaitsFor
-from scheduler_extras.policy.policy import unheeded
 from scheduler_extras.show.explain import explain, in_words
 from scheduler_extras.trouble import warn_once
 
@@ -51,7 +50,7 @@ class Reporter:
 
 def warn_of_unheeded(decision, under=""):
     """Warn, once for all pods, of what a pod that is placed requires though no active rule looks at that."""
-    for what in unheeded(decision) if decision.node else ():
+    for what in decision.unheeded if decision.node else ():
         warn_once(f"{under}{decision.pod.key} is placed, though it {what}", about=f"{under}{what}")
 
 
