@@ -7,9 +7,9 @@ The parts, all unless some are named:
 binding    pods/s of pods that all wait when a scheduler starts, on a real etcd and kube-apiserver: `bound`, from the
            first to the last Binding; `told`, from the first Binding until each pod has its event, too. Streams are
            long, as short bursts flatter whoever lets events wait. Beside each other: kube-scheduler as shipped (50
-           requests a second), kube-scheduler with its limit lifted, the tutorials' Bash loop (which writes no
-           events), and this script through kubectl proxy. They take turns; medians of the rounds. --only WORDS:
-           those whose titles have these in them.
+           requests a second), kube-scheduler with its limit lifted, the same in JSON through kubectl proxy, the
+           tutorials' Bash loop (which writes no events), and this script, which has nothing but kubectl proxy. They
+           take turns; medians of the rounds. --only WORDS: those whose titles have these in them.
 coming     a new pod each second, from its creation to its Binding, among many that are there; and one that is stuck:
            what the scheduler and the API server take, in percent of a core. In turn with kube-scheduler.
 beside     a second scheduler fills the same nodes: how many pods are bound beyond what nodes have, beside how many
@@ -52,6 +52,8 @@ FULL = {  # the Policy in which pods look at one another
     "priorities": [{"name": name, "weight": 1} for name in (
         "LeastRequestedPriority", "BalancedResourceAllocation", "SelectorSpreadPriority", "TaintTolerationPriority",
         "NodeAffinityPriority", "InterPodAffinityPriority")]}
+LIFTED = "kube-scheduler, no limit"
+BY_PROXY = "kube-scheduler, by proxy"  # likewise, but in JSON and through kubectl proxy, as this script has to
 BASH = """while true; do
   for pod in $(KUBECTL -s SERVER get pods -o json | jq -r '.items[] |
       select(.spec.schedulerName == "my-scheduler" and .spec.nodeName == null) | .metadata.name'); do
@@ -110,7 +112,9 @@ class Bench:
             return ["bash", "-c", text]
         if name == "scheduler.py":
             return [*SCHEDULER, "--server", self.plane.server, "--policy", str(self.policies[policy])]
-        limit = ["--kube-api-qps=5000", "--kube-api-burst=5000"] if name == "kube-scheduler, no limit" else []
+        limit = ["--kube-api-qps=5000", "--kube-api-burst=5000"] if name != "kube-scheduler" else []
+        if name == BY_PROXY:
+            limit += [f"--master={self.plane.server}", "--kube-api-content-type=application/json"]
         return [str(self.plane.assets / "kube-scheduler"), "--kubeconfig", str(self.plane.kubeconfig()), "--port=0",
                 "--secure-port=0", "--leader-elect=false", "--scheduler-name=my-scheduler",
                 "--policy-config-file", str(self.policies[policy]), *limit]
@@ -305,18 +309,18 @@ def binding(bench, rounds, only):
     """Measure how fast pods are bound."""
     services = [{"apiVersion": "v1", "kind": "Service", "metadata": {"name": f"app-{i}", "namespace": "default"},
                  "spec": {"selector": {"app": f"app-{i}"}, "ports": [{"port": 80}]}} for i in range(0, 50, 4)]
-    lifted, ours = "kube-scheduler, no limit", "scheduler.py"
+    ours = "scheduler.py"
     parts = [
         ("10 nodes, 200 equal pods", nodes(10), equal_pods(200), [("policy.json", ["Bash loop", ours])]),
         ("500 nodes, 1,000 equal pods", nodes(500), equal_pods(1000), [("policy.json", ["kube-scheduler", ours])]),
-        ("500 nodes, 6,000 equal pods", nodes(500), equal_pods(6000), [("policy.json", [lifted, ours])]),
+        ("500 nodes, 6,000 equal pods", nodes(500), equal_pods(6000), [("policy.json", [LIFTED, BY_PROXY, ours])]),
         ("500 nodes, 6,000 equal pods with names of their own", nodes(500), equal_pods(6000, own_names=True), [
-            ("policy.json", [lifted, ours])]),
-        ("5,000 nodes, 4,000 equal pods", nodes(5000), equal_pods(4000), [("policy.json", [lifted, ours])]),
+            ("policy.json", [LIFTED, BY_PROXY, ours])]),
+        ("5,000 nodes, 4,000 equal pods", nodes(5000), equal_pods(4000), [("policy.json", [LIFTED, BY_PROXY, ours])]),
         ("1,000 nodes, 10,000 pods on them, 2,000 pods of 200 kinds", nodes(1000, mixed=True), mixed_pods(2000), [
-            ("full", [lifted, ours])]),
+            ("full", [LIFTED, BY_PROXY, ours])]),
         (f"{COMPANY}, a rollout of 600 pods", nodes(300), [owned_pod(1 + i // 30, i % 30) for i in range(600)], [
-            ("DefaultProvider", [lifted, ours])]),
+            ("DefaultProvider", [LIFTED, BY_PROXY, ours])]),
     ]
     for title, cluster, pods, contests in [part for part in parts if only in part[0]]:
         bench.plane.clear()
@@ -387,7 +391,7 @@ def coming(bench, rounds, only):
         print(f"\n{title}\n{'':26} created to bound, ms: median, worst   CPU %: scheduler, API server;  one stuck   MiB",
               flush=True)
         for _ in range(rounds):
-            for name in ("kube-scheduler, no limit", "scheduler.py"):
+            for name in (LIFTED, BY_PROXY, "scheduler.py"):
                 process = bench.start(name, policy)
                 time.sleep(20)
                 waits, busy = bench.measure(process, lambda: bench.latencies(make_pod, 30))
@@ -396,7 +400,7 @@ def coming(bench, rounds, only):
                 _, waiting = bench.measure(process, lambda: time.sleep(30))
                 memory = bench.end(process)[1]
                 bench.plane.request("DELETE", "namespaces/default/pods/stuck", params={"gracePeriodSeconds": 0})
-                print(f"{name:26} {statistics.median(waits):26.0f} {max(waits):7.0f} {busy[0]:21.1f} {busy[1]:6.1f} "
+                print(f"{name:26} {statistics.median(waits):26.1f} {max(waits):7.1f} {busy[0]:21.1f} {busy[1]:6.1f} "
                       f"{waiting[0]:14.1f} {waiting[1]:5.1f} {memory:8}", flush=True)
 
 
@@ -407,13 +411,13 @@ def beside(bench, rounds, only):
             continue
         print(f"\n{pod_count} pods for {node_count} nodes with room for {pod_count}, half of them another scheduler's", flush=True)
         for _ in range(rounds):
-            for name in ("kube-scheduler, no limit", "scheduler.py"):
+            for name in (LIFTED, "scheduler.py"):
                 bench.plane.clear()
                 bench.create([node(f"node-{i:04}", cpu="800m", pods="250") for i in range(node_count)])
                 there = equal_pods(pod_count)
                 for i, thing in enumerate(there):
                     thing["spec"]["schedulerName"] = ("my-scheduler", "other")[i % 2]
-                processes = [bench.start(name, "policy.json"), bench.start("kube-scheduler, no limit", "policy.json", "other")]
+                processes = [bench.start(name, "policy.json"), bench.start(LIFTED, "policy.json", "other")]
                 time.sleep(5)
                 bench.create(there)
                 time.sleep(20 + pod_count / 200)
