@@ -12,6 +12,7 @@ import math
 import random
 import re
 import tracemalloc
+import types
 
 import pytest
 from conftest import (
@@ -1143,6 +1144,35 @@ def test_of_pods_that_have_gone_no_affinity_term_is_kept():
         snapshot.take_off(job, snapshot.nodes["n"])
     assert scheduler.schedule(scheduler.FullPod(pod("p")), snapshot, policy).node == "n"
     assert snapshot.memory.findings["seekers", ""].result == {}
+
+
+def test_which_pods_seek_a_label_is_known_as_they_come_and_go():
+    """It is what gathering all anew would find; and what was gathered before is not changed."""
+    chance = random.Random(5)
+    nodes = {name: types.SimpleNamespace(name=name, labels={ZONE: name}, pods={}) for name in "abc"}
+    number = itertools.count()
+
+    def seeking(labels):
+        """Make a pod that must not be with pods of these labels."""
+        terms = [{"topologyKey": ZONE, "labelSelector": {"matchLabels": {label: "v"}}} for label in labels]
+        return scheduler.FullPod(pod("p", affinity={"podAntiAffinity": {f"required{scheduler.WHEN}": terms}}))
+
+    def there():
+        return {name: scheduler.seekers_on(each) for name, each in nodes.items()}
+
+    gathered, before = {}, there()
+    for _ in range(200):
+        for name in chance.sample("abc", chance.randint(1, 3)):
+            if nodes[name].pods and chance.random() < 0.5:
+                del nodes[name].pods[chance.choice([*nodes[name].pods])]
+            else:
+                nodes[name].pods[next(number)] = seeking(chance.sample("klmnopq", chance.randint(1, 5)))
+        was = {label: [*found] for label, found in gathered.items()}
+        now = there()
+        latest = scheduler.gather_anew(gathered, before, now)
+        assert latest == scheduler.gather_anew({}, {}, now)
+        assert was == {label: [*found] for label, found in gathered.items()}
+        gathered, before = latest, now
 
 
 def test_which_nodes_have_pods_with_a_label_is_known_as_pods_come_and_go():

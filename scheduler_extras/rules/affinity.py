@@ -197,8 +197,12 @@ def gather_anew(gathered, before, now):
                     del gathered[label]
                     copied.discard(label)
         for key in [key for key, seeker in there.items() if were_there.get(key) != seeker]:
-            for label in labels_sought(there[key].pod):
+            sought = labels_sought(there[key].pod)
+            known = gathered.keys() & sought
+            for label in known:
                 seeking(label)[key] = there[key]
+            # The others, of which there may be thousands, share a dict until one of them changes.
+            gathered.update(dict.fromkeys(sought - known, {key: there[key]}))
     return gathered
 
 

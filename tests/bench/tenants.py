@@ -3,7 +3,8 @@
     KUBEBUILDER_ASSETS=... python tests/bench/tenants.py [--rounds 3] [ROW ...]
 
 For each row: nodes, and pods on them; a scheduler starts, and binds a pod (`first`). Then the tenant makes what is
-costly, and ten pods of others come (`others`: how long the last of them waits). In turn, under DefaultProvider. What is
+costly, and ten pods of others come (`others`: how long the last of them waits). In turn with kube-scheduler, and with
+kube-scheduler in JSON through kubectl proxy, as this script has to; under DefaultProvider. What is
 there before the scheduler starts counts for `first`. MiB: the scheduler's at its peak.
 """
 
@@ -18,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import requests
-from throughput import HOSTNAME, Bench, selecting
+from throughput import BY_PROXY, HOSTNAME, LIFTED, Bench, selecting
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 from conftest import node, pod, wait_for
@@ -192,7 +193,7 @@ def main():
             try:
                 names = make_base(bench, ROWS[title])
                 for _ in range(options.rounds):
-                    for scheduler in ("kube-scheduler, no limit", "scheduler.py"):
+                    for scheduler in (LIFTED, BY_PROXY, "scheduler.py"):
                         first, others, memory, is_there = play(bench, ROWS[title], names, scheduler)
                         end = "" if is_there else "  it has ended"
                         print(f"{title:42} {scheduler:24} {first:7.1f} {others:7.2f} {memory:5}{end}", flush=True)
