@@ -25,7 +25,7 @@ import requests
 sys.path.insert(0, str(Path(__file__).parent.parent))
 from conftest import ROOT, ControlPlane, node, pod
 from faulty import FaultProxy
-from scheduler import THREADS
+from scheduler_extras.cluster.api import THREADS
 
 COLUMNS = ("seconds", "passes", "pods made", "faults", "MiB", "threads", "sockets")
 SLACK = {"MiB": 4, "threads": 1, "sockets": 2}  # what may be more in the end
@@ -33,18 +33,24 @@ SLACK = {"MiB": 4, "threads": 1, "sockets": 2}  # what may be more in the end
 ENOUGH = {"threads": THREADS + 16, "sockets": THREADS + 16}
 # The script, which at its end compares what it was told with what a fresh list shows.
 COMPARING = """
-import sys, scheduler
+import sys
+
+import scheduler
+from scheduler_extras import command_line
+from scheduler_extras.cluster.live import LiveCluster
+from scheduler_extras.cluster.proxy import PooledProxy
+from scheduler_extras.trouble import STOP
 
 def known(cluster):
     return cluster.cache.pods.keys(), {
         name: (sorted((pod.uid, *pod.requests.items()) for pod in node.pods.values()), node.requested, node.nonzero)
         for name, node in cluster.cache.snapshot.nodes.items()}
 
-clusters, LiveCluster = [], scheduler.LiveCluster
-scheduler.LiveCluster = lambda *settings, **more: clusters.append(LiveCluster(*settings, **more)) or clusters[0]
+clusters = []
+command_line.LiveCluster = lambda *settings, **more: clusters.append(LiveCluster(*settings, **more)) or clusters[0]
 scheduler.main()
-scheduler.STOP.clear()
-fresh = LiveCluster(scheduler.PooledProxy(sys.argv[-1]))
+STOP.clear()
+fresh = LiveCluster(PooledProxy(sys.argv[-1]))
 fresh.look()
 if known(clusters[0]) != known(fresh):
     sys.exit("it knows other pods than a fresh list shows")
