@@ -1024,6 +1024,16 @@ def test_an_idle_connection_that_its_other_side_has_ended_is_opened_anew():
         server.stop()
 
 
+@table("body, sent", {"none": (None, b""), "empty": ({}, b"{}"), "letters of any language": ({"a": "\u00e4"}, b'{"a": "\\u00e4"}')})
+def test_a_request_has_the_body_that_it_is_given(body, sent):
+    server = ApiServer(node("n"))
+    try:
+        scheduler.PooledProxy(server.url).request("GET", "/api/v1/nodes", body)
+        assert [asked.body for asked in server.asked] == [sent]
+    finally:
+        server.stop()
+
+
 def refuse_odd(pod):
     """What a permit hook says that refuses one pod."""
     if pod.name == "odd":

@@ -102,7 +102,8 @@ class PooledProxy(Proxy):
         kind = "application/strategic-merge-patch+json" if method == "PATCH" else JSON
         url = self.url.path + quote(path, safe="/?&=,:%", errors="replace")
         url += f"?{urlencode(params)}" if params else ""
-        connection.request(method, url, body and json.dumps(body), {"Content-Type": kind, "Accept": accept})
+        data = None if body is None else json.dumps(body)
+        connection.request(method, url, data, {"Content-Type": kind, "Accept": accept})
         answer = connection.getresponse()
         log.debug("%s %s %s: %d", method, path, params or "", answer.status)
         return answer
