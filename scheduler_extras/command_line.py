@@ -22,7 +22,7 @@ from scheduler import ApiError, InputError, log, run
 from scheduler_extras.cluster.election import LeaderElection
 from scheduler_extras.cluster.live import ListedCluster, LiveCluster, make_passes
 from scheduler_extras.cluster.manifests import Manifests
-from scheduler_extras.cluster.proxy import PooledProxy, share_memory_among_threads
+from scheduler_extras.cluster.proxy import PooledProxy, load_what_ends_threads, share_memory_among_threads
 from scheduler_extras.policy.files import did_you_mean
 from scheduler_extras.policy.reloading import PolicyFile
 from scheduler_extras.rules.resources import CHANCE
@@ -262,6 +262,7 @@ def stop_on_signals():
 def poll(cluster, policy_file, stop, options):
     """Schedule a live cluster's pods; where a leader is elected, only while leading. Return the exit code."""
     share_memory_among_threads()
+    load_what_ends_threads()
     settings = next(iter(policy_file.policies.values())).election  # all profiles have the same
     election = LeaderElection(cluster.api, options.scheduler_name, settings)
     is_wanted = options.leader_elect == "true" if options.leader_elect else settings.get("leaderElect")

@@ -1004,7 +1004,7 @@ def test_a_connection_has_five_seconds_and_an_answer_a_minute():
     server = ApiServer()
     api = scheduler.PooledProxy(server.url)
     try:
-        assert api.connection().timeout == 5
+        assert api.free_connection().timeout == 5
         api.request("GET", "/api/v1/nodes")
         [connection] = api.idle
         assert connection.sock.gettimeout() == 60

@@ -6,12 +6,14 @@ In each, 20 small pods are bound first; then something happens, and 20 more come
 import json
 import resource
 import signal
+import subprocess
+import sys
 import threading
 import time
 from collections import Counter
 
 
-from conftest import node, pod, table, wait_for
+from conftest import ROOT, node, pod, table, wait_for
 from faulty import ApiServer, Choice, failure
 from test_faults import limits
 
@@ -236,3 +238,27 @@ def test_whatever_happens_the_next_pods_are_bound_where_there_is_room(happens, k
     trial.server.create(*pods(NEXT))
     trial.bound(NEXT)
     trial.check()
+
+
+def test_a_script_that_can_open_no_file_any_more_ends_as_it_is_to():
+    """glibc would load a library then, to end the threads, and abort."""
+    text = """
+import os, resource, sys, threading, time
+from scheduler_extras.cluster.proxy import load_what_ends_threads
+
+def work():
+    while True:
+        time.sleep(0.0001)
+
+load_what_ends_threads()
+for _ in range(20):
+    threading.Thread(target=work, daemon=True).start()
+resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
+try:
+    while True:
+        os.open(os.devnull, os.O_RDONLY)
+except OSError:
+    pass
+"""
+    run = subprocess.run([sys.executable, "-c", text], cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
+    assert (run.returncode, run.stderr) == (0, "")

@@ -48,9 +48,9 @@ class PooledProxy(Proxy):
 
         It begins within five seconds, and may then be silent for so long. Raises ApiError; also if it breaks.
         """
-        with contextlib.closing(self.connection()) as connection:
+        with contextlib.closing(self.free_connection()) as connection:
             try:
-                connection.connect()
+                self.open(connection, 5)
                 answer = self.send(connection, "GET", path, None, params, JSON)
                 if answer.status != 200:
                     self.content(answer.status, answer.reason, answer.read(), "GET", path)  # raises ApiError
@@ -69,11 +69,9 @@ class PooledProxy(Proxy):
 
     def answer(self, method, path, body, params, accept):
         """Send a request; return the status, the reason and the bytes of its answer. Raises ApiError."""
-        connection = self.idle_connection()
+        connection = self.free_connection()
         try:
-            if not connection.sock:
-                connection.connect()
-                connection.sock.settimeout(60)
+            self.open(connection, 60)
             answer = self.send(connection, method, path, body, params, accept)
             data = answer.read()
         except (OSError, HTTPException) as error:
@@ -82,20 +80,20 @@ class PooledProxy(Proxy):
         self.idle.append(connection)
         return answer.status, answer.reason, data
 
-    def idle_connection(self):
-        """Return a connection of which nobody waits for an answer; it may have to be opened."""
-        try:
-            connection = self.idle.pop()
-        except IndexError:
-            return self.connection()
-        if connection.sock and wait_for_read(connection.sock, 0):  # all that can be read there is its end
-            connection.close()
-        return connection
-
-    def connection(self):
-        """Return a new connection, which is to open within five seconds."""
+    def free_connection(self):
+        """Return a connection of which nobody waits for an answer: an idle one, or a new one."""
+        with contextlib.suppress(IndexError):
+            return self.idle.pop()
         kind = HTTPSConnection if self.url.scheme == "https" else HTTPConnection
         return kind(self.url.hostname, self.url.port, timeout=5)
+
+    def open(self, connection, seconds):
+        """Open a connection, unless it is open. Its next answer may take so many seconds. Raises OSError."""
+        if connection.sock and wait_for_read(connection.sock, 0):  # all that can be read there is its end
+            connection.close()
+        if not connection.sock:
+            connection.connect()
+        connection.sock.settimeout(seconds)
 
     def send(self, connection, method, path, body, params, accept):
         """Send a request, and return an answer that is to be read. Raises OSError, HTTPException."""
@@ -146,3 +144,9 @@ def share_memory_among_threads():
     arena_max = -8  # M_ARENA_MAX, see mallopt(3)
     with contextlib.suppress(AttributeError, OSError, TypeError):
         ctypes.CDLL(None).mallopt(arena_max, 2)
+
+
+def load_what_ends_threads():
+    """Load libgcc. Else glibc loads it as Python ends, to end threads, and aborts if it can open no file."""
+    with contextlib.suppress(OSError):  # other C libraries do not need it
+        ctypes.CDLL("libgcc_s.so.1")

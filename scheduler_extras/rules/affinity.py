@@ -201,8 +201,9 @@ def gather_anew(gathered, before, now):
             known = gathered.keys() & sought
             for label in known:
                 seeking(label)[key] = there[key]
-            # The others, of which there may be thousands, share a dict until one of them changes.
-            gathered.update(dict.fromkeys(sought - known, {key: there[key]}))
+            # Labels that no other pod seeks, of which there may be thousands, share a dict until one changes.
+            alone = {key: there[key]}
+            gathered.update(dict.fromkeys(sought - known, alone))
     return gathered
 
 
