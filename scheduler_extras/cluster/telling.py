@@ -71,10 +71,11 @@ def record(writer, request):
 
     If the API server is in trouble, send it again after 1, 2 and 4 seconds, unless all threads are needed.
     """
-    for pause in (1, 2, 4, None):
-        if write_note(writer.api.request, request) or writer.is_busy() or not pause:
+    for pause in (1, 2, 4):
+        if write_note(writer.api.request, request) or writer.is_busy():
             return
         time.sleep(pause)
+    write_note(writer.api.request, request)
 
 
 def write_note(send, request):

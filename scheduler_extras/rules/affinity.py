@@ -185,7 +185,7 @@ def gather_anew(gathered, before, now):
         """Return the Seekers of a label, to be changed: what was gathered is not."""
         if label not in copied:
             copied.add(label)
-            gathered[label] = dict(gathered.get(label, ()))
+            gathered[label] = dict(gathered[label])
         return gathered[label]
 
     for name, there in now.items():

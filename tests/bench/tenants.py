@@ -3,9 +3,9 @@
     KUBEBUILDER_ASSETS=... python tests/bench/tenants.py [--rounds 3] [ROW ...]
 
 For each row: nodes, and pods on them; a scheduler starts, and binds a pod (`first`). Then the tenant makes what is
-costly, and ten pods of others come (`others`: how long the last of them waits). In turn with kube-scheduler, and with
-kube-scheduler in JSON through kubectl proxy, as this script has to; under DefaultProvider. What is
-there before the scheduler starts counts for `first`. MiB: the scheduler's at its peak.
+costly, and ten pods of others come (`others`: how long the last of them waits). What is there before the scheduler starts
+counts for `first`. In turn with kube-scheduler, and with kube-scheduler in JSON through kubectl proxy, which is all that
+this script has; under DefaultProvider. MiB: the scheduler's at its peak.
 """
 
 import argparse
