@@ -777,11 +777,7 @@ class Manifests:
 
 def objects_in(path):
     """Yield the API objects of a YAML file, also those inside a List. Raises InputError."""
-    try:
-        documents = list(yaml.safe_load_all(pathlib.Path(path).read_text("utf-8")))
-    except (OSError, ValueError, yaml.YAMLError) as error:
-        raise InputError(f"{path}: {one_line(error)}") from error
-    for document in documents:
+    for document in read_yaml(path):
         if not isinstance(document, dict | None):
             raise InputError(f"{path}: expected API objects, got {one_line(document)[:40]}")
         if document:
@@ -836,7 +832,8 @@ STANDS_FOR = {  # other names in Policies -> the rules that they stand for
     "CheckNodePIDPressure": [], "PodToleratesNodeNoExecuteTaints": []}
 
 ONLY_IN_EXTRAS = [  # rules, fields, kinds, providers, options
-    "CheckVolumeBinding", "EvenPodsSpread", "MatchInterPodAffinity", "MaxAzureDiskVolumeCount",
+    "CheckNodeLabelPresence", "CheckServiceAffinity", "CheckVolumeBinding", "EvenPodsSpread",
+    "MatchInterPodAffinity", "MaxAzureDiskVolumeCount",
     "MaxCinderVolumeCount", "MaxCSIVolumeCountPred", "MaxEBSVolumeCount", "MaxGCEPDVolumeCount",
     "NoVolumeZoneConflict", "Preemption", "EvenPodsSpreadPriority", "ImageLocalityPriority",
     "InterPodAffinityPriority", "NodePreferAvoidPodsPriority", "SelectorSpreadPriority",
@@ -883,10 +880,19 @@ def read_policy(path):
     """Read a Policy file. Raises InputError."""
     if path in ONLY_IN_EXTRAS:
         raise InputError(not_here(path))
+    documents = read_yaml(path)
+    try:
+        return policy_of(documents[0] if documents else None)
+    except ValueError as error:
+        raise InputError(f"{path}: {error}") from error
+
+
+def read_yaml(path):
+    """Return the documents of a YAML or JSON file. Raises InputError."""
     try:
         text = pathlib.Path(path).read_text("utf-8").replace("\t", " ")  # JSON may be indented with tabs
-        return policy_of(yaml.safe_load(text))
-    except (OSError, ValueError, yaml.YAMLError) as error:
+        return list(yaml.safe_load_all(text))
+    except Exception as error:  # a YAML tag may raise any
         raise InputError(f"{path}: {one_line(error)}") from error
 
 
@@ -900,7 +906,8 @@ def policy_of(document):
     if kind != "Policy" or document.get("apiVersion") not in ("v1", "kubescheduler.config.k8s.io/v1"):
         raise ValueError("expected kind Policy with apiVersion v1")
     for name in document.keys() - POLICY_FIELDS:
-        raise ValueError(unknown("field", name, POLICY_FIELDS))
+        if name != "extenders" or document[name]:  # an empty list of extenders is fine
+            raise ValueError(unknown("field", name, POLICY_FIELDS))
     always_check_all = document.get("alwaysCheckAllPredicates", False)
     if not isinstance(always_check_all, bool):
         raise ValueError(f"alwaysCheckAllPredicates: expected true or false, got {always_check_all!r}")
