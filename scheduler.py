@@ -131,12 +131,6 @@ class Policy:
                 break
         return against
 
-    def lines(self):
-        """Return what the Policy says, a line for each rule."""
-        lines = [rule.name for rule in self.predicates]
-        lines += [f"{rule.name} ×{rule.weight}" for rule in self.priorities]
-        return lines + ["alwaysCheckAllPredicates"] * self.always_check_all
-
     def prioritize(self, pod, feasible):
         """Return each node's total: the sum, over all priorities, of weight times points."""
         total = dict.fromkeys(feasible, 0 if self.priorities else 1)  # without priorities, each node gets 1
@@ -149,6 +143,12 @@ class Policy:
             for name in feasible:
                 total[name] += rule.weight * points[name]
         return total
+
+    def lines(self):
+        """Return what the Policy says, a line for each rule."""
+        lines = [rule.name for rule in self.predicates]
+        lines += [f"{rule.name} ×{rule.weight}" for rule in self.priorities]
+        return lines + ["alwaysCheckAllPredicates"] * self.always_check_all
 
 
 def select_host(total):
@@ -994,12 +994,13 @@ def read_options():
     """Read the command line. If it is wrong, exit with code 2."""
     parser = argparse.ArgumentParser(
         prog="scheduler.py", allow_abbrev=False, formatter_class=argparse.RawDescriptionHelpFormatter,
-        description="Schedule the pods that name this scheduler, with the rules that a Policy file names.",
+        description="Schedule the pods that name this scheduler, with the rules of a Policy file.",
         epilog="""examples:
-  kubectl proxy & python scheduler.py               schedule the pods of a cluster until Ctrl-C
-  python scheduler.py --cluster tests/demo.yaml     schedule the pods of manifests, without a cluster
+  kubectl proxy & python scheduler.py             schedule the pods of a cluster
+  python scheduler.py --cluster tests/demo.yaml   schedule the pods of manifests
 
-exit codes: 0 fine, 1 a request failed, 2 wrong usage, Policy or manifest, 130 Ctrl-C""")
+exit codes:
+  0 fine, 1 a request failed, 2 wrong usage, Policy or manifest, 130 Ctrl-C""")
     policy = os.path.relpath(pathlib.Path(__file__).resolve().with_name("policy.json"))
     add = parser.add_argument
     add("--server", default="http://127.0.0.1:8001", metavar="URL", help="of kubectl proxy (%(default)s)")
