@@ -75,7 +75,7 @@ def in_function(path, name, old, new):
 @pytest.fixture
 def points(copy):
     """The points that are printed after the edit "A look inside": {pod: {priority: {node: points}}}."""
-    name, inserted, line = re.search(r"In `(\w+)`, insert `(.*?)` before the line `(.*?)`", README.text).groups()
+    name, inserted, line = re.search(r"In `(\w+)`, insert `(.*?)` before the line `(.*?)`", README.words).groups()
     in_function(copy / "scheduler.py", name, line, f"{inserted}\n            {line}")
     points, of_pod = {}, {}
     for printed in paste(DEMO, copy).splitlines():
@@ -105,13 +105,13 @@ def test_the_decision_by_hand_is_that_of_the_demo(points):
 
 
 def test_another_select_host_chooses_the_worst_node(copy):
-    name, old, new = re.search(r"In `(\w+)`, change `(\w+)` to `(\w+)`", README.text).groups()
+    name, old, new = re.search(r"In `(\w+)`, change `(\w+)` to `(\w+)`", README.words).groups()
     in_function(copy / "scheduler.py", name, old, new)
-    assert "Now `web-1` goes to `node-a`" in README.text and places(paste(DEMO, copy))["web-1"] == "node-a"
+    assert "Now `web-1` goes to `node-a`" in README.words and places(paste(DEMO, copy))["web-1"] == "node-a"
 
 
 def test_two_predicates_are_always_active(tmp_path):
-    names = re.search(r"always active, even if the Policy does not name them: `(\w+)` and `(\w+)`", README.text.replace("\n", " ")).groups()
+    names = re.search(r"always active, even if the Policy does not name them: `(\w+)` and `(\w+)`", README.words).groups()
     document = yaml.safe_load((ROOT / "policy.json").read_text())
     document["predicates"] = [each for each in document["predicates"] if each["name"] not in names]
     (tmp_path / "policy.json").write_text(yaml.safe_dump(document))
@@ -128,7 +128,7 @@ def test_ten_minutes_beside_kubectl_proxy(blocks, copy, control_plane, monkeypat
     control_plane.create(node("kind-control-plane", cpu="8", memory="16Gi", labels={"kubernetes.io/hostname": "kind-control-plane"}))
     policy, output = copy / "policy.json", copy / "output"
     shipped = policy.read_text()
-    deleted, name, typo = (re.search(pattern, README.text)[1] for pattern in (
+    deleted, name, typo = (re.search(pattern, README.words)[1] for pattern in (
         r"Delete the line `(.*?)`", r"\*\*4. Break it.\*\* Change `(.*?)`", r"\*\*4. Break it.\*\* Change `.*?` to `(.*?)`"))
     server = f" --server {control_plane.server}"
     elsewhere = {"kubectl proxy &": "", "scheduler.py": f"scheduler.py{server}", "kubectl wait": "kubectl wait --timeout=60s"}
@@ -136,7 +136,7 @@ def test_ten_minutes_beside_kubectl_proxy(blocks, copy, control_plane, monkeypat
         shutil.copytree(EXTRAS, copy / "scheduler_extras")
 
     with terminal(start, output, copy, **elsewhere):
-        greeting = re.search("begins with `(.*?)`", README.text)[1].replace("http://127.0.0.1:8001", control_plane.server)
+        greeting = re.search("begins with `(.*?)`", README.words)[1].replace("http://127.0.0.1:8001", control_plane.server)
         wait_for("the greeting", lambda: output.read_text().startswith(greeting))
         assert "pod/hello condition met" in paste(make_hello, copy, **elsewhere)
         wait_for_line(hello.strip(), output)
@@ -148,12 +148,12 @@ def test_ten_minutes_beside_kubectl_proxy(blocks, copy, control_plane, monkeypat
         policy.write_text(shipped.replace(deleted, "").replace(name, typo))
         wait_for_line(broken.strip(), output)
         policy.write_text(shipped)
-        wait_for_line(re.search(r"The script confirms:\s`(.*?)`", README.text)[1], output)
-        edit(policy, *CHANGE.search(README.text, README.text.index("**6. Ask")).groups())
+        wait_for_line(re.search(r"The script confirms:\s`(.*?)`", README.words)[1], output)
+        edit(policy, *CHANGE.search(README.words, README.words.index("**6. Ask")).groups())
         if EXTRAS.is_dir():
             wait_for("it names the command", lambda: refused.strip() in output.read_text().replace(server, ""))
     if EXTRAS.is_dir():
-        command = re.search(r"start `(.*?)`", README.text)[1]
+        command = re.search(r"start `(.*?)`", README.words)[1]
         with terminal(f"{command}{server}", output, copy):
             paste(make_loner)
             wait_for("loner stays pending", lambda: "default/loner stays pending: 0/1 nodes are available: "

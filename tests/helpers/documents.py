@@ -23,6 +23,7 @@ class Document:
     def __init__(self, path):
         self.path = ROOT / path
         self.text = self.path.read_text()
+        self.words = " ".join(self.text.split())  # the same on a single line
         self.tested = []  # the blocks that tests have asked for
 
     def blocks(self):
@@ -35,7 +36,8 @@ class Document:
 
     def block_after(self, text):
         """Return the first code block after a text."""
-        match = BLOCK.search(self.text, self.text.index(text))
+        start = re.search(r"\s+".join(map(re.escape, text.split())), self.text).end()
+        match = BLOCK.search(self.text, start)
         block = textwrap.dedent(match[1]).strip() + "\n"
         self.tested.append(block)
         return block
