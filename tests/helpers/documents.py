@@ -112,6 +112,7 @@ def terminal(commands, output, cwd, **replaced):
         process.wait()
 
 
-def wait_for_line(line, output):
-    """Wait until a terminal shows a line."""
-    wait_for(f"the line {line}", lambda: line in output.read_text().splitlines(), 60)
+def wait_for_lines(lines, output):
+    """Wait until a terminal shows each of these lines."""
+    for line in lines.splitlines():
+        wait_for(f"the line {line}", lambda line=line: line in output.read_text().splitlines(), 60)
