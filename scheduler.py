@@ -58,17 +58,17 @@ def run(cluster, load_policy, interval, once):
         if error != last_error:
             log.warning("%s", error or "the API server answers again")
         last_error = error
-        is_idle = error or not cluster.due  # else the pass ended early: LIST again at once, and go on
-        if once and is_idle:
+        if cluster.due and not error:
+            continue  # pods are left, as the pass ended early: LIST again at once
+        if once:
             return bool(error) or cluster.has_failed
-        if is_idle:
-            time.sleep(interval)
+        time.sleep(interval)
 
 
 def schedule_pending_pods(cluster, policy):
     """Make a pass: decide about each pod that waits and is due."""
-    cluster.begin_pass()  # LISTs the pods that wait, the nodes, and the pods on these
-    while pod := cluster.next_pod():  # the most important one first
+    cluster.begin_pass()  # LISTs the waiting pods, the nodes, and the pods on them
+    while pod := cluster.next_pod():  # highest priority first
         decision = schedule(pod, cluster.nodes, policy)
         if decision.node:
             cluster.bind(decision)  # POSTs the Binding; if that fails, puts the pod off
@@ -88,21 +88,9 @@ def schedule(pod, nodes, policy):
         else:
             decision.message = sum_up(decision.failed)
     except Exception as error:  # a mistake in a rule: this pod stays pending, the others go on
-        log_once(traceback.format_exc())
+        log_traceback_once(type(error), traceback.extract_tb(error.__traceback__)[-1].lineno)
         decision.message = f"{type(error).__name__}: {error}"
     return decision
-
-
-@dataclass(eq=False)
-class Decision:
-    """What was decided about one pod, and why."""
-
-    pod: Pod
-    nodes: dict  # all nodes, {name: Node}
-    node: str | None = None  # the name of the chosen node
-    failed: dict = field(default_factory=dict)  # {name of a node that does not fit: {predicate: its reasons}}
-    total: dict = field(default_factory=dict)  # {name of a feasible node: the sum of its weighted points}
-    message: str | None = None  # why the pod stays pending; if no node fits, in kube-scheduler's words
 
 
 @dataclass(eq=False)
@@ -127,6 +115,8 @@ class Policy:
             reasons = list(rule.function(pod, node))
             if reasons:
                 against[rule.name] = reasons
+            if not all(isinstance(reason, str) for reason in reasons):
+                raise TypeError(f"{rule.name} must yield texts, not {reasons}")
             if reasons and not self.always_check_all:
                 break
         return against
@@ -138,9 +128,9 @@ class Policy:
             points = {name: rule.function(pod, node) for name, node in feasible.items()}
             if rule.reduce:
                 points = rule.reduce(points)
-            if not all(0 <= points[name] <= 100 for name in feasible):
-                raise ValueError(f"{rule.name} must give each node 0 to 100 points, not {points}")
             for name in feasible:
+                if not isinstance(points[name], (int, float)) or not 0 <= points[name] <= 100:
+                    raise ValueError(f"{rule.name} must return 0 to 100 points, not {points[name]!r}")
                 total[name] += rule.weight * points[name]
         return total
 
@@ -148,13 +138,33 @@ class Policy:
         """Return what the Policy says, a line for each rule."""
         lines = [rule.name for rule in self.predicates]
         lines += [f"{rule.name} ×{rule.weight}" for rule in self.priorities]
-        return lines + ["alwaysCheckAllPredicates"] * self.always_check_all
+        if self.always_check_all:
+            lines.append("alwaysCheckAllPredicates")
+        return lines
 
 
 def select_host(total):
     """Return the node with the highest total; if there are several, a random one of them."""
     best = max(total.values())
     return random.choice([name for name, score in total.items() if score == best])
+
+
+@functools.lru_cache(maxsize=1000)  # a mistake that meets many pods is logged once
+def log_traceback_once(error_type, line):
+    """Log the traceback of the exception that is being handled."""
+    log.error("%s", traceback.format_exc())
+
+
+@dataclass(eq=False)
+class Decision:
+    """What was decided about one pod, and why."""
+
+    pod: Pod
+    nodes: dict  # all nodes, {name: Node}
+    node: str | None = None  # the name of the chosen node
+    failed: dict = field(default_factory=dict)  # {name of a node that does not fit: {predicate: its reasons}}
+    total: dict = field(default_factory=dict)  # {name of a feasible node: the sum of its weighted points}
+    message: str | None = None  # why the pod stays pending; if no node fits, in kube-scheduler's words
 
 
 def sum_up(failed):
@@ -182,9 +192,11 @@ def binding(pod, node_name):
 # A predicate is a function of (pod, node) that yields the reasons why the pod does not fit the node. If it
 # yields none, the pod fits.
 #
-# A priority is a function of (pod, node) that returns a score from 0 to 100. With a `reduce`, it may return
-# any number: `reduce` takes the scores of all feasible nodes, {name: score}, and returns their points, from 0
-# to 100. (Upstream: NormalizeScore.)
+# A priority is a function of (pod, node) that returns a score. The scores of the feasible nodes become points
+# from 0 to 100: a score is either in that range, or the priority has a `reduce` that turns all scores,
+# {name: score}, into points. (Upstream: NormalizeScore.) Points times weight add up to a node's total.
+#
+# A rule runs only if the Policy file names it.
 
 PREDICATES = {}  # name -> Rule, in the order in which kube-scheduler runs them
 PRIORITIES = {}
@@ -204,7 +216,7 @@ def predicate(name):
     """Return a decorator that makes a function the predicate of this name."""
     def register(function):
         if not inspect.isgeneratorfunction(function):
-            raise TypeError(f"the predicate {name} must yield its reasons")
+            raise TypeError(f'the predicate {name} must yield reasons: yield "node(s) were closed"')
         PREDICATES[name] = Rule(name, function)
         return function
     return register
@@ -230,7 +242,7 @@ def check_node_unschedulable(pod, node):
 
 @predicate("HostName")
 def host_name(pod, node):
-    """The pod names no other node. (A pending pod names none, but many Policies name this rule.)"""
+    """The pod does not name another node. (A pending pod names none; old Policies list this rule.)"""
     if pod.node_name and pod.node_name != node.name:
         yield "node(s) didn't match the requested hostname"
 
@@ -239,7 +251,7 @@ def host_name(pod, node):
 def pod_fits_host_ports(pod, node):
     """The host ports of the pod are free on the node."""
     taken = [port for other in node.pods.values() for port in other.host_ports]
-    if any(clash(wanted, port) for wanted in pod.host_ports for port in taken):
+    if any(ports_conflict(wanted, port) for wanted in pod.host_ports for port in taken):
         yield "node(s) didn't have free ports for the requested pod ports"
 
 
@@ -265,39 +277,41 @@ def pod_fits_resources(pod, node):
 @predicate("NoDiskConflict")
 def no_disk_conflict(pod, node):
     """No pod on the node mounts a network disk that this pod mounts, too, unless the two can share it."""
-    if any(want_one_disk(pod, other) for other in node.pods.values()):
+    if any(disks_conflict(pod, other) for other in node.pods.values()):
         yield "node(s) had no available disk"
 
 
 @predicate("PodToleratesNodeTaints")
 def pod_tolerates_node_taints(pod, node):
-    """The pod tolerates the node's NoSchedule and NoExecute taints. Only the first other taint is named."""
-    for taint in hostile_taints(pod, node)[:1]:
-        yield f"node(s) had taint {{{taint.key}: {taint.value}}}, that the pod didn't tolerate"
+    """The pod tolerates the node's NoSchedule and NoExecute taints. If not, the first such taint is named."""
+    for taint in untolerated_taints(pod, node)[:1]:
+        text = f"{taint.key}: {taint.value}"
+        yield "node(s) had taint {" + text + "}, that the pod didn't tolerate"
 
 
 # ==== 4. Priorities =====================================================================================
 
-def usage(pod, node, resources=("cpu", "memory")):
-    """Return a pair (used, capacity) for each resource of the node; `used` counts the incoming pod, too."""
-    return [(node.nonzero.get(name, 0) + pod.nonzero_incoming.get(name, 0), node.allocatable.get(name, 0))
-            for name in resources]
+def usage(pod, node):
+    """Return (used, capacity) of the node's cpu, and of its memory; `used` counts the incoming pod, too."""
+    return [(node.nonzero[name] + pod.nonzero_incoming[name], node.allocatable[name])
+            for name in ("cpu", "memory")]
+
+
+def percentage(part, whole):
+    """Return part / whole in percent, rounded down; 0 if the part is not between 0 and the whole."""
+    return 100 * part // whole if whole and 0 <= part <= whole else 0
 
 
 @priority("LeastRequestedPriority")
 def least_requested(pod, node):
-    """The percentages of cpu and memory that stay free, averaged: spreads the load."""
-    cpu, memory = [100 * (capacity - used) // capacity if used < capacity else 0
-                   for used, capacity in usage(pod, node)]
-    return (cpu + memory) // 2
+    """The percentage of cpu and memory that stays free, on average: spreads the load."""
+    return sum(percentage(capacity - used, capacity) for used, capacity in usage(pod, node)) // 2
 
 
 @priority("MostRequestedPriority")
 def most_requested(pod, node):
-    """The percentages of cpu and memory that are then in use, averaged: fills node after node."""
-    cpu, memory = [100 * used // capacity if capacity and used <= capacity else 0
-                   for used, capacity in usage(pod, node)]
-    return (cpu + memory) // 2
+    """The percentage of cpu and memory that is then in use, on average: fills node after node."""
+    return sum(percentage(used, capacity) for used, capacity in usage(pod, node)) // 2
 
 
 @priority("BalancedResourceAllocation")
@@ -329,7 +343,7 @@ def node_affinity(pod, node):
 @priority("TaintTolerationPriority", reduce=least_is_best)
 def taint_toleration(pod, node):
     """The number of PreferNoSchedule taints that the pod does not tolerate: the fewer, the better."""
-    return len(hostile_taints(pod, node, ["PreferNoSchedule"]))
+    return len(untolerated_taints(pod, node, ["PreferNoSchedule"]))
 
 
 @priority("RandomPriority")
@@ -341,7 +355,7 @@ def random_priority(pod, node):
 # ==== 5. Pods and nodes =================================================================================
 
 NO_REQUESTS = {"cpu": 0, "memory": 0, "ephemeral-storage": 0}  # every pod and node has these keys
-# For scores, a container that does not request cpu or memory counts as if it requested this much (`nonzero`).
+# What a container requests as scores count it, if it does not say so itself. Upstream: NonZeroRequested.
 DEFAULT_REQUESTS = {"cpu": 100, "memory": 200 * 2**20}
 
 
@@ -372,11 +386,17 @@ class Pod:
         self.containers = spec["containers"]
         self.host_ports = host_ports_of(self.containers)
         self.requests = NO_REQUESTS | amounts_of_pod(spec, {})
-        self.nonzero = amounts_of_pod(spec, DEFAULT_REQUESTS)
-        # Upstream has a bug: while the pod waits, it counts a whole core of overhead as one millicore.
-        overhead = amounts(spec.get("overhead")).get("cpu", 0)
-        cpu = self.nonzero["cpu"] - overhead + math.ceil(overhead / 1000)
-        self.nonzero_incoming = self.nonzero | {"cpu": cpu}  # upstream: calculatePodResourceRequest
+        self.nonzero = DEFAULT_REQUESTS | amounts_of_pod(spec, DEFAULT_REQUESTS)  # as scores count it
+        self.nonzero_incoming = self.nonzero | {"cpu": cpu_of_incoming(spec, self.nonzero["cpu"])}
+
+
+def cpu_of_incoming(spec, cpu):
+    """Return the cpu that scores count while a pod waits: of its overhead, a whole core as one millicore.
+
+    That is a bug in upstream's calculatePodResourceRequest; without it, scores would differ.
+    """
+    overhead = amounts(spec.get("overhead")).get("cpu", 0)
+    return cpu - overhead + math.ceil(overhead / 1000)
 
 
 class Node:
@@ -393,7 +413,7 @@ class Node:
         self.max_pods = quantity(allocatable.get("pods") or 0)
         self.pods = {}  # uid -> Pod
         self.requested = {}  # what these pods request
-        self.nonzero = {}  # the same as scores count it
+        self.nonzero = {"cpu": 0, "memory": 0}  # the same as scores count it
 
     def add(self, pod):
         """Put a pod on the node."""
@@ -412,7 +432,8 @@ def amounts_of_pod(spec, default):
         add_to(total, default | amounts(get(container, "resources", "requests")))
     for container in spec.get("initContainers") or []:
         for name, amount in (default | amounts(get(container, "resources", "requests"))).items():
-            total[name] = max(amount, total.get(name, 0))
+            if amount > total.get(name, 0):
+                total[name] = amount
     add_to(total, amounts(spec.get("overhead")))
     return total
 
@@ -430,7 +451,7 @@ def host_ports_of(containers):
             for port in ports if port.get("hostPort")]
 
 
-def clash(port, other):
+def ports_conflict(port, other):
     """Return whether two host ports cannot be used on one node; the IP 0.0.0.0 means every IP."""
     (protocol, number, ip), (other_protocol, other_number, other_ip) = port, other
     if (protocol, number) != (other_protocol, other_number):
@@ -441,17 +462,17 @@ def clash(port, other):
 Taint = collections.namedtuple("Taint", "key value effect")
 
 
-def hostile_taints(pod, node, effects=("NoSchedule", "NoExecute")):
+def untolerated_taints(pod, node, effects=("NoSchedule", "NoExecute")):
     """Return the node's taints with these effects that the pod does not tolerate."""
     return [taint for taint in node.taints if taint.effect in effects and not tolerates(pod, taint)]
 
 
 def tolerates(pod, taint):
     """Return whether one of the pod's tolerations covers the taint."""
-    return any(covers(toleration, taint) for toleration in pod.tolerations)
+    return any(toleration_matches(toleration, taint) for toleration in pod.tolerations)
 
 
-def covers(toleration, taint):
+def toleration_matches(toleration, taint):
     """Return whether a toleration covers a taint. An empty key or effect covers all."""
     if toleration.get("key") not in (None, "", taint.key):
         return False
@@ -480,10 +501,17 @@ def disks_of(pod):
     return disks
 
 
-def want_one_disk(pod, other):
+def disks_conflict(pod, other):
     """Return whether two pods mount a network disk that they cannot share."""
     ours, theirs = disks_of(pod), disks_of(other)
     return any(not (ours[disk] and theirs[disk]) for disk in ours.keys() & theirs.keys())
+
+
+def get(thing, *path):
+    """Follow a path into an API object. Return None if a part of it is missing."""
+    for key in path:
+        thing = thing.get(key) if thing else None
+    return thing
 
 
 # ==== 6. Node affinity ==================================================================================
@@ -493,8 +521,8 @@ OPERATORS = {  # of node selectors; the value is None if the node lacks the labe
     "NotIn": lambda value, values: value not in values,
     "Exists": lambda value, values: value is not None,
     "DoesNotExist": lambda value, values: value is None,
-    "Gt": lambda value, values: number(value) > number(values[0]),
-    "Lt": lambda value, values: number(value) < number(values[0])}
+    "Gt": lambda value, values: integer(value) > integer(values[0]),
+    "Lt": lambda value, values: integer(value) < integer(values[0])}
 
 
 def matches_node(pod, node):
@@ -519,14 +547,15 @@ def satisfies(labels, requirements):
                for each in requirements)
 
 
-def number(text):
+def integer(text):
     """Return the integer in a text. If there is none: NaN, which is neither greater nor less than any."""
     return int(text) if re.fullmatch("[+-]?[0-9]+", text or "") else math.nan
 
 
 # ==== 7. Quantities =====================================================================================
 
-QUANTITY = re.compile("([+-]?[0-9.]+)(?:[eE]([+-]?[0-9]+)|([numkMGTPE]|[KMGTPE]i)?)")
+NUMBER = "[+-]?(?:[0-9]+[.]?[0-9]*|[.][0-9]+)"
+QUANTITY = re.compile(f"({NUMBER})(?:[eE]([+-]?[0-9]{{1,9}})|([numkMGTPE]|[KMGTPE]i)?)")
 SUFFIXES = {suffix: decimal.Decimal(1000) ** power for power, suffix in enumerate("num", -3)}
 SUFFIXES |= {suffix: decimal.Decimal(1000) ** power for power, suffix in enumerate("kMGTPE", 1)}
 SUFFIXES |= {f"{suffix}i": decimal.Decimal(1024) ** power for power, suffix in enumerate("KMGTPE", 1)}
@@ -539,7 +568,8 @@ def quantity(text, unit=1):
     if not match:
         raise ValueError(f'"{text}" is not a quantity such as 100m, 0.5 or 1.5Gi')
     digits, exponent, suffix = match.groups()
-    return math.ceil(decimal.Decimal(f"{digits}e{exponent or 0}") * SUFFIXES.get(suffix, 1) * unit)
+    exponent = max(-40, min(int(exponent or 0), 40))  # API servers accept more, which is as good as infinite
+    return math.ceil(decimal.Decimal(f"{digits}e{exponent}") * SUFFIXES.get(suffix, 1) * unit)
 
 
 def amounts(texts):
@@ -548,17 +578,10 @@ def amounts(texts):
             if name in NO_REQUESTS or "/" in name or name.startswith(("hugepages-", "attachable-volumes-"))}
 
 
-def get(thing, *path):
-    """Follow a path into an API object. Return None if a part of it is missing."""
-    for key in path:
-        thing = thing.get(key) if thing else None
-    return thing
-
-
 # ==== 8. The cluster ====================================================================================
 
 class Cluster:
-    """The cluster as the loop sees it: lists it, knows which pods are due, and writes what is decided."""
+    """Lists the cluster, remembers which pods are due, and writes what is decided."""
 
     UNFINISHED = "status.phase!=Succeeded,status.phase!=Failed"  # a field selector: pods that have not ended
 
@@ -567,7 +590,7 @@ class Cluster:
         self.scheduler_name = scheduler_name
         self.nodes = {}  # name -> Node, as of the last LIST, with the pods assumed since
         self.due = []  # pods not yet tried in this pass; some are left if it ends early
-        self.ends_at = 0  # when the pass ends early, in monotonic seconds; 0: at once
+        self.ends_at = 0  # when the pass ends, even if pods are left; in monotonic seconds
         self.attempts = {}  # uid of a pod that waits -> Attempts
         self.has_failed = False  # whether the API server has failed to bind a pod
 
@@ -584,7 +607,7 @@ class Cluster:
         now = time.monotonic()
         if now > started + 2:
             log_once(or_extras("listing the cluster takes more than 2 seconds", "watches instead"))
-        self.ends_at = now + 5  # what is listed is then too old to decide by
+        self.ends_at = now + self.api.FRESH_SECONDS
         self.attempts = {uid: self.attempts.get(uid) or Attempts(retry_at=now) for uid in waiting}
         due = [pod for pod in waiting.values() if self.attempts[pod.uid].retry_at <= now]
         self.due = sorted(due, key=self.sort_key)
@@ -595,10 +618,11 @@ class Cluster:
 
     def next_pod(self):
         """Return the next pod to decide about; None ends the pass."""
-        if self.due and time.monotonic() < self.ends_at:
+        if not self.due:
+            return None
+        if time.monotonic() < self.ends_at:
             return self.due.pop(0)
-        if self.due and self.ends_at:
-            log_once(or_extras("a pass takes more than 5 seconds, so LIST again", "watches instead"))
+        log_once(or_extras("a pass has ended early, to LIST the cluster again", "watches instead"))
         return None
 
     def bind(self, decision):
@@ -608,16 +632,18 @@ class Cluster:
             self.api.request(*binding(decision.pod, decision.node))
         except ApiError as error:
             decision.node = None
-            decision.message = f"binding rejected: {error}"
             self.put_off(decision)
-            self.ends_at = 0  # LIST again, to see where the pod is
-            self.has_failed |= error.status not in (404, 409)  # the pod is gone, or bound already
+            if error.status not in (404, 409):  # the pod is gone, or bound already: the next LIST shows it
+                decision.message = f"binding rejected: {error}"
+                self.has_failed = True
+            if not error.is_refusal:
+                self.ends_at = 0  # LIST again, to see whether the pod is bound all the same
 
     def put_off(self, decision):
         """Have the pod back off: it waits 1, 2, 4, 8, then always 10 seconds before it is tried again."""
         attempts = self.attempts[decision.pod.uid]
-        attempts.retry_at = time.monotonic() + min(2 ** attempts.failed, 10)
-        attempts.failed += 1
+        attempts.retry_at = time.monotonic() + min(2 ** attempts.count, 10)
+        attempts.count += 1
 
     def report(self, decision):
         """Write an event and print the decision. Do not repeat what was last reported of a pending pod."""
@@ -627,7 +653,7 @@ class Cluster:
             message = f"Successfully assigned {pod.key} to {decision.node}"
             self.write(event(pod, "Normal", "Scheduled", message))
             print_decision(decision)
-        elif attempts.reported != decision.message:
+        elif decision.message not in (None, attempts.reported):
             attempts.reported = decision.message
             self.write(event(pod, "Warning", "FailedScheduling", decision.message))
             print_decision(decision)
@@ -637,14 +663,14 @@ class Cluster:
         try:
             self.api.request(*request)
         except ApiError as error:
-            log.warning("%s", error)
+            log_once(f"no event: {error}")
 
 
 @dataclass
 class Attempts:
     """What the scheduler remembers of a pod that waits."""
 
-    failed: int = 0  # how many attempts have failed
+    count: int = 0  # how many attempts have failed
     retry_at: float = 0  # when the pod is due, in monotonic seconds
     reported: str | None = None  # the message of its last event
 
@@ -692,10 +718,13 @@ class ApiError(Exception):
     def __init__(self, status, message):
         super().__init__(one_line(message))
         self.status = status
+        self.is_refusal = 400 <= status < 500 and status != 429  # else it may have been carried out
 
 
 class Proxy:
     """The API server behind kubectl proxy."""
+
+    FRESH_SECONDS = 5  # how long decisions may rest on a LIST
 
     def __init__(self, server):
         self.server = server.rstrip("/")
@@ -706,7 +735,7 @@ class Proxy:
         """Send a request and return the JSON of the answer. Raises ApiError."""
         try:
             answer = self.session.request(method, self.server + path, params=params, json=body, timeout=30)
-        except requests.RequestException as error:
+        except (requests.RequestException, ValueError) as error:  # ValueError: of a malformed URL
             problem = f"cannot reach {self.server}: {type(error).__name__}"
             raise ApiError(0, f"{problem}; is `kubectl proxy` running there?") from error
         try:
@@ -723,7 +752,7 @@ class Proxy:
         things = []
         while True:
             answer = self.request("GET", f"/api/v1/{resource}", params=params)
-            if "items" not in answer:
+            if not isinstance(answer, dict) or not isinstance(answer.get("items"), list):
                 raise ApiError(0, f"{self.server} is not an API server: its list of {resource} has no items")
             things += answer["items"]
             params["continue"] = get(answer, "metadata", "continue")
@@ -731,8 +760,14 @@ class Proxy:
                 return things
 
 
+class InputError(ValueError):
+    """A file that cannot be used. The text says on one line where, what is wrong, and what would be right."""
+
+
 class Manifests:
     """YAML files in place of an API server: their Nodes and Pods, in memory. Raises InputError."""
+
+    FRESH_SECONDS = math.inf  # only this script changes them
 
     def __init__(self, paths):
         self.nodes = {}  # name -> object
@@ -740,7 +775,7 @@ class Manifests:
         self.placed = 0  # how many pods have been bound
         self.ignored = set()  # kinds
         for path in paths:
-            for thing in objects_in(path):
+            for thing in objects_in(read_yaml(path), path):
                 self.add(thing, path)
         if self.ignored:
             kinds = ", ".join(sorted(self.ignored))
@@ -748,13 +783,16 @@ class Manifests:
 
     def add(self, thing, path):
         """Add a Node or a Pod. Raises InputError."""
-        kind = thing.get("kind")
+        kind = thing.get("kind") or "an object without a kind"
         try:
             if (kind, thing.get("apiVersion")) == ("Node", "v1"):
+                check_strings(thing)
                 self.nodes[Node(with_defaults(thing)).name] = thing
             elif (kind, thing.get("apiVersion")) == ("Pod", "v1"):
-                thing["metadata"].setdefault("creationTimestamp", f"{len(self.pods):09}")  # in file order
-                self.pods[Pod(with_defaults(thing)).key] = thing
+                check_strings(thing)
+                pod = Pod(with_defaults(thing))
+                created = pod.created or f"{len(self.pods):09}"  # else: in the order of the files
+                self.pods[pod.key] = thing | {"metadata": thing["metadata"] | {"creationTimestamp": created}}
             else:
                 self.ignored.add(str(kind))
         except Exception as error:
@@ -775,21 +813,28 @@ class Manifests:
             self.placed += 1
 
 
-def objects_in(path):
-    """Yield the API objects of a YAML file, also those inside a List. Raises InputError."""
-    for document in read_yaml(path):
-        if not isinstance(document, dict | None):
-            raise InputError(f"{path}: expected API objects, got {one_line(document)[:40]}")
-        if document:
-            yield from document["items"] if document.get("kind") == "List" else [document]
+def objects_in(things, path):
+    """Yield API objects, also those inside a List. Raises InputError."""
+    for thing in things:
+        if not isinstance(thing, dict | None):
+            raise InputError(f"{path}: expected API objects, got {one_line(thing)[:40]}")
+        if thing and thing.get("kind") == "List":
+            yield from objects_in(thing.get("items") or [], path)
+        elif thing:
+            yield thing
+
+
+def check_strings(thing):
+    """Raise ValueError if a name or a label is not a string, such as YAML's `true` and 1."""
+    metadata = thing["metadata"]
+    labels = (metadata.get("labels") or {}) | (get(thing, "spec", "nodeSelector") or {})
+    for key, text in ({"name": metadata["name"]} | labels).items():
+        if not isinstance(text, str):
+            raise ValueError(f"{key}: expected a string, got {text}; put it in quotes")
 
 
 def with_defaults(thing):
-    """Fill in what an API server fills in, and refuse labels that it refuses. Raises ValueError."""
-    for texts in (thing["metadata"].get("labels"), get(thing, "spec", "nodeSelector")):
-        for key, text in (texts or {}).items():
-            if not isinstance(text, str):
-                raise ValueError(f"{key}: expected a string, got {text}; put it in quotes")
+    """Fill in what an API server fills in, as far as rules look at it."""
     if thing["kind"] == "Node":
         status = thing.setdefault("status", {})
         status.setdefault("allocatable", status.get("capacity"))
@@ -815,6 +860,22 @@ def is_selected(thing, selector):
     return True
 
 
+def read_yaml(path):
+    """Return the documents of a YAML or JSON file. Raises InputError."""
+    try:
+        text = pathlib.Path(path).read_text("utf-8-sig").replace("\t", " ")  # JSON may be indented with tabs
+        return list(yaml.safe_load_all(text))
+    except Exception as error:  # a YAML tag may raise any
+        problem = one_line(error).replace('in "<unicode string>", ', "in ")
+        raise InputError(f"{path}: {problem}") from error
+
+
+def one_line(thing):
+    """Return a text, or what an error says, on one line without control characters."""
+    text = " ".join(str(getattr(thing, "strerror", None) or thing).split())
+    return "".join(each for each in text if each.isprintable())
+
+
 # ==== 10. The Policy file ===============================================================================
 
 # {"kind": "Policy", "apiVersion": "v1", "predicates": [{"name": "HostName"}],
@@ -822,30 +883,28 @@ def is_selected(thing, selector):
 POLICY_FIELDS = ["kind", "apiVersion", "predicates", "priorities", "alwaysCheckAllPredicates"]
 
 ALWAYS_ACTIVE = {"CheckNodeUnschedulable", "PodToleratesNodeTaints"}  # whatever a Policy names
+
 GENERAL_PREDICATES = ["PodFitsResources", "HostName", "PodFitsHostPorts", "MatchNodeSelector"]
-STANDS_FOR = {  # other names in Policies -> the rules that they stand for
+PREDICATE_ALIASES = {  # other name -> the predicates that it stands for
     "GeneralPredicates": GENERAL_PREDICATES,
     "PodFitsPorts": ["PodFitsHostPorts"],
-    "EqualPriority": [],  # the same points for each node
     # Since 1.19, PodToleratesNodeTaints does the work of these five.
     "CheckNodeCondition": [], "CheckNodeMemoryPressure": [], "CheckNodeDiskPressure": [],
     "CheckNodePIDPressure": [], "PodToleratesNodeNoExecuteTaints": []}
 
-ONLY_IN_EXTRAS = [  # rules, fields, kinds, providers, options
+# What only the second program has.
+OTHER_RULES = [
     "CheckNodeLabelPresence", "CheckServiceAffinity", "CheckVolumeBinding", "EvenPodsSpread",
-    "MatchInterPodAffinity", "MaxAzureDiskVolumeCount",
-    "MaxCinderVolumeCount", "MaxCSIVolumeCountPred", "MaxEBSVolumeCount", "MaxGCEPDVolumeCount",
-    "NoVolumeZoneConflict", "Preemption", "EvenPodsSpreadPriority", "ImageLocalityPriority",
-    "InterPodAffinityPriority", "NodePreferAvoidPodsPriority", "SelectorSpreadPriority",
-    "ServiceSpreadingPriority", "argument", "extenders", "hardPodAffinitySymmetricWeight",
-    "KubeSchedulerConfiguration", "DefaultProvider", "ClusterAutoscalerProvider",
+    "MatchInterPodAffinity", "MaxAzureDiskVolumeCount", "MaxCinderVolumeCount", "MaxCSIVolumeCountPred",
+    "MaxEBSVolumeCount", "MaxGCEPDVolumeCount", "NoVolumeZoneConflict", "Preemption",
+    "EvenPodsSpreadPriority", "ImageLocalityPriority", "InterPodAffinityPriority",
+    "NodePreferAvoidPodsPriority", "SelectorSpreadPriority", "ServiceSpreadingPriority"]
+OTHER_FIELDS = ["argument", "extenders", "hardPodAffinitySymmetricWeight"]
+OTHER_POLICIES = ["KubeSchedulerConfiguration", "DefaultProvider", "ClusterAutoscalerProvider"]
+OTHER_OPTIONS = [
     "--algorithm-provider", "--anew", "--compare", "--config", "--dry-run", "--explain", "--fits",
     "--leader-elect", "--output", "-o", "--plugins", "--policy-config-file", "--preempt", "--seed",
     "--verbose", "-v"]
-
-
-class InputError(ValueError):
-    """A file that cannot be used. The text says on one line where, what is wrong, and what would be right."""
 
 
 class PolicyFile:
@@ -878,22 +937,15 @@ class PolicyFile:
 
 def read_policy(path):
     """Read a Policy file. Raises InputError."""
-    if path in ONLY_IN_EXTRAS:
+    if path in OTHER_POLICIES:
         raise InputError(not_here(path))
     documents = read_yaml(path)
+    if not documents:
+        raise InputError(f"{path}: the file is empty")
     try:
-        return policy_of(documents[0] if documents else None)
+        return policy_of(documents[0])
     except ValueError as error:
         raise InputError(f"{path}: {error}") from error
-
-
-def read_yaml(path):
-    """Return the documents of a YAML or JSON file. Raises InputError."""
-    try:
-        text = pathlib.Path(path).read_text("utf-8").replace("\t", " ")  # JSON may be indented with tabs
-        return list(yaml.safe_load_all(text))
-    except Exception as error:  # a YAML tag may raise any
-        raise InputError(f"{path}: {one_line(error)}") from error
 
 
 def policy_of(document):
@@ -901,69 +953,62 @@ def policy_of(document):
     if not isinstance(document, dict):
         raise ValueError(f"expected a Policy, got {document!r:.40}")
     kind = document.get("kind")
-    if kind in ONLY_IN_EXTRAS:
+    if kind in OTHER_POLICIES:
         raise ValueError(not_here(kind))
     if kind != "Policy" or document.get("apiVersion") not in ("v1", "kubescheduler.config.k8s.io/v1"):
         raise ValueError("expected kind Policy with apiVersion v1")
     for name in document.keys() - POLICY_FIELDS:
         if name != "extenders" or document[name]:  # an empty list of extenders is fine
-            raise ValueError(unknown("field", name, POLICY_FIELDS))
+            raise ValueError(unknown("field", name, POLICY_FIELDS, OTHER_FIELDS))
     always_check_all = document.get("alwaysCheckAllPredicates", False)
     if not isinstance(always_check_all, bool):
         raise ValueError(f"alwaysCheckAllPredicates: expected true or false, got {always_check_all!r}")
-    predicates = read_entries(document, "predicates", PREDICATES)
-    priorities = read_entries(document, "priorities", PRIORITIES)
-    weights = {entry["name"]: entry["weight"] for entry in priorities if entry["name"] in PRIORITIES}
-    return Policy(active_predicates({entry["name"] for entry in predicates}),
-                  [replace(PRIORITIES[name], weight=weight) for name, weight in weights.items()],
-                  always_check_all)
+    named = read_list(document, "predicate", "predicates", [*PREDICATES, *PREDICATE_ALIASES])
+    weights = read_list(document, "priority", "priorities", [*PRIORITIES, "EqualPriority"])
+    weights.pop("EqualPriority", None)  # it gives each node the same
+    priorities = [replace(PRIORITIES[name], weight=weight) for name, weight in weights.items()]
+    return Policy(active_predicates(named.keys()), priorities, always_check_all)
 
 
 def active_predicates(named):
     """Return the predicates that these names stand for, in the order in which kube-scheduler runs them."""
-    named = named | ALWAYS_ACTIVE
-    meant = named.union(*(STANDS_FOR.get(name, []) for name in named))
+    meant = named | ALWAYS_ACTIVE
+    for name in named & PREDICATE_ALIASES.keys():
+        meant = meant.union(PREDICATE_ALIASES[name])
     order = [name for name in PREDICATES if name in meant]
-    if "GeneralPredicates" in named:  # these four then follow CheckNodeUnschedulable
-        order[1:1] = GENERAL_PREDICATES
+    if "GeneralPredicates" in named:  # its four then follow CheckNodeUnschedulable
+        after = order.index("CheckNodeUnschedulable") + 1
+        order[after:after] = GENERAL_PREDICATES
     return [PREDICATES[name] for name in dict.fromkeys(order)]
 
 
-def read_entries(document, where, rules):
-    """Return the entries of a list in the Policy. Raises ValueError."""
+def read_list(document, noun, where, known):
+    """Return {name: weight} of the entries in a list of the Policy. Raises ValueError."""
     entries = document.get(where)
     if entries is None:
-        raise ValueError(not_here(f"defaults for {where}, which are left out"))
+        raise ValueError(f"{where}: expected a list, [] for none; {not_here('defaults')}")
     if not isinstance(entries, list):
         raise ValueError(f"{where}: expected a list, got {entries!r:.40}")
     for i, entry in enumerate(entries):
-        problem = problem_of(entry, where, rules)
+        problem = problem_of(entry, noun, known)
         if problem:
             raise ValueError(f"{where}[{i}]: {problem}")
-    return entries
+    return {entry["name"]: entry.get("weight") for entry in entries}
 
 
-def problem_of(entry, where, rules):
-    """Return what is wrong with an entry; None if nothing is."""
+def problem_of(entry, noun, known):
+    """Return what is wrong with an entry of the Policy; None if nothing is."""
     if not isinstance(entry, dict) or not isinstance(entry.get("name"), str):
-        return f'expected an entry with a name, such as {{"name": "HostName"}}, got {entry!r:.40}'
-    fields = {"predicates": ["name"], "priorities": ["name", "weight"]}[where]
-    for key in entry.keys() - fields:
-        return unknown("field", key, fields)
-    name = entry["name"]
-    if name not in rules and name not in STANDS_FOR:
-        noun = {"predicates": "predicate", "priorities": "priority"}[where]
-        return unknown(noun, name, [*rules, *STANDS_FOR])
+        return f'expected an entry with a name, such as {{"name": "{known[0]}"}}, got {entry!r:.40}'
+    fields = ["name"] if noun == "predicate" else ["name", "weight"]
+    for name in entry.keys() - fields:
+        return unknown("field", name, fields, OTHER_FIELDS)
+    if entry["name"] not in known:
+        return unknown(noun, entry["name"], known, OTHER_RULES)
     weight = entry.get("weight")
     if "weight" in fields and (type(weight) is not int or not 0 < weight < 2**31):
-        return f"{name}: expected a weight, a whole number above 0, got {weight!r}"
+        return f"{entry['name']} needs a weight, a whole number from 1 to {2**31 - 1}"
     return None
-
-
-def one_line(thing):
-    """Return a text, or what an error says, on one line without control characters."""
-    text = " ".join(str(getattr(thing, "strerror", None) or thing).split())
-    return "".join(each for each in text if each.isprintable())
 
 
 # ==== 11. The command line ==============================================================================
@@ -978,12 +1023,13 @@ def or_extras(text, does):
 
 def not_here(what):
     """Return the error about something that only the second program has, with the command that has it."""
-    return or_extras(f"scheduler.py has no {what}", f"has: python {EXTRAS} {shlex.join(sys.argv[1:])}")
+    command = shlex.join(["python", EXTRAS, *sys.argv[1:]])
+    return or_extras(f"scheduler.py has no {what}", f"has: {command}")
 
 
-def unknown(what, name, known):
-    """Return the error about a name that is unknown in this file."""
-    if name in ONLY_IN_EXTRAS:
+def unknown(what, name, known, others):
+    """Return the error about a name that this file does not know; maybe it is one of the second program's."""
+    if name in others:
         return not_here(name)
     near = difflib.get_close_matches(str(name), known, 1)
     hint = f'did you mean "{near[0]}"?' if near else f"there are {', '.join(known)}"
@@ -1003,18 +1049,19 @@ exit codes:
   0 fine, 1 a request failed, 2 wrong usage, Policy or manifest, 130 Ctrl-C""")
     policy = os.path.relpath(pathlib.Path(__file__).resolve().with_name("policy.json"))
     add = parser.add_argument
-    add("--server", default="http://127.0.0.1:8001", metavar="URL", help="of kubectl proxy (%(default)s)")
-    add("--cluster", nargs="+", metavar="FILE", help="schedule the pods of manifests instead")
+    add("--server", default="http://127.0.0.1:8001", metavar="URL", help="URL of kubectl proxy (%(default)s)")
+    add("--cluster", nargs="+", metavar="FILE", help="read Nodes and Pods from YAML files instead")
     add("--policy", default=policy, metavar="FILE", help="the Policy file (%(default)s)")
-    add("--scheduler-name", default="my-scheduler", metavar="NAME", help="schedule its pods (%(default)s)")
-    add("--interval", type=float, default=1, metavar="SECONDS", help="between passes (%(default)s)")
+    add("--scheduler-name", default="my-scheduler", metavar="NAME", help="of the pods (%(default)s)")
+    add("--interval", type=float, default=1, metavar="SECONDS", help="pause between passes (%(default)s)")
     add("--once", action="store_true", help="stop when no pod is due, or a request fails")
     options, others = parser.parse_known_args()
     for other in others:
-        parser.error(unknown("argument", other.partition("=")[0], [*parser._option_string_actions]))
-    if "://" not in options.server:
+        known = [*parser._option_string_actions]
+        parser.error(unknown("argument", other.partition("=")[0], known, OTHER_OPTIONS))
+    if not re.match("https?://[^/]", options.server):
         parser.error("--server: expected a URL such as http://127.0.0.1:8001")
-    if not options.interval > 0:
+    if not 0 < options.interval < 1e6:
         parser.error("--interval: expected a number of seconds above 0")
     return options
 
@@ -1027,6 +1074,8 @@ def start(options):
         manifests = Manifests(options.cluster)
         cluster = Cluster(manifests, name)
         run(cluster, policy_file.load, options.interval, once=True)
+        if not cluster.attempts:
+            log.warning("no pod waits for %s; which spec.schedulerName do the pods have?", name)
         print(f"{manifests.placed} pods placed, {len(cluster.attempts) - manifests.placed} stay pending")
         return 0
     log.info("%s: polling %s with %s; Ctrl-C ends it", name, options.server, options.policy)
@@ -1045,7 +1094,10 @@ def main():
         return 2
     except KeyboardInterrupt:
         return 130
+    except BrokenPipeError:  # nobody reads the output any more, as with `| head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
 
 
-if __name__ == "__main__":  # read the file to its end first: a rule that is appended below counts, too
+if __name__ == "__main__":  # runs the file as a module: a rule that is appended below is then registered, too
     sys.exit(runpy.run_path(__file__)["main"]())

@@ -42,8 +42,8 @@ def folders(tmp_path):
 
 
 @table("arguments", {
-    "the demo": (["--cluster", "demo.yaml"],), "help": (["--help"],), "a file that is not there": (["--cluster", "x.yaml"],),
-    "a bad option": (["--bad"],), "a proxy that is down": (["--server", "http://127.0.0.1:1", "--once"],)})
+    "the demo": ["--cluster", "demo.yaml"], "help": ["--help"], "a file that is not there": ["--cluster", "x.yaml"],
+    "a bad option": ["--bad"], "a proxy that is down": ["--server", "http://127.0.0.1:1", "--once"]})
 def test_it_prints_the_same_when_the_folder_is_deleted(folders, arguments):
     one, other = [run(*arguments, script="scheduler.py", cwd=folder) for folder in folders]
     assert (one.stdout, one.stderr, one.returncode) == (other.stdout, other.stderr, other.returncode)

@@ -53,7 +53,7 @@ EDITS = {  # the edit: the script, the Policy, and what is printed
         edited(("    return random.choice([name for name, score in total.items() if score == best])\n", "    return min(total, key=total.get)\n")),
         SPREAD, "default/web -> b  (2 of 2"),
     "a print in prioritize": (
-        edited(("            for name in feasible:\n                total[name] +=", "            print(rule.name, points)\n            for name in feasible:\n                total[name] +=")),
+        edited(("            for name in feasible:\n", "            print(rule.name, points)\n            for name in feasible:\n")),
         SPREAD, "LeastRequestedPriority {'a': 97, 'b': 96}\n"),
     "a note that the Policy may have": (
         edited(('"priorities", "alwaysCheckAllPredicates"]', '"priorities", "alwaysCheckAllPredicates", "note"]')), SPREAD | {"note": "a lesson"}, "default/web -> a")}
@@ -72,7 +72,7 @@ def test_the_edit_does_what_the_editor_expects(tmp_path, text, policy_text, seen
 
 
 def test_another_backoff(tmp_path):
-    (tmp_path / "scheduler.py").write_text(edited(("min(2 ** attempts.failed, 10)", "0.01")))
+    (tmp_path / "scheduler.py").write_text(edited(("min(2 ** attempts.count, 10)", "0.01")))
     (tmp_path / "policy.json").write_text(json.dumps(SPREAD))
     with api_server(node("a", cpu="1"), pod("web", {"cpu": "2"})) as server, running(
             tmp_path, "--server", server.url, "--interval", "0.05", script=tmp_path / "scheduler.py") as script:

@@ -53,12 +53,14 @@ WEB_ON_A = {"default/web": "a"}
     "a List, as kubectl get -o json prints": ([json.dumps({"kind": "List", "apiVersion": "v1", "items": [node("a"), pod("web")]})], WEB_ON_A),
     "an empty document": (["---\n---\n" + text_of(node("a"), pod("web"))], WEB_ON_A),
     "no namespace means default": ([text_of(node("a"), {**pod("web"), "metadata": {"name": "web"}})], WEB_ON_A),
-    "a pod of another scheduler is left alone": ([text_of(node("a"), pod("web", schedulerName="another"))], {}),
-    "a pod that names no scheduler is left alone": ([text_of(node("a"), {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web"}, "spec": {"containers": [{"name": "main"}]}})], {}),
     "a pod that has ended takes up no room": (
         [text_of(node("a", cpu="1"), pod("old", {"cpu": "1"}, nodeName="a") | {"status": {"phase": "Succeeded"}}, pod("web", {"cpu": "1"}))], WEB_ON_A),
     "a pod on the node takes up room": ([text_of(node("a", cpu="1"), node("b"), pod("old", {"cpu": "1"}, nodeName="a"), pod("web", {"cpu": "1"}))], {"default/web": "b"}),
     "pods go in the order of the files": ([text_of(node("a", cpu="1"), pod("web", {"cpu": "1"}), pod("before", {"cpu": "1"}))], WEB_ON_A),
+    "so do pods with a timestamp of null": (
+        [text_of(node("a", cpu="1"), *(pod(name, {"cpu": "1"}, metadata={"creationTimestamp": None}) for name in ("web", "before")))], WEB_ON_A),
+    "Lists in a List, and an empty one": ([json.dumps({"kind": "List", "items": [{"kind": "List", "items": [node("a")]}, {"kind": "List"}, pod("web")]})], WEB_ON_A),
+    "a byte order mark and Windows line ends": (["\ufeff" + text_of(node("a"), pod("web")).replace("\n", "\r\n")], WEB_ON_A),
     "the most important pod goes first": ([text_of(node("a", cpu="1"), pod("before", {"cpu": "1"}), pod("web", {"cpu": "1"}, priority=1))], WEB_ON_A),
     "a node without allocatable has its capacity": (
         [text_of({**node("a"), "status": {"capacity": {"cpu": "4", "memory": "8Gi", "pods": "110"}}}, pod("web", {"cpu": "4"}))], WEB_ON_A),
@@ -72,7 +74,25 @@ def test_what_is_read(tmp_path, texts, expected):
     assert (places(done), done.stderr, done.returncode) == (expected, "", 0)
 
 
+@table("thing", {
+    "another scheduler": pod("web", schedulerName="another"),
+    "none": {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web"}, "spec": {"containers": [{"name": "main"}]}}})
+def test_if_the_pods_name_another_scheduler_a_line_says_so(tmp_path, thing):
+    done = schedule(tmp_path, text_of(node("a"), thing))
+    assert done.stdout == "0 pods placed, 0 stay pending\n" and done.returncode == 0
+    assert done.stderr == "no pod waits for my-scheduler; which spec.schedulerName do the pods have?\n"
+
+
+def test_a_rule_that_takes_its_time_changes_nothing(tmp_path):
+    """Manifests do not change meanwhile, so that all pods are decided about in one pass."""
+    text = (ROOT / "scheduler.py").read_text().replace("monotonic()", "monotonic() * 1e6")
+    (tmp_path / "scheduler.py").write_text(text)
+    (tmp_path / "policy.json").write_text((ROOT / "policy.json").read_text())
+    assert run("--cluster", TESTS / "demo.yaml", script=tmp_path / "scheduler.py").stdout == DEMO
+
+
 @table("text, line", {
+    "an object without a kind": (text_of({"apiVersion": "v1"}), "ignored: an object without a kind; "),
     "a Node of another API group": (text_of({**node("a"), "apiVersion": "longhorn.io/v1beta2"}), "ignored: Node; "),
     "other kinds, each once": (text_of(*({"apiVersion": "apps/v1", "kind": kind} for kind in ("Deployment", "Service", "Deployment"))),
                                "ignored: Deployment, Service; "),
@@ -87,6 +107,10 @@ def test_other_kinds_are_named_once_as_ignored(tmp_path, text, line):
 @table("text, problem", {
     "a quantity with a typo": (text_of(pod("web", {"memory": "512MB"})),
                                'Pod web cannot be read: "512MB" is not a quantity such as 100m, 0.5 or 1.5Gi'),
+    "more points than a number has": (text_of(pod("web", {"cpu": "1.2.3"})), 'Pod web cannot be read: "1.2.3" is not a quantity .*'),
+    "a name that YAML reads as a number": (text_of({**pod("web"), "metadata": {"name": 1}}),
+                                           "Pod 1 cannot be read: name: expected a string, got 1; put it in quotes"),
+    "a text in a List": (json.dumps({"kind": "List", "items": ["web"]}), "expected API objects, got web"),
     "a pod without containers": (text_of({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web"}, "spec": {}}),
                                  "Pod web cannot be read: 'containers' is missing"),
     "a pod without a name": (text_of({"apiVersion": "v1", "kind": "Pod", "metadata": {}, "spec": {"containers": []}}),
@@ -97,7 +121,7 @@ def test_other_kinds_are_named_once_as_ignored(tmp_path, text, line):
                                                    "Pod web cannot be read: size: expected a string, got 1; put it in quotes"),
     "a taint without an effect": (text_of(node("a", taints=[{"key": "gpu"}])), "Node a cannot be read: 'effect' is missing"),
     "what is no object": ("just a text", "expected API objects, got just a text"),
-    "broken YAML": ("kind: [", "while parsing a flow node expected the node content, but found '<stream end>' .*"),
+    "broken YAML": ("kind: [\n", "while parsing a flow node expected the node content, but found '<stream end>' in line 2, column 1.*"),
     "YAML with a template in it": ("kind: {{ .Values.kind }}", "while constructing a mapping .*"),
 })
 def test_what_cannot_be_read_is_one_line_and_exit_code_2(tmp_path, text, problem):

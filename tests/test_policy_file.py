@@ -55,12 +55,12 @@ def entry(where, **fields):
     return policy() | {where: [fields]}
 
 
-NOT_HERE = r"scheduler.py has no {0}; python \S*scheduler_extras has: python \S*scheduler_extras .*"
+NOT_HERE = r"scheduler.py has no {0}; python \S*scheduler_extras has: python \S*scheduler_extras.*"
 
 
 @table("text, problem", {
     "no file": (None, "No such file or directory"),
-    "an empty file": ("", "expected a Policy, got None"),
+    "an empty file": ("", "the file is empty"),
     "a list": ([], r"expected a Policy, got \[\]"),
     "broken YAML": ("{", "while parsing .*"),
     "nested too deep to read": ("[" * 5000, ".*"),
@@ -73,7 +73,7 @@ NOT_HERE = r"scheduler.py has no {0}; python \S*scheduler_extras has: python \S*
     "alwaysCheckAllPredicates in quotes":
         (policy(alwaysCheckAllPredicates="no"), "alwaysCheckAllPredicates: expected true or false, got 'no'"),
     "an entry that is a name": (policy() | {"predicates": ["HostName"]},
-                                r"predicates\[0\]: expected an entry with a name, such as {\"name\": \"HostName\"}, got 'HostName'"),
+                                r"predicates\[0\]: expected an entry with a name, such as {\"name\": \"CheckNodeUnschedulable\"}, got 'HostName'"),
     "an entry without a name": (entry("priorities", weight=1), r"priorities\[0\]: expected an entry with a name.*"),
     "a field of an entry with a typo":
         (entry("priorities", name="EqualPriority", wieght=1), r'priorities\[0\]: unknown field "wieght"; did you mean "weight"?'),
@@ -86,16 +86,20 @@ NOT_HERE = r"scheduler.py has no {0}; python \S*scheduler_extras has: python \S*
     "a name like no other": (entry("predicates", name="X"), r'predicates\[0\]: unknown predicate "X"; there are CheckNodeUnschedulable, .*'),
     **{f"a weight of {weight!r}": (
         entry("priorities", name="EqualPriority", weight=weight),
-        rf"priorities\[0\]: EqualPriority: expected a weight, a whole number above 0, got {re.escape(repr(weight))}")
+        r"priorities\[0\]: EqualPriority needs a weight, a whole number from 1 to 2147483647")
        for weight in (0, -1, 1.5, "1", True, None, 2**31)},
-    "a priority without a weight": (entry("priorities", name="EqualPriority"), r"priorities\[0\]: EqualPriority: expected a weight, .*"),
+    "a priority without a weight": (entry("priorities", name="EqualPriority"), r"priorities\[0\]: EqualPriority needs a weight, .*"),
     "a rule of the second program": (entry("predicates", name="MatchInterPodAffinity"),
                                      r"predicates\[0\]: " + NOT_HERE.format("MatchInterPodAffinity")),
     "an argument": (entry("predicates", name="Mine", argument={"labelsPresence": {"labels": ["x"], "presence": True}}),
                     r"predicates\[0\]: " + NOT_HERE.format("argument")),
     "extenders": (policy(extenders=[{"urlPrefix": "http://127.0.0.1"}]), NOT_HERE.format("extenders")),
     "a list that is left out": ({"kind": "Policy", "apiVersion": "v1", "predicates": []},
-                                NOT_HERE.format("defaults for priorities, which are left out")),
+                                r"priorities: expected a list, \[\] for none; " + NOT_HERE.format("defaults")),
+    "a predicate among the priorities": (entry("priorities", name="GeneralPredicates", weight=1),
+                                         r'priorities\[0\]: unknown priority "GeneralPredicates"; there are .*'),
+    "a priority among the predicates": (entry("predicates", name="EqualPriority"),
+                                        r'predicates\[0\]: unknown predicate "EqualPriority"; (did you mean|there are) .*'),
     "a KubeSchedulerConfiguration": ({"kind": "KubeSchedulerConfiguration", "apiVersion": "kubescheduler.config.k8s.io/v1"},
                                      NOT_HERE.format("KubeSchedulerConfiguration")),
 })

@@ -18,8 +18,7 @@ from helpers.faulty import ApiServer
 
 def table(names, rows):
     """Parametrize a test with {a sentence: its values}."""
-    values = [row if isinstance(row, tuple) else (row,) for row in rows.values()]
-    return pytest.mark.parametrize(names, values, ids=rows.keys())
+    return pytest.mark.parametrize(names, rows.values(), ids=rows.keys())
 
 
 def node(name, cpu="4", memory="8Gi", pods="110", labels=None, **spec):
