@@ -7,8 +7,8 @@ import importlib
 from pathlib import Path
 
 from scheduler_extras.command_line import main
-from scheduler_extras.objects import label_selector
-from scheduler_extras.rule import SKIP, Rejected
+from scheduler_extras.deciding.rule import SKIP, Rejected
+from scheduler_extras.reading.label_selectors import label_selector
 from scheduler_extras.rules.always import nominate, reasons_supposing
 
 if Path(__file__).with_name("configuration").joinpath("__init__.py").exists():  # it can be deleted

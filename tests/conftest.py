@@ -182,13 +182,29 @@ def wait_until_told(cluster):
     wait_for("all is told", lambda: cluster.writer.tasks.unfinished_tasks <= cluster.cycle.under_way)
 
 
+def writer_of(api, dry_run=False):
+    """What writes to an API server, or to manifests; a test may say which kind."""
+    usual = scheduler.WriterOfManifests if isinstance(api, scheduler.Manifests) else scheduler.Writer
+    return scheduler.DryRun(api) if dry_run else getattr(api, "kind_of_writer", usual)(api)
+
+
+def a_cluster(api, *more, dry_run=False):
+    """A cluster that is listed in each pass."""
+    return scheduler.ListedCluster(writer_of(api, dry_run), *more)
+
+
+def a_live_cluster(api, *more):
+    """A cluster that is watched."""
+    return scheduler.LiveCluster(writer_of(api), *more)
+
+
 def cluster_of(*objects):
     """A cluster that is made of these objects."""
     manifests = scheduler.Manifests()
     for thing in objects:
         with contextlib.suppress(scheduler.Malformed):  # of an API server that let it pass
             manifests.add(thing)
-    return scheduler.ListedCluster(manifests)
+    return a_cluster(manifests)
 
 
 def decide(policies, incoming, *objects):

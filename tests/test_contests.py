@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 from everything import scheduler
-from conftest import a_pass, node, pod, wait_for, wait_until_told
+from conftest import a_cluster, a_pass, node, pod, wait_for, wait_until_told
 from test_extenders import service  # noqa: F401 (a fixture)
 from test_loop import Server
 from test_preemption import BUDGETS, GOING, LEVELS, POLICY, PORT, apart, budget, built, contested  # noqa: F401 (a fixture)
@@ -223,7 +223,7 @@ def replay(record, policies):
         for name, (_, _, is_leaving) in states[-1].items() if states else ():
             if is_leaving:
                 del server.objects["pods", "default", name]
-        cluster, before = scheduler.ListedCluster(server), []
+        cluster, before = a_cluster(server), []
         while before[-2:] != [server.state()] * 2:
             before.append(server.state())
             a_pass(cluster, policies)

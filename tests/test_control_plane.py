@@ -8,7 +8,10 @@ from collections import Counter
 
 import pytest
 from everything import scheduler
-from conftest import MANDATORY_PREDICATES, ROOT, a_pass, free_port, node, pod, run_scheduler, wait_for
+from conftest import (
+    MANDATORY_PREDICATES, ROOT, a_cluster, a_live_cluster, a_pass, free_port, node, pod, run_scheduler,
+    wait_for,
+)
 
 
 def policy_file(tmp_path, predicates, **priorities):
@@ -22,7 +25,7 @@ def policy_file(tmp_path, predicates, **priorities):
 
 def live_cluster(control_plane):
     """The scheduler's own view of the control plane, for a test that steps in between."""
-    return scheduler.ListedCluster(scheduler.PooledProxy(control_plane.server))
+    return a_cluster(scheduler.PooledProxy(control_plane.server))
 
 
 def make_pass(cluster, report=lambda decision: None):
@@ -226,7 +229,7 @@ def test_an_idle_poll_is_one_request_that_the_watch_cache_answers(control_plane,
     monkeypatch.setattr(scheduler.Reflector, "work", lambda reflector: None)
     monkeypatch.setattr(scheduler.WaitingPods, "LAG", 0)
     control_plane.create(node("node-a"), pod("done", nodeName="node-a"), pod("others", schedulerName="other"))
-    cluster = scheduler.LiveCluster(scheduler.PooledProxy(control_plane.server))
+    cluster = a_live_cluster(scheduler.PooledProxy(control_plane.server))
     control_plane.request("POST", "namespaces/default/configmaps", {"metadata": {"generateName": "later-"}})
     make_pass(cluster)
     caplog.set_level("DEBUG", "scheduler")
@@ -254,7 +257,7 @@ def test_gated_and_deleted_pods_and_pods_with_claims_are_not_bound(control_plane
                     item["spec"]["resourceClaims"] = [{"name": "gpu"}]
             return answer
 
-    cluster = scheduler.ListedCluster(NewerApiServer(control_plane.server))
+    cluster = a_cluster(NewerApiServer(control_plane.server))
     make_pass(cluster)
     make_pass(cluster)
     assert control_plane.places() == {"default/plain": "node-a"}

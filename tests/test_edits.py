@@ -219,10 +219,10 @@ STEADY = '"HostName": {"plugin": "NodeName", **GENERAL}'
 
 @pytest.mark.parametrize("steady", [True, False])
 def test_a_rule_that_goes_by_what_it_has_kept_is_asked_each_time_if_it_is_said_not_to_be_steady(tmp_path, steady):
-    """The comment at the table of the script's rules in scheduler_extras/rule.py says how."""
+    """The comment at the table of the script's rules in scheduler_extras/deciding/rule.py says how."""
     folder = tmp_path / "scheduler_extras"
     shutil.copytree(ROOT / "scheduler_extras", folder)
-    rule = folder / "rule.py"
+    rule = folder / "deciding" / "rule.py"
     assert rule.read_text().count(STEADY) == 1
     if not steady:
         rule.write_text(rule.read_text().replace(STEADY, STEADY.replace("**GENERAL", '**GENERAL, "steady": False')))

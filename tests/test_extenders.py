@@ -13,7 +13,7 @@ from http.server import BaseHTTPRequestHandler
 import conftest
 import pytest
 from everything import scheduler
-from conftest import a_pass, free_port, node, pod, run_scheduler, table, wait_until_told
+from conftest import a_cluster, a_pass, free_port, node, pod, run_scheduler, table, wait_until_told
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
@@ -268,8 +268,8 @@ def test_an_extender_that_does_not_bind_has_its_pod_back_off_and_that_is_said(se
     server = Server(node("a"), pod("p"))
     policies = {"my-scheduler": scheduler.read_policy({
         "kind": "Policy", "apiVersion": "v1", "extenders": [{"urlPrefix": service.url, "bindVerb": "bind"}]})}
-    server.writer = lambda: scheduler.Writer(server)
-    cluster = scheduler.ListedCluster(server)
+    server.kind_of_writer = scheduler.Writer
+    cluster = a_cluster(server)
     policies["my-scheduler"].initial_backoff = policies["my-scheduler"].max_backoff = 600
     for _ in range(2):
         a_pass(cluster, policies)

@@ -12,7 +12,10 @@ from collections import Counter
 import pytest
 from everything import scheduler
 import tutorial_rules  # noqa: F401 (registers its rules)
-from conftest import MANDATORY_PREDICATES, ROOT, a_pass, cluster_of, decide, node, pending_pods, pod, run_afresh, run_scheduler, table, wait_for, wait_until_told
+from conftest import (
+    MANDATORY_PREDICATES, ROOT, a_cluster, a_pass, cluster_of, decide, node, pending_pods, pod,
+    run_afresh, run_scheduler, table, wait_for, wait_until_told,
+)
 from test_loop import Server
 
 RULES = ROOT / "scheduler_extras" / "examples" / "tutorial_rules.py"
@@ -703,7 +706,7 @@ def spy():
 
 def make_pass(server, spy, cluster=None):
     """Make a pass; return the cluster and the decisions."""
-    cluster, decisions = cluster or scheduler.ListedCluster(server), []
+    cluster, decisions = cluster or a_cluster(server), []
     a_pass(cluster, spy.policies, decisions.append)
     cluster.cycle.take_answers(patience=60)
     wait_until_told(cluster)
@@ -720,7 +723,7 @@ def test_extension_points_are_called_in_the_frameworks_order(spy):
 
 def test_to_choose_a_node_is_not_to_act_on_it(spy):
     """As --explain relies on."""
-    cluster = scheduler.ListedCluster(Server(node("n"), node("m"), pod("p")))
+    cluster = a_cluster(Server(node("n"), node("m"), pod("p")))
     for reasons in ([], ["node(s) were full"]):
         spy.answers["filter"] = reasons
         [waiting] = pending_pods(cluster, spy.policies)
@@ -730,7 +733,7 @@ def test_to_choose_a_node_is_not_to_act_on_it(spy):
 
 def test_a_dry_run_calls_no_rule_that_binds(spy):
     server = Server(node("n"), pod("p"))
-    make_pass(server, spy, scheduler.ListedCluster(server, dry_run=True))
+    make_pass(server, spy, a_cluster(server, dry_run=True))
     assert "pre_bind" in spy.seen and not {"bind", "post_bind"} & set(spy.seen)
     assert server.places() == {}
 
@@ -795,7 +798,7 @@ def test_what_post_filter_does_to_what_it_is_shown_changes_nothing_for_others(sp
 def test_no_reservation_is_made_twice_if_the_api_server_fails(spy, point, calls):
     spy.answers[point] = scheduler.error_of(500, "away")
     server = Server(node("n"), pod("p"))
-    cluster = scheduler.ListedCluster(server)
+    cluster = a_cluster(server)
     make_pass(server, spy, cluster)
     assert server.places() == {} and cluster.has_failed()
     del spy.answers[point]
@@ -813,8 +816,8 @@ def test_a_reservation_that_cannot_be_made_is_forgotten_once(spy, status, messag
 
 def live_cluster(server):
     """A cluster on whose objects others act."""
-    server.writer = lambda: scheduler.Writer(server)
-    return scheduler.ListedCluster(server)
+    server.kind_of_writer = scheduler.Writer
+    return a_cluster(server)
 
 
 def test_a_permit_that_was_given_is_not_asked_for_again(spy):
@@ -931,7 +934,7 @@ def test_a_prepared_pod_is_reserved_once(spy):
     wanted = [[("PATCH", "/api/v1/namespaces/default/pods/p", {})], [], None]
     spy.answers["pre_bind"] = lambda *_: wanted.pop(0)
     server = Server(node("n"), pod("p"))
-    cluster = scheduler.ListedCluster(server)
+    cluster = a_cluster(server)
     cluster.cache.snapshot.is_live = True
     for _ in range(3):
         make_pass(server, spy, cluster)
@@ -1009,7 +1012,7 @@ def test_pre_bind_sends_its_requests_and_is_asked_again_before_the_binding(spy):
     requests = [[("PATCH", "/api/v1/namespaces/default/pods/p", {"metadata": {"labels": {"prepared": "yes"}}})], None]
     spy.answers["pre_bind"] = lambda *_: requests.pop(0)
     server = Server(node("n"), pod("p"))
-    cluster = scheduler.ListedCluster(server)
+    cluster = a_cluster(server)
     cluster.cache.snapshot.is_live = True
     make_pass(server, spy, cluster)
     assert server.places() == {} and "bind" not in spy.seen
@@ -1311,7 +1314,7 @@ def test_a_gang_of_another_namespace_is_another_gang():
     group = {"group": "g", "group-size": "2"}
     server = Server(node("n"), pod("ours", {"cpu": "1"}, labels=group),
                     pod("theirs", {"cpu": "100"}, namespace="other", labels=group))
-    cluster, decided = scheduler.ListedCluster(server), {}
+    cluster, decided = a_cluster(server), {}
     policies = {"my-scheduler": scheduler.read_policy(policy(["PodFitsResources", "Coscheduling"]))}
     for _ in range(2):
         a_pass(cluster, policies, lambda decision: decided.update(

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from everything import scheduler
-from conftest import a_pass, cluster_of, pending_pods, run_scheduler
+from conftest import a_cluster, a_pass, cluster_of, pending_pods, run_scheduler
 
 GOLDEN = [json.loads(line) for line in gzip.open(Path(__file__).parent / "golden" / "decisions.jsonl.gz", "rt")]
 
@@ -131,7 +131,7 @@ def test_nonsense_in_the_objects_raises_nothing(seed):
         for thing in case["objects"]:
             with contextlib.suppress(scheduler.Malformed):
                 manifests.add(thing)
-        decisions, cluster = [], scheduler.ListedCluster(manifests)
+        decisions, cluster = [], a_cluster(manifests)
         try:
             a_pass(cluster, {"my-scheduler": policy_of(case)}, decisions.append)
         except Exception as error:

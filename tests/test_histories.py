@@ -9,7 +9,7 @@ import random
 
 import pytest
 from everything import scheduler
-from conftest import a_pass, node, wait_until_told
+from conftest import a_cluster, a_pass, node, wait_until_told
 from test_loop import Server
 from test_preemption import A, GOING, budget, built, configured, incoming, running
 
@@ -136,7 +136,7 @@ class Replica:
     def __getattr__(self, name):
         return getattr(self.server_itself, name)
 
-    def writer(self):
+    def kind_of_writer(self, _):
         """One that is told what has come of a write whose answer was lost, as on a live cluster."""
         writer = scheduler.Writer(self)
         writer.may_write = self.leads
@@ -255,7 +255,7 @@ def history(seed, is_of_today):
         server.go_on()
         if not (replica and replica.leads()):  # another one takes over, which has been told nothing
             replica = Replica(server, chance.choice([1, 2, 3, 5, 8, 13]))
-            cluster = scheduler.ListedCluster(replica)
+            cluster = a_cluster(replica)
         try:
             a_pass(cluster, policies)
         except scheduler.ApiError as error:
@@ -266,7 +266,7 @@ def history(seed, is_of_today):
     server.faults = 0.0
     for name in server.by_name("nodes"):
         server.cordon(name, False)
-    settle(scheduler.ListedCluster(Replica(server, 10**9)), server, policies)
+    settle(a_cluster(Replica(server, 10**9)), server, policies)
     return server
 
 

@@ -19,7 +19,7 @@ from unittest.mock import Mock
 
 import pytest
 from everything import scheduler
-from conftest import ROOT, a_pass, cluster_of, node, pod, table, wait_for, wait_until_told
+from conftest import ROOT, a_cluster, a_live_cluster, a_pass, cluster_of, node, pod, table, wait_for, wait_until_told
 from faulty import ApiServer
 
 
@@ -99,7 +99,7 @@ def clock(monkeypatch):
 
 
 def scheduler_of(server):
-    return scheduler.ListedCluster(server)
+    return a_cluster(server)
 
 
 def make_pass(cluster, decisions=None, policy=POLICY, patience=60):
@@ -139,7 +139,7 @@ def test_a_binding_names_the_pod_by_its_uid():
 def test_an_idle_pass_asks_once_and_asks_the_watch_cache(monkeypatch):
     monkeypatch.setattr(scheduler.Reflector, "work", lambda reflector: None)
     server = Server(node("n"), pod("running", nodeName="n"))
-    cluster = scheduler.LiveCluster(server)
+    cluster = a_live_cluster(server)
     make_pass(cluster)
     server.requests.clear()
     make_pass(cluster)
@@ -200,7 +200,7 @@ def test_lists_are_paged_and_a_page_that_has_expired_ends_the_pass():
 
 def test_a_pass_over_manifests_goes_on_however_long_it_takes(monkeypatch):
     clock = Clock(monkeypatch)
-    cluster, decided = scheduler.ListedCluster(Server(node("n"), *(pod(name) for name in "abc"))), []
+    cluster, decided = a_cluster(Server(node("n"), *(pod(name) for name in "abc"))), []
 
     def tick(decision):
         decided.append(decision.pod.name)
@@ -213,7 +213,7 @@ def test_a_pass_over_manifests_goes_on_however_long_it_takes(monkeypatch):
 def test_only_the_pending_pods_are_listed_from_the_watch_cache(monkeypatch):
     monkeypatch.setattr(scheduler.Reflector, "work", lambda reflector: None)
     server = Server(node("n"), pod("p", volumes=[{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}]))
-    make_pass(scheduler.LiveCluster(server))
+    make_pass(a_live_cluster(server))
     cached = [params["fieldSelector"] for _, _, params, _ in server.requests if "resourceVersion" in params]
     assert cached == [f"{scheduler.Cluster.UNFINISHED},spec.schedulerName=my-scheduler,spec.nodeName="]
     assert len(server.sent("GET", "")) == 4
@@ -239,7 +239,7 @@ def test_a_single_pass_tells_by_its_exit_code_whether_all_could_be_written(statu
 def test_if_a_signal_ends_it(once, code):
     server, stop = Server(node("n"), pod("p"), pod("q")), threading.Event()
     policies = SimpleNamespace(current=lambda: {"my-scheduler": POLICY})
-    cluster = scheduler.ListedCluster(server, lambda decision: stop.set())
+    cluster = a_cluster(server, lambda decision: stop.set())
     assert scheduler.run_to_the_end(cluster, policies, stop, 1, once) == code and len(server.places()) == 1
 
 
@@ -313,7 +313,7 @@ def test_a_pod_that_is_too_large_to_be_bound_is_told_so(caplog):
 })
 def test_a_binding_that_fails(status, carried_out, clock, monkeypatch):
     """The pod is bound once in the end; if it is bound although its answer was lost, that is found out at once."""
-    monkeypatch.setattr(Server, "writer", scheduler.PooledProxy.writer)  # so that the cluster counts as a live one
+    monkeypatch.setattr(Server, "kind_of_writer", scheduler.Writer, raising=False)  # so that the cluster counts as a live one
     server = Server(node("n", cpu="1"), pod("first", {"cpu": "1"}))
     fails = status if isinstance(status, dict) else (status, carried_out)
     server.failures["binding"] = [fails] * (3 if status == 500 else 1)
@@ -335,7 +335,7 @@ def test_a_binding_that_fails(status, carried_out, clock, monkeypatch):
 
 def test_a_binding_that_was_done_but_answered_with_504_and_then_409_is_followed_up(monkeypatch):
     """There is its event, post_bind is called, and nothing is unreserved."""
-    monkeypatch.setattr(Server, "writer", scheduler.PooledProxy.writer)  # so that the cluster counts as a live one
+    monkeypatch.setattr(Server, "kind_of_writer", scheduler.Writer, raising=False)  # so that the cluster counts as a live one
     server, seen = Server(node("n"), pod("p")), []
     server.failures["binding"] = [(504, True), 409]
     rule = scheduler.FullRule("Notes", lambda pod, node: (), hooks={
@@ -351,7 +351,7 @@ def test_a_binding_that_was_done_but_answered_with_504_and_then_409_is_followed_
     "it, elsewhere": ({"uid": "uid-p", "nodeName": "m"}, 1),
     "it, there": ({"uid": "uid-p", "nodeName": "n"}, 0)})
 def test_where_a_binding_had_no_answer_the_pod_itself_says_whether_it_is_bound(there, attempts, monkeypatch):
-    monkeypatch.setattr(Server, "writer", scheduler.PooledProxy.writer)  # so that the cluster counts as a live one
+    monkeypatch.setattr(Server, "kind_of_writer", scheduler.Writer, raising=False)  # so that the cluster counts as a live one
     monkeypatch.setattr(scheduler.time, "sleep", lambda seconds: None)
     server = Server(node("n"), pod("p"))
     # Nor does the API server answer the first requests to see it: what is no pod is not from it.
@@ -371,7 +371,7 @@ def test_where_a_binding_had_no_answer_the_pod_itself_says_whether_it_is_bound(t
 
 
 def test_where_nobody_may_see_the_pod_a_binding_without_an_answer_has_failed(monkeypatch):
-    monkeypatch.setattr(Server, "writer", scheduler.PooledProxy.writer)  # so that the cluster counts as a live one
+    monkeypatch.setattr(Server, "kind_of_writer", scheduler.Writer, raising=False)  # so that the cluster counts as a live one
     server = Server(node("n"), pod("p"))
     server.failures |= {"binding": [0], "p": [403]}
     cluster = scheduler_of(server)
@@ -419,7 +419,7 @@ def test_a_pod_is_tried_again_at_once_by_another_policy(clock):
 
 def test_a_dry_run_keeps_the_room_of_what_it_has_placed(clock):
     server, decisions = Server(node("n", cpu="1"), pod("first", {"cpu": "1"})), []
-    cluster = scheduler.ListedCluster(server, dry_run=True)
+    cluster = a_cluster(server, dry_run=True)
     make_pass(cluster, decisions)
     server.put(pod("second", {"cpu": "1"}, priority=10))
     for _ in range(3):
@@ -435,7 +435,7 @@ def test_a_dry_run_needs_no_lease():
     options = scheduler.read_arguments(["--dry-run", "--leader-elect", "--once"])
     policies, decisions = scheduler.PolicyFile(ROOT / "policy.json", options.scheduler_name), []
     code = scheduler.poll(
-        scheduler.ListedCluster(server, decisions.append, scheduler.read_arguments(["--dry-run"])), policies,
+        a_cluster(server, decisions.append, dry_run=True), policies,
         threading.Event(), options)
     assert (code, [decision.node for decision in decisions]) == (0, ["n"])
     assert not any("leases" in path for _, path, _, _ in server.requests)
@@ -790,7 +790,7 @@ def test_nothing_is_said_where_the_condition_is_too_late(status, caplog):
 
 
 def test_two_copies_by_mistake_are_noticed(monkeypatch, caplog):
-    monkeypatch.setattr(Server, "writer", scheduler.PooledProxy.writer)
+    monkeypatch.setattr(Server, "kind_of_writer", scheduler.Writer, raising=False)
     server = Server(node("n"), node("m", unschedulable=True), pod("p"), pod("q"))
     plain = server.request
 
@@ -958,7 +958,7 @@ def test_an_extender_that_fails_to_bind_is_no_trouble_of_the_api_servers(monkeyp
 
 
 def test_the_room_of_a_prepared_pod_is_kept_while_the_pass_goes_on(clock, monkeypatch):
-    monkeypatch.setattr(Server, "writer", scheduler.PooledProxy.writer)  # so that the cluster counts as a live one
+    monkeypatch.setattr(Server, "kind_of_writer", scheduler.Writer, raising=False)  # so that the cluster counts as a live one
     server = Server(node("n", cpu="2"), pod("big", {"cpu": "2"}, priority=9), *(pod(f"p{i}", {"cpu": "1"}) for i in "ab"))
     prepared = [[("PATCH", "/api/v1/namespaces/default/pods/big", {})], None]
     rule = scheduler.FullRule("Prepare", lambda pod, node: (), hooks={
@@ -975,7 +975,7 @@ def test_the_room_of_a_prepared_pod_is_kept_while_the_pass_goes_on(clock, monkey
 
 
 def test_a_prepared_pod_is_not_tried_again_while_its_binding_is_under_way(clock, monkeypatch):
-    monkeypatch.setattr(Server, "writer", scheduler.PooledProxy.writer)  # so that the cluster counts as a live one
+    monkeypatch.setattr(Server, "kind_of_writer", scheduler.Writer, raising=False)  # so that the cluster counts as a live one
     server, answer = Server(node("n", cpu="1"), pod("p", {"cpu": "1"})), threading.Event()
     prepared, plain = [[("PATCH", "/api/v1/namespaces/default/pods/p", {})]], server.request
 
@@ -1084,7 +1084,7 @@ def said_about(server):
     "it says why": ("volumes are being bound", "Licence prepares the binding to n: volumes are being bound"),
     "it does not": ("", "Licence prepares the binding to n")})
 def test_a_pod_that_waits_until_what_it_needs_has_taken_effect_says_so_once(reason, waits, monkeypatch):
-    monkeypatch.setattr(Server, "writer", scheduler.PooledProxy.writer)  # so that the cluster counts as a live one
+    monkeypatch.setattr(Server, "kind_of_writer", scheduler.Writer, raising=False)  # so that the cluster counts as a live one
     server, decisions, states = Server(node("n"), pod("p")), [], []
     answers = [[("PATCH", "/api/v1/namespaces/default/pods/p", {})], [], [], None]
     answers = [(answer, reason) if answer is not None and reason else answer for answer in answers]
@@ -1207,7 +1207,7 @@ def test_what_a_rule_wants_sent_or_raises_does_harm_to_its_pod_only(hook, answer
             raise Mute
         return answer if pod.name == "odd" else None
 
-    monkeypatch.setattr(Server, "writer", scheduler.PooledProxy.writer)  # so that the cluster counts as a live one
+    monkeypatch.setattr(Server, "kind_of_writer", scheduler.Writer, raising=False)  # so that the cluster counts as a live one
     server = Server(node("n"), pod("odd", priority=9), pod("fine"))
     plain = server.request
 

@@ -16,7 +16,7 @@ import types
 
 import pytest
 from conftest import (
-    DEFAULT_PREDICATES, ROOT, claim, cluster_of, node, pending_pods, pod, scheduler, storage_class, table, volume)
+    DEFAULT_PREDICATES, ROOT, a_cluster, claim, cluster_of, node, pending_pods, pod, scheduler, storage_class, table, volume)
 
 WITH_IMAGE = {"images": [{"names": ["nginx:latest"], "sizeBytes": 500 * 2**20}]}
 ZONE, HOSTNAME = "topology.kubernetes.io/zone", "kubernetes.io/hostname"
@@ -226,7 +226,7 @@ def test_a_sequence_is_decided_as_it_is_without_memory(seed, moody, monkeypatch)
     policies |= {title: scheduler.read_configuration({
         "kind": "KubeSchedulerConfiguration", "apiVersion": scheduler.CONFIGURATION_VERSION, **body}, "my-scheduler")
         for title, body in CONFIGURATIONS.items()}
-    cluster, title = scheduler.ListedCluster(server), dice.choice([*policies])
+    cluster, title = a_cluster(server), dice.choice([*policies])
     cluster.cache.snapshot.is_live = True
     snapshot, remembered = cluster.look(policies[title]), 0
     for step in range(STEPS):
@@ -239,7 +239,7 @@ def test_a_sequence_is_decided_as_it_is_without_memory(seed, moody, monkeypatch)
         server.put(incoming)
         waiting = server.objects["pods", kind["namespace"], f"p{step}"]
         snapshot = cluster.look(policies[title])
-        without = scheduler.ListedCluster(server)
+        without = a_cluster(server)
         plain = scheduler.schedule(scheduler.FullPod(waiting), without.look(policies[title]), policy)
         remembered += bool(snapshot.memory.findings)
         thing = cluster.cache.pods[f"{kind['namespace']}/p{step}"]
@@ -300,7 +300,7 @@ def test_a_sequence_with_owners_is_decided_as_it_is_without_memory(seed):
     policies += [scheduler.read_configuration({
         "kind": "KubeSchedulerConfiguration", "apiVersion": scheduler.CONFIGURATION_VERSION, **body}, "my-scheduler")
         for body in CONFIGURATIONS.values()]
-    cluster, scores = scheduler.ListedCluster(server), set()
+    cluster, scores = a_cluster(server), set()
     for step in range(60):
         for _ in range(dice.choice([0, 1, 1, 2])):
             change_owners(dice, server)
@@ -311,7 +311,7 @@ def test_a_sequence_with_owners_is_decided_as_it_is_without_memory(seed):
         server.put(pod(f"p{step}", namespace=namespace, labels=labels, metadata={"ownerReferences": [owner]}))
         waiting = server.objects["pods", namespace, f"p{step}"]
         plain = scheduler.schedule(
-            scheduler.FullPod(waiting), scheduler.ListedCluster(server).look(policy), policy["my-scheduler"])
+            scheduler.FullPod(waiting), a_cluster(server).look(policy), policy["my-scheduler"])
         snapshot = cluster.look(policy)
         thing = cluster.cache.pods[f"{namespace}/p{step}"]
         thing.record = scheduler.PodRecord(thing)
@@ -376,7 +376,7 @@ def test_a_selector_is_read_once_and_pods_are_asked_for_in_their_namespace_only(
             server.put({"apiVersion": OWNERS[kind], "kind": kind, "metadata": {"name": "x", "namespace": f"team-{i}"},
                         "spec": {"selector": selector}})
     policy = scheduler.read_policy({"kind": "Policy", "apiVersion": "v1"})
-    cluster = scheduler.ListedCluster(server)
+    cluster = a_cluster(server)
     for i in range(40):
         waiting = scheduler.FullPod(pod(f"p{i}", namespace=f"team-{i}", labels=of_pods))
         asked.clear()
@@ -432,7 +432,7 @@ def test_a_sequence_with_claims_is_decided_as_it_is_without_memory(seed, monkeyp
         server.put(storage_class({DRIVERS[0]: "late"}.get(driver, "later"), driver))
     for _ in range(10):
         change_claims(dice, server)
-    cluster = scheduler.ListedCluster(server)
+    cluster = a_cluster(server)
     cluster.cache.snapshot.is_live = True
     placed, messages = [], collections.Counter()
     for step in range(80):
@@ -445,7 +445,7 @@ def test_a_sequence_with_claims_is_decided_as_it_is_without_memory(seed, monkeyp
         server.put(pod(f"p{step}", labels={"step": str(step)}, volumes=volumes, metadata={"namespace": "default"}))
         snapshot = cluster.look(policies)
         waiting = server.objects["pods", "default", f"p{step}"]
-        plain = scheduler.schedule(scheduler.FullPod(waiting), scheduler.ListedCluster(server).look(policies), policy)
+        plain = scheduler.schedule(scheduler.FullPod(waiting), a_cluster(server).look(policies), policy)
         thing = cluster.cache.pods[f"default/p{step}"]
         thing.record = scheduler.PodRecord(thing)
         decision = scheduler.schedule(thing, snapshot, policy)
@@ -788,12 +788,12 @@ def test_an_odd_rule_of_ones_own_is_asked_as_if_nothing_were_remembered(register
         policies = {"my-scheduler": scheduler.read_policy({"kind": "Policy", "apiVersion": "v1", **{
             part: [{"name": "Odd", "weight": 1} if part == "priorities" else {"name": "Odd"}] * ("Odd" in catalogue)
             for part, catalogue in scheduler.CATALOGUES.items()}})}
-        cluster, decisions = scheduler.ListedCluster(server), []
+        cluster, decisions = a_cluster(server), []
         cluster.cache.snapshot.is_live = True
         for name in ("n0", "n1", "n0"):
             dice[0] = name
             with_memory, without = (scheduler.schedule(scheduler.FullPod(pod("p")), of.look(policies), policies[
-                "my-scheduler"]) for of in (cluster, scheduler.ListedCluster(server)))
+                "my-scheduler"]) for of in (cluster, a_cluster(server)))
             assert everything(with_memory) == everything(without), f"{name}: {with_memory.message}"
             decisions.append(with_memory)
             server.put(pod(f"new-{name}", nodeName="n0"))
@@ -817,7 +817,7 @@ def test_a_rule_is_not_asked_again_before_those_ahead_of_it_whatever_it_has_said
         policies = {"my-scheduler": scheduler.read_policy({"kind": "Policy", "apiVersion": "v1", "predicates": [
             {"name": "zoned", "argument": {"labelsPresence": {"labels": ["zone"], "presence": True}}},
             {"name": "ZoneQuota"}]})}
-        cluster = scheduler.ListedCluster(server)
+        cluster = a_cluster(server)
         cluster.cache.snapshot.is_live = True
         for labels in ({"zone": "a"}, {}, {}):
             server.put(node("n0", labels=labels))
@@ -921,7 +921,7 @@ def test_a_scoring_extender_is_heard_each_time_beside_two_priorities_of_one_name
     policy.extenders, server = [extender], Server()
     server.put(node("n0"))
     server.put(node("n1"))
-    snapshot = scheduler.ListedCluster(server).look({"my-scheduler": policy})
+    snapshot = a_cluster(server).look({"my-scheduler": policy})
     assert scheduler.schedule(scheduler.FullPod(pod("p")), snapshot, policy).node == "n1"
     scores.update(n0=100, n1=0)
     assert scheduler.schedule(scheduler.FullPod(pod("p")), snapshot, policy).node == "n0"
@@ -930,7 +930,7 @@ def test_a_scoring_extender_is_heard_each_time_beside_two_priorities_of_one_name
 def test_what_was_remembered_of_a_cluster_of_other_nodes_is_forgotten():
     """Nodes come, as an autoscaler's do; each time it is another kind of pods that looks at all of them."""
     server = Server()
-    cluster, policies = scheduler.ListedCluster(server), {"my-scheduler": scheduler.read_policy(
+    cluster, policies = a_cluster(server), {"my-scheduler": scheduler.read_policy(
         {"kind": "Policy", "apiVersion": "v1"})}
     for i in range(6):
         server.put(node(f"n{i}", labels={ZONE: "a"}))
@@ -985,7 +985,7 @@ def test_copies_of_one_object_in_manifests_are_all_there():
         server.add({**node(name), "metadata": {"name": name, **same}})
         server.add(pod(name, metadata=dict(same)))
         server.add(pod(f"placed-{name}", nodeName="a", metadata={"uid": "placed"}))
-    cluster = scheduler.ListedCluster(server)
+    cluster = a_cluster(server)
     waiting = pending_pods(cluster, scheduler.load_policies(ROOT / "policy.json", "my-scheduler"))
     assert [*cluster.look().nodes] == ["a", "b"] and [each.name for each in waiting] == ["a", "b"]
     assert sorted(each.name for each in cluster.cache.nodes["a"].pods.values()) == ["placed-a", "placed-b"]
@@ -1038,7 +1038,7 @@ def test_whatever_a_rule_looks_at_a_change_of_it_is_news(changes, is_good, monke
             {"kind": "Policy", "apiVersion": "v1", "predicates": [{"name": "Good"}]})}
         server, fits = Server(), []
         server.put(node("n"))
-        cluster = scheduler.ListedCluster(server)
+        cluster = a_cluster(server)
         for mood in ("good", "bad", "good"):
             server.put(changes(mood))
             snapshot = cluster.look(policies)
@@ -1053,7 +1053,7 @@ def test_a_node_that_has_changed_keeps_its_pods_and_what_they_take():
     server.put(node("n", labels={"zone": "a"}))
     for name in "ab":
         server.put(pod(name, {"cpu": "1"}, nodeName="n"))
-    cluster = scheduler.ListedCluster(server)
+    cluster = a_cluster(server)
     before = cluster.look().nodes["n"]
     server.put(node("n", cpu="8", labels={"zone": "b"}))
     after = cluster.look().nodes["n"]
@@ -1076,7 +1076,7 @@ def test_a_priority_that_falls_silent_has_no_say_any_more():
         server = Server()
         server.put(node("a"))
         server.put(node("b"))
-        snapshot, chosen = scheduler.ListedCluster(server).look({"my-scheduler": policy}), []
+        snapshot, chosen = a_cluster(server).look({"my-scheduler": policy}), []
         for loud[0] in (True, False, True):
             chosen.append(scheduler.schedule(scheduler.FullPod(pod("p")), snapshot, policy).node)
         assert chosen == ["a", "b", "a"]
@@ -1096,7 +1096,7 @@ def test_many_kinds_of_pods_with_affinity_are_not_forgotten_all_at_once():
         server.put(pod(f"p{i}", labels={"kind": str(i)}, nodeName=f"n{i % 11}"))
     policy = scheduler.read_policy({"kind": "Policy", "apiVersion": "v1", "predicates": [], "priorities": [
         {"name": "InterPodAffinityPriority", "weight": 1}]})
-    snapshot = scheduler.ListedCluster(server).look({"my-scheduler": policy})
+    snapshot = a_cluster(server).look({"my-scheduler": policy})
     plain = scheduler.count_pods
     try:
         scheduler.count_pods = lambda node, is_meant: asked.append(node.name) or plain(node, is_meant)
@@ -1124,7 +1124,7 @@ def test_a_pod_that_is_tried_again_meets_the_labels_that_namespaces_have_by_now(
     server.put(node("n", labels={ZONE: "z"}))
     server.put(pod("db", namespace="other", labels={"app": "db"}, nodeName="n"))
     server.put(pod("web", affinity={"podAffinity": {f"required{scheduler.WHEN}": [term]}}))
-    cluster = scheduler.ListedCluster(server)
+    cluster = a_cluster(server)
     for labels, chosen in (({}, None), ({"team": "a"}, "n")):
         server.put({"kind": "Namespace", "apiVersion": "v1", "metadata": {"name": "other", "labels": labels}})
         snapshot = cluster.look({"my-scheduler": policy})
@@ -1134,7 +1134,7 @@ def test_a_pod_that_is_tried_again_meets_the_labels_that_namespaces_have_by_now(
 def test_of_pods_that_have_gone_no_affinity_term_is_kept():
     server, policy = Server(), scheduler.read_policy(DEFAULTS)
     server.put(node("n", labels={ZONE: "z"}))
-    snapshot = scheduler.ListedCluster(server).look({"my-scheduler": policy})
+    snapshot = a_cluster(server).look({"my-scheduler": policy})
     for i in range(20):
         term = {"topologyKey": ZONE, "labelSelector": {"matchLabels": {"job": str(i)}}}
         job = scheduler.FullPod(pod(f"job-{i}", affinity={"podAntiAffinity": {f"required{scheduler.WHEN}": [term]}}))

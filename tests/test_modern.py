@@ -8,7 +8,10 @@ from pathlib import Path
 
 import pytest
 from everything import scheduler
-from conftest import claim, cluster_of, csi_node, decide, node, pending_pods, pod, remembering, run_scheduler, storage_class, table, volume
+from conftest import (
+    a_cluster, claim, cluster_of, csi_node, decide, node, pending_pods, pod, remembering,
+    run_scheduler, storage_class, table, volume,
+)
 
 MODERN = Path(__file__).parent / "golden" / "modern.jsonl.gz"
 SEQUENCES = {line["id"]: line for line in map(json.loads, gzip.open(MODERN, "rt"))}
@@ -23,7 +26,7 @@ def test_every_step_is_decided_as_kube_scheduler_does(name):
     manifests = scheduler.Manifests()
     for thing in sequence["objects"]:
         manifests.add(thing)
-    cluster, differences = scheduler.ListedCluster(manifests), []
+    cluster, differences = a_cluster(manifests), []
     for step in sequence["steps"]:
         pod = scheduler.FullPod(step["pod"])
         decision = scheduler.schedule(pod, cluster.look(policies), policies["my-scheduler"])
@@ -475,7 +478,7 @@ def test_storage_capacities_of_an_old_api_server(status, known):
         def request(self, *_):
             raise scheduler.error_of(status, "no")
 
-    objects = scheduler.ListedCluster(Old()).cache.objects
+    objects = a_cluster(Old()).cache.objects
     if known:
         assert objects["csistoragecapacities"] == {} == dict(objects)["csistoragecapacities"]
     else:

@@ -244,7 +244,7 @@ def test_a_script_that_can_open_no_file_any_more_ends_as_it_is_to():
     """glibc would load a library then, to end the threads, and abort."""
     text = """
 import os, resource, sys, threading, time
-from scheduler_extras.cluster.proxy import load_what_ends_threads
+from scheduler_extras.api.proxy import load_what_ends_threads
 
 def work():
     while True:

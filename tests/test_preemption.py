@@ -10,7 +10,10 @@ from collections import Counter
 
 import pytest
 from everything import scheduler
-from conftest import DEFAULT_PREDICATES, MANDATORY_PREDICATES, ROOT, a_pass, cluster_of, free_port, node, pending_pods, pod, run_scheduler, table, wait_for, wait_until_told
+from conftest import (
+    DEFAULT_PREDICATES, MANDATORY_PREDICATES, ROOT, a_cluster, a_live_cluster, a_pass, cluster_of, free_port, node,
+    pending_pods, pod, run_scheduler, table, wait_for, wait_until_told,
+)
 from test_in_cluster import MANIFESTS
 from test_loop import Server
 
@@ -313,7 +316,7 @@ def test_it_says_who_has_to_go_and_why_there(objects, text):
     assert scheduler.in_words(decision) == f"default/p stays pending: {decision.message} {text}".rstrip()
 
 
-@table("kind", {"whose objects are told": [scheduler.LiveCluster], "whose objects are listed": [scheduler.ListedCluster]})
+@table("kind", {"whose objects are told": [a_live_cluster], "whose objects are listed": [a_cluster]})
 def test_a_victim_whose_deletion_was_refused_is_deleted_by_the_next_attempt_on_a_cluster(kind, monkeypatch):
     monkeypatch.setattr(scheduler.Reflector, "work", lambda reflector: None)
     server = Server(node("n", cpu="1"), running("a", "n"), incoming())
@@ -328,7 +331,7 @@ def test_a_victim_whose_deletion_was_refused_is_deleted_by_the_next_attempt_on_a
 def test_a_victim_is_told_though_a_less_important_pod_that_was_to_go_there_has_gone():
     server = Server(node("n", cpu="1"), running("a", "n"), incoming(), incoming(name="low", priority=5, nominated="n"))
     server.failures["status"] = [None, None, 404]  # the condition of a, who is to go; where p is to go; and low no longer
-    a_pass(cluster := scheduler.LiveCluster(server), built())
+    a_pass(cluster := a_live_cluster(server), built())
     wait_until_told(cluster)
     assert [body["involvedObject"]["name"] for *_, body in server.sent("POST", "/events")
             if body["reason"] == "Preempted"] == ["a"]
@@ -352,7 +355,7 @@ def preempted(server):
 
 def preempts_once(server, **more):
     """Make a pass; return what was decided about the pod that needs room, and in memory the nominations after it."""
-    cluster = scheduler.ListedCluster(server, **more)
+    cluster = a_cluster(server, **more)
     decisions = {decision.pod.name: decision for decision in make_pass(cluster, built())}
     wait_until_told(cluster)
     return decisions["p"], {other.name: other.nominated_node for other in cluster.snapshot.nominated}
@@ -410,7 +413,7 @@ def test_that_nobody_may_be_deleted_is_one_line(monkeypatch, caplog):
         return carry_out(method, path, *more, **options)
 
     server.request = request
-    cluster = scheduler.ListedCluster(server)
+    cluster = a_cluster(server)
     for _ in range(3):
         decisions = make_pass(cluster, built())
         cluster.pending.end_backoff()
@@ -423,7 +426,7 @@ def test_that_nobody_may_be_deleted_is_one_line(monkeypatch, caplog):
 @table("asked", {f"after {count} requests": count for count in range(1, 9)})
 def test_a_replica_that_does_not_lead_any_more_deletes_nobody_else(asked, monkeypatch):
     server, sent = two_victims(), []
-    cluster = scheduler.ListedCluster(server)
+    cluster = a_cluster(server)
 
     def may_write():
         sent.append(len(preempted(server)["deleted"]))
@@ -498,7 +501,7 @@ def test_a_nomination_that_could_not_be_written_is_written_by_the_next_attempt()
 
     server.request = request
     server.failures["status"] = [None, 500, 500, 500]
-    cluster = scheduler.ListedCluster(server)
+    cluster = a_cluster(server)
     make_pass(cluster, built())
     cluster.pending.end_backoff()
     [second] = make_pass(cluster, built())
@@ -761,14 +764,14 @@ def test_the_nomination_of_a_pod_that_fits_nowhere(objects, policies, nominated,
 
 def test_a_nomination_is_cleared_by_a_request():
     server = Server(*STALE)
-    make_pass(scheduler.ListedCluster(server), configured(**OFF))
+    make_pass(a_cluster(server), configured(**OFF))
     assert [body for *_, body in server.sent("PATCH", "/pods/p/status") if "nominatedNodeName" in body["status"]] == [
         {"metadata": {"uid": "uid-p"}, "status": {"nominatedNodeName": None}}]
 
 
 def test_in_a_dry_run_a_nomination_is_cleared_in_memory():
     server = Server(*STALE)
-    cluster = scheduler.ListedCluster(server, dry_run=True)
+    cluster = a_cluster(server, dry_run=True)
     assert [decision.node for decision in make_pass(cluster, configured())] == [None, "n"]
     assert {method for method, *_ in server.requests} == {"GET"}
 
@@ -777,7 +780,7 @@ def test_a_nomination_lasts_while_the_api_server_is_in_trouble():
     server = Server(node("n", cpu="1"), incoming(nominated="n", volumes=[
         {"name": "v", "persistentVolumeClaim": {"claimName": "c"}}]))
     server.failures["persistentvolumeclaims"] = [503, 503, 503]
-    [decision] = make_pass(cluster := scheduler.ListedCluster(server), configured())
+    [decision] = make_pass(cluster := a_cluster(server), configured())
     assert (decision.trouble.status, decision.requests) == (503, [])
     assert [each.name for each in cluster.snapshot.nominated] == ["p"]
 

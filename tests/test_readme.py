@@ -434,7 +434,7 @@ def test_what_is_where_is_there(blocks):
     words = {line.split(":")[0]: line.split(":")[1] for line in blocks[0].splitlines() if ":" in line}
     modules = re.findall(r"\w+", words["modules"].partition("(")[0])
     for name in re.findall(r"\w+", words["functions"].replace("LiveCluster.bind", "LiveCluster")):
-        paths = [ROOT / "scheduler.py", *((ROOT / "scheduler_extras" / "cluster" / f"{module}.py") for module in modules)]
+        paths = [ROOT / "scheduler.py", *((ROOT / "scheduler_extras" / folder / f"{module}.py") for folder in ("api", "live") for module in modules)]
         assert any(re.search(rf"^ *(def|class) {name}\b", path.read_text(), re.M) for path in paths if path.exists()), name
     folders = re.findall(r"^\| (`.*?`) \|", RULES.partition("## What is where")[2].partition("\n## ")[0], re.M)
     there = {path.stem for path in (ROOT / "scheduler_extras").iterdir() if path.suffix == ".py" or (path / "__init__.py").exists()}

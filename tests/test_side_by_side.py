@@ -4,7 +4,7 @@ import json
 import random
 
 from everything import scheduler
-from conftest import DEFAULT_PREDICATES, DEFAULT_PRIORITIES, node, pod, run_scheduler, table, wait_for
+from conftest import DEFAULT_PREDICATES, DEFAULT_PRIORITIES, a_cluster, node, pod, run_scheduler, table, wait_for
 from test_extenders import Service
 
 ZONE = "topology.kubernetes.io/zone"
@@ -118,7 +118,7 @@ def test_kube_scheduler_chooses_a_node_that_we_score_highest(control_plane, tmp_
         "kube-scheduler", f"--kubeconfig={control_plane.kubeconfig()}", "--leader-elect=false", "--port=0",
         "--secure-port=0", "--scheduler-name=kube", "--kube-api-qps=5000", "--kube-api-burst=5000", *theirs)
     policies = scheduler.load_policies(ours, "kube")
-    cluster = scheduler.ListedCluster(scheduler.PooledProxy(control_plane.server))
+    cluster = a_cluster(scheduler.PooledProxy(control_plane.server))
     unique = pending = 0
     for i in range(count):
         snapshot = cluster.look(policies)

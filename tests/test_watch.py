@@ -11,7 +11,10 @@ import weakref
 
 import pytest
 from everything import scheduler
-from conftest import ROOT, a_pass, claim, node, pod, storage_class, table, volume, wait_for, wait_until_told
+from conftest import (
+    ROOT, a_cluster, a_live_cluster, a_pass, claim, node, pod, storage_class, table,
+    volume, wait_for, wait_until_told,
+)
 from faulty import ApiServer
 from test_loop import Clock, Server
 
@@ -25,7 +28,7 @@ class Told:
         monkeypatch.setattr(scheduler.Reflector, "work", lambda reflector: None)
         self.version = itertools.count(1)
         self.server = Server()
-        self.cluster = scheduler.LiveCluster(self.server)
+        self.cluster = a_live_cluster(self.server)
         self.cluster.cache.snapshot.is_live = True
         self.policies, self.decided = {"my-scheduler": policy}, []
         for thing in objects:
@@ -1144,7 +1147,7 @@ def test_an_object_that_cannot_be_read_hides_no_other_of_its_list(monkeypatch, c
 def test_what_it_knows_after_a_while_is_what_a_fresh_list_shows():
     """Pods come, are bound, change and go, while streams end all the time."""
     server = ApiServer(*(node(f"n{i}", pods="20") for i in range(5)))
-    cluster = scheduler.LiveCluster(scheduler.PooledProxy(server.url))
+    cluster = a_live_cluster(scheduler.PooledProxy(server.url))
     try:
         for step in range(60):
             server.create(pod(f"p{step}", {"cpu": "10m"}))
@@ -1152,7 +1155,7 @@ def test_what_it_knows_after_a_while_is_what_a_fresh_list_shows():
                 server.delete(f"p{step - 2}")
             a_pass(cluster, {"my-scheduler": POLICY})
         wait_for("all pods are bound", lambda: a_pass(cluster, {"my-scheduler": POLICY}) or len(server.places()) == 40)
-        fresh = scheduler.ListedCluster(scheduler.PooledProxy(server.url))
+        fresh = a_cluster(scheduler.PooledProxy(server.url))
         wait_for("the news are there", lambda: where_pods_are(cluster) == where_pods_are(fresh))
         assert sum(bool(there.counts_on) for there in cluster.cache.pods.values()) == 40
     finally:

@@ -11,11 +11,13 @@ import math
 from dataclasses import replace
 
 from scheduler import (
-    NO_REQUESTS, InvalidSelector, hostile_taints, node_selector_term, pick,
-    term_matches, text_at, usage, valid_terms, wants_node
+    NO_REQUESTS, InvalidSelector, hostile_taints, node_selector_term, pick, term_matches, text_at, usage,
+    valid_terms, wants_node
 )
-from scheduler_extras.objects import CPU_AND_MEMORY, label_selector
-from scheduler_extras.rule import IN_THE_SCRIPT, SKIP, WHEN, FullRule, Rejected
+from scheduler_extras.common.blame import note_rule
+from scheduler_extras.deciding.rule import IN_THE_SCRIPT, SKIP, WHEN, FullRule, Rejected
+from scheduler_extras.reading.label_selectors import label_selector
+from scheduler_extras.reading.pods_and_nodes import CPU_AND_MEMORY
 from scheduler_extras.rules.affinity import (
     affine_scores, affinity_terms, match_inter_pod_affinity, normalize_affinity
 )
@@ -27,7 +29,6 @@ from scheduler_extras.rules.selectors import selector_in, selectors_of
 from scheduler_extras.rules.spreading import (
     DEFAULT_SPREAD, eligible_domains, spread_constraints, sum_of_scores, with_counts, with_full_domains
 )
-from scheduler_extras.trouble import note_rule
 
 
 # Under a KubeSchedulerConfiguration, functions of this module stand in for those of rules. All else is as it

@@ -12,10 +12,11 @@ from pathlib import Path
 
 import scheduler
 from scheduler import CATALOGUES, PREDICATES, PRIORITIES, InputError, Rule
-from scheduler_extras.extension_points import EXTENSION_POINTS
-from scheduler_extras.policy.files import decode
-from scheduler_extras.rule import IN_THE_SCRIPT, full_rule, register
-from scheduler_extras.trouble import one_line, place_of, signature_of
+from scheduler_extras.common.blame import place_of, signature_of
+from scheduler_extras.common.log_texts import one_line
+from scheduler_extras.deciding.extension_points import EXTENSION_POINTS
+from scheduler_extras.deciding.rule import IN_THE_SCRIPT, full_rule, register
+from scheduler_extras.reading.schemas import decode
 
 
 # A decorator makes a function a rule. What is wrong with the rule as it is written is said when its file is

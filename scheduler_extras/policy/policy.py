@@ -12,14 +12,17 @@ import random
 from dataclasses import dataclass, field
 
 from scheduler import PREDICATES, Policy, Unschedulable
-from scheduler_extras.asking import FullDecision, Vote, prepare, put_together
-from scheduler_extras.extension_points import EXTENSION_POINTS, call_hook, with_reason
-from scheduler_extras.memory import recall
-from scheduler_extras.objects import FullPod
+from scheduler_extras.common.blame import warn_if_broken
+from scheduler_extras.common.chance import CHANCE
+from scheduler_extras.common.clocks import OutOfTime
+from scheduler_extras.common.log_texts import warn_once
+from scheduler_extras.deciding.answers import recall
+from scheduler_extras.deciding.asking import prepare
+from scheduler_extras.deciding.decision import FullDecision, Vote, put_together
+from scheduler_extras.deciding.extension_points import EXTENSION_POINTS, call_hook, with_reason
+from scheduler_extras.deciding.seen import likeness_to_all
+from scheduler_extras.reading.pods_and_nodes import FullPod
 from scheduler_extras.rules.always import ALWAYS_ASKED
-from scheduler_extras.rules.resources import CHANCE
-from scheduler_extras.seen import likeness_to_all
-from scheduler_extras.trouble import OutOfTime, warn_if_broken, warn_once
 
 
 # Pods that nobody has made: the pod of a Deployment, and one that has a constraint itself.

@@ -11,9 +11,9 @@ import marshal
 import weakref
 
 from scheduler import Malformed, Unschedulable, kept_with_pod, pick, satisfies
-from scheduler_extras.memory import recall
-from scheduler_extras.objects import label_selector, pod_selector
-from scheduler_extras.rule import SKIP, WHEN, Rejected, predicate, priority, requires
+from scheduler_extras.deciding.answers import recall
+from scheduler_extras.deciding.rule import SKIP, WHEN, Rejected, predicate, priority, requires
+from scheduler_extras.reading.label_selectors import label_selector, pod_selector
 from scheduler_extras.rules.counting import count_pods
 
 

@@ -7,9 +7,9 @@ import collections
 from dataclasses import replace
 
 from scheduler import pick
-from scheduler_extras.objects import FullPod, with_pods
-from scheduler_extras.asking import prepare
-from scheduler_extras.rule import SKIP, FullRule, Rejected
+from scheduler_extras.deciding.asking import prepare
+from scheduler_extras.deciding.rule import SKIP, FullRule, Rejected
+from scheduler_extras.reading.pods_and_nodes import FullPod, with_pods
 
 
 def reasons_supposing(pod, node, snapshot, gone=(), there=()):

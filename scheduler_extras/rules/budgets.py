@@ -7,8 +7,8 @@ import collections
 import contextlib
 
 from scheduler import ApiError, InvalidSelector, pick, satisfies
-from scheduler_extras.memory import recall
-from scheduler_extras.objects import label_selector
+from scheduler_extras.deciding.answers import recall
+from scheduler_extras.reading.label_selectors import label_selector
 
 
 def protected_by_budgets(pods, snapshot):

@@ -9,10 +9,10 @@ import time
 from types import MappingProxyType as read_only
 
 from scheduler import Requirement, Unschedulable, pick, quantity, satisfies, valid_terms
-from scheduler_extras.asking import prepare
-from scheduler_extras.memory import recall
-from scheduler_extras.objects import label_selector
-from scheduler_extras.rule import SKIP, Rejected, predicate
+from scheduler_extras.deciding.answers import recall
+from scheduler_extras.deciding.asking import prepare
+from scheduler_extras.deciding.rule import SKIP, Rejected, predicate
+from scheduler_extras.reading.label_selectors import label_selector
 from scheduler_extras.rules.disks import claims_of, class_name_of, storage_class_of
 
 

@@ -14,8 +14,9 @@ import re
 from dataclasses import dataclass, field, replace
 
 from scheduler import PREDICATES, kept_with_pod, pick
-from scheduler_extras.memory import FullSnapshot, recall
-from scheduler_extras.rule import IN_THE_SCRIPT, SKIP, predicate
+from scheduler_extras.deciding.answers import recall
+from scheduler_extras.deciding.rule import IN_THE_SCRIPT, SKIP, predicate
+from scheduler_extras.deciding.snapshot import FullSnapshot
 
 
 def claims_of(pod, snapshot, keys=None):

@@ -4,12 +4,10 @@ A Policy, or a configuration by another name, names them; so are shapes of utili
 """
 
 import random
-import types
 
 from scheduler import usage
-from scheduler_extras.rule import priority
-
-CHANCE = types.SimpleNamespace(seed=None)  # what --seed has chance begin with; None: nothing
+from scheduler_extras.common.chance import CHANCE
+from scheduler_extras.deciding.rule import priority
 
 
 @priority("RandomPriority")

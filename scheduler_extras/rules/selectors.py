@@ -4,7 +4,7 @@ import collections
 import contextlib
 
 from scheduler import InvalidSelector, Malformed, pick, satisfies
-from scheduler_extras.objects import label_selector
+from scheduler_extras.reading.label_selectors import label_selector
 
 
 OWNERS = ("services", "replicationcontrollers", "replicasets", "statefulsets")  # upstream: DefaultSelector

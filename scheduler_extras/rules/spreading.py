@@ -14,12 +14,12 @@ from dataclasses import dataclass, field, replace
 from scheduler import (
     InvalidSelector, Unschedulable, hostile_taints, pick, required_terms, satisfies, wants_node
 )
-from scheduler_extras.memory import recall
-from scheduler_extras.objects import NOTHING, pod_selector
-from scheduler_extras.rule import SKIP, predicate, priority
+from scheduler_extras.deciding.answers import recall
+from scheduler_extras.deciding.rule import SKIP, predicate, priority
+from scheduler_extras.deciding.seen import digest
+from scheduler_extras.reading.label_selectors import NOTHING, pod_selector
 from scheduler_extras.rules.counting import count_pods, nodes_that_may_count
 from scheduler_extras.rules.selectors import OWNERS, selectors_of
-from scheduler_extras.seen import digest
 
 
 HOSTNAME = "kubernetes.io/hostname"

@@ -13,13 +13,11 @@ import re
 from scheduler import (
     InvalidSelector, Malformed, Requirement, node_selector_term, pick, required_terms, satisfies, term_matches
 )
-from scheduler_extras.rule import WHEN
+from scheduler_extras.common.log_texts import at_most
+from scheduler_extras.deciding.rule import WHEN
 from scheduler_extras.rules.spreading import by_domain, shared_domains, spread_constraints
 from scheduler_extras.show.picture import MANY
-from scheduler_extras.show.text import (
-    BOLD, DIM, GREEN, RED, align, in_digits, in_units, short_names, shorten
-)
-from scheduler_extras.trouble import at_most
+from scheduler_extras.show.text import BOLD, DIM, GREEN, RED, align, in_digits, in_units, short_names, shorten
 
 
 def in_words(decision):

@@ -472,7 +472,7 @@ def in_memory(count, policy, claims=0):
     things = [claim(f"data-{i}") for i in range(claims)] + [storage_class("local", "example.com/disks")]
     for thing in nodes(count) + things:
         manifests.add(thing)
-    return scheduler.LiveCluster(manifests), scheduler.load_policies(policy, "my-scheduler")
+    return scheduler.LiveCluster(scheduler.WriterOfManifests(manifests)), scheduler.load_policies(policy, "my-scheduler")
 
 
 def alone(function, *arguments):
