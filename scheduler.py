@@ -5,38 +5,34 @@
 # ///
 """A Kubernetes scheduler to read, to run and to change.
 
-It runs beside `kubectl proxy`: one loop lists the pods that name this scheduler and have no node yet,
-applies the predicates and priorities of a legacy Policy file, and POSTs a Binding if a node fits. A
-predicate says whether a pod fits a node, a priority how good the node is for it (today: Filter and Score
-plugins). The answers are those of kube-scheduler 1.20, one of the last that read such files; "upstream"
-means its code. Read it from the top: the loop comes first, then what it calls.
+It runs beside `kubectl proxy`. One loop lists the pods that name this scheduler and have no node yet, filters
+the nodes with predicates, scores the feasible ones with priorities, and POSTs a Binding to the best. A legacy
+Policy file names the predicates and priorities. (Today, they are called Filter and Score plugins.)
 
-This file is a whole scheduler. A folder beside it has extras: sidecars, claims, affinity of pods, spreading,
-preemption, a cluster that is watched, and more. `--alone` runs this file without them, so that all that you
-edit here counts. Beside them, edits of the rules and of the loop still count. Those of Cluster, Proxy,
-Policy and chapter 10 do not: the extras have their own.
+The decisions are those of kube-scheduler 1.20, one of the last versions that read such files. "Upstream"
+means its source. Read from the top: the loop comes first, then the rules, then the plumbing.
 """
 
 from __future__ import annotations
 
 import argparse
 import collections
-import contextlib
 import decimal
+import difflib
 import functools
-import json
+import inspect
 import logging
 import math
+import os
 import pathlib
 import random
 import re
-import signal
+import runpy
+import shlex
 import sys
-import threading
 import time
 import traceback
 from dataclasses import dataclass, field, replace
-from types import GeneratorType, MappingProxyType as read_only
 
 try:
     import requests
@@ -45,95 +41,132 @@ except ImportError as error:
     sys.exit(f"{error.name} is missing: pip install requests pyyaml")
 
 log = logging.getLogger("scheduler")
-say_once = functools.lru_cache(maxsize=1000)(log.warning)  # does not repeat its last 1,000 lines
+log_once = functools.lru_cache(maxsize=1000)(log.warning)  # does not repeat itself
 
 
 # ==== 1. The loop =======================================================================================
 
-def run(cluster, read_policies, stop, interval, once):
-    """Make passes until `stop` is set. With `once`, end when no pod is due, or a pass fails."""
-    while not stop.is_set():
+def run(cluster, load_policy, interval, once):
+    """Make passes until Ctrl-C, or with `once` until no pod is due. Return whether a request has failed."""
+    last_error = ""
+    while True:
+        error = ""
         try:
-            schedule_pending_pods(cluster, read_policies(), stop)  # read in each pass: the file may be edited
-            cluster.end_pass()
-        except (ApiError, Malformed) as error:  # a request has failed, or its answer is no list
-            cluster.end_pass(error)
-        if cluster.due and not cluster.last_error:
-            continue  # pods are left, as the pass ended early: LIST again, then go on
-        if once:
-            break
-        cluster.rest(interval, stop)
+            schedule_pending_pods(cluster, load_policy())  # read in each pass: the file may be edited
+        except ApiError as problem:
+            error = str(problem)
+        if error != last_error:
+            log.warning("%s", error or "the API server answers again")
+        last_error = error
+        is_idle = error or not cluster.due  # else the pass ended early: LIST again at once, and go on
+        if once and is_idle:
+            return bool(error) or cluster.has_failed
+        if is_idle:
+            time.sleep(interval)
 
 
-def schedule_pending_pods(cluster, policies, stop):
-    """Make a pass: decide about each pod that waits and is due. `policies` is {schedulerName: Policy}."""
-    cluster.begin_pass(policies)  # LISTs the pods that wait, the nodes, and the pods on these
-    while pod := cluster.next_pod(stop):  # of those that are due, the most important one first
-        decision = schedule(pod, cluster.snapshot, policies[pod.scheduler])
+def schedule_pending_pods(cluster, policy):
+    """Make a pass: decide about each pod that waits and is due."""
+    cluster.begin_pass()  # LISTs the pods that wait, the nodes, and the pods on these
+    while pod := cluster.next_pod():  # the most important one first
+        decision = schedule(pod, cluster.nodes, policy)
         if decision.node:
-            cluster.bind(decision)  # POSTs the Binding; if that is refused, puts the pod off
+            cluster.bind(decision)  # POSTs the Binding; if that fails, puts the pod off
         else:
             cluster.put_off(decision)  # the pod is due again after its backoff
         cluster.report(decision)  # says where the pod goes, or why it stays pending
 
 
-def schedule(pod, snapshot, policy):
+def schedule(pod, nodes, policy):
     """Choose a node for the pod: find the nodes that fit, prioritize them, select a host."""
-    decision = policy.new_decision(pod, snapshot)
+    decision = Decision(pod, nodes)
     try:
-        feasible, decision.failed = policy.nodes_that_fit(pod, snapshot)
+        feasible, decision.failed = policy.nodes_that_fit(pod, nodes)
         if feasible:
-            decision.total = policy.prioritize(decision, feasible)
-            decision.node = feasible[select_host(decision.total)].name
+            decision.total = policy.prioritize(pod, feasible)
+            decision.node = select_host(decision.total)
         else:
-            decision.message = decision.failed.message
-    except (Exception, SystemExit) as error:  # such as a mistake in a rule
-        decision.give_up(error)
+            decision.message = sum_up(decision.failed)
+    except Exception as error:  # a mistake in a rule: this pod stays pending, the others go on
+        log_once(traceback.format_exc())
+        decision.message = f"{type(error).__name__}: {error}"
     return decision
 
 
-@dataclass(eq=False)  # each equals itself only
+@dataclass(eq=False)
+class Decision:
+    """What was decided about one pod, and why."""
+
+    pod: Pod
+    nodes: dict  # all nodes, {name: Node}
+    node: str | None = None  # the name of the chosen node
+    failed: dict = field(default_factory=dict)  # {name of a node that does not fit: {predicate: its reasons}}
+    total: dict = field(default_factory=dict)  # {name of a feasible node: the sum of its weighted points}
+    message: str | None = None  # why the pod stays pending; if no node fits, in kube-scheduler's words
+
+
+@dataclass(eq=False)
 class Policy:
-    """The active rules, in the order in which they run, and how they are asked."""
+    """The active rules, in the order in which they run."""
 
     predicates: list
     priorities: list
+    always_check_all: bool = False  # ask every predicate about a node, even if one has ruled it out
 
-    def new_decision(self, pod, snapshot):
-        """Return a decision about the pod, in which nothing is decided yet."""
-        return Decision(pod, snapshot.nodes)
-
-    def nodes_that_fit(self, pod, snapshot):
-        """Return the nodes that no predicate is against, {name: Node}, and the Failures of the others."""
-        against = {name: self.reasons_against(pod, node) for name, node in snapshot.nodes.items()}
-        feasible = {name: node for name, node in snapshot.nodes.items() if not against[name]}
-        return feasible, Failures({name: against[name] for name in against if name not in feasible})
+    def nodes_that_fit(self, pod, nodes):
+        """Return the feasible nodes, {name: Node}, and the reasons against the others, by name."""
+        against = {name: self.reasons_against(pod, node) for name, node in nodes.items()}
+        feasible = {name: node for name, node in nodes.items() if not against[name]}
+        failed = {name: reasons for name, reasons in against.items() if reasons}
+        return feasible, failed
 
     def reasons_against(self, pod, node):
-        """Ask the predicates about a node. The first that has reasons rules it out: {its name: reasons}."""
+        """Ask the predicates about a node until one of them has reasons: {predicate: its reasons}."""
+        against = {}
         for rule in self.predicates:
-            if reasons := [str(reason) for reason in rule.reasons(pod, node)]:
-                return {rule.name: reasons}
-        return {}
+            reasons = list(rule.function(pod, node))
+            if reasons:
+                against[rule.name] = reasons
+            if reasons and not self.always_check_all:
+                break
+        return against
 
-    def prioritize(self, decision, feasible):
+    def lines(self):
+        """Return what the Policy says, a line for each rule."""
+        lines = [rule.name for rule in self.predicates]
+        lines += [f"{rule.name} ×{rule.weight}" for rule in self.priorities]
+        return lines + ["alwaysCheckAllPredicates"] * self.always_check_all
+
+    def prioritize(self, pod, feasible):
         """Return each node's total: the sum, over all priorities, of weight times points."""
-        total = dict.fromkeys(feasible, 0 if self.priorities else 1)  # with none, each gets 1
-        try:
-            for rule in self.priorities:
-                points = rule.points(decision.pod, feasible)
-                for name in feasible:
-                    total[name] += rule.weight * points[name]
-        except Unschedulable:
-            if len(feasible) > 1:  # a single node is taken in any case
-                raise
+        total = dict.fromkeys(feasible, 0 if self.priorities else 1)  # without priorities, each node gets 1
+        for rule in self.priorities:
+            points = {name: rule.function(pod, node) for name, node in feasible.items()}
+            if rule.reduce:
+                points = rule.reduce(points)
+            if not all(0 <= points[name] <= 100 for name in feasible):
+                raise ValueError(f"{rule.name} must give each node 0 to 100 points, not {points}")
+            for name in feasible:
+                total[name] += rule.weight * points[name]
         return total
 
 
 def select_host(total):
-    """Take the node with the highest total; if several have it, one of them by chance."""
+    """Return the node with the highest total; if there are several, a random one of them."""
     best = max(total.values())
     return random.choice([name for name, score in total.items() if score == best])
+
+
+def sum_up(failed):
+    """Return why no node fits, such as "0/3 nodes are available: 3 Too many pods."."""
+    if not failed:
+        return "no nodes available to schedule pods"
+    counts = collections.Counter()
+    for against in failed.values():
+        for reasons in against.values():
+            counts.update(reasons)
+    parts = sorted(f"{count} {reason}" for reason, count in counts.items())
+    return f"0/{len(failed)} nodes are available: {', '.join(parts)}."
 
 
 def binding(pod, node_name):
@@ -144,346 +177,85 @@ def binding(pod, node_name):
         "target": {"apiVersion": "v1", "kind": "Node", "name": node_name}}
 
 
-# ==== 2. The cluster ====================================================================================
+# ==== 2. Rules ==========================================================================================
 
-class Cluster:
-    """The cluster as the loop sees it: lists it, knows which pods are due, and writes what is decided."""
+# A predicate is a function of (pod, node) that yields the reasons why the pod does not fit the node. If it
+# yields none, the pod fits.
+#
+# A priority is a function of (pod, node) that returns a score from 0 to 100. With a `reduce`, it may return
+# any number: `reduce` takes the scores of all feasible nodes, {name: score}, and returns their points, from 0
+# to 100. (Upstream: NormalizeScore.)
 
-    UNFINISHED = "status.phase!=Succeeded,status.phase!=Failed"  # a field selector: pods that have not ended
-
-    def __init__(self, api, show):
-        self.api = api
-        self.show = show  # prints a decision
-        self.snapshot = Snapshot({})
-        self.due = []  # pods not yet tried in this pass; some are left if it ended early
-        self.attempts = {}  # uid of a pod that waits -> Attempts
-        self.last_error = None  # the error that cut the last pass short, if any
-
-    def begin_pass(self, policies):
-        """LIST what there is; find out which pods are due. Raises ApiError, Malformed."""
-        waiting = {pod.uid: pod for name in policies for pod in self.read_waiting(name)}
-        self.snapshot = Snapshot({node.name: node for node in self.read(Node, "nodes")})
-        for pod in self.read(Pod, "pods", f"spec.nodeName!=,{self.UNFINISHED}"):  # those on nodes
-            if pod.node_name in self.snapshot.nodes:
-                self.snapshot.nodes[pod.node_name].add(pod)
-            waiting.pop(pod.uid, None)  # it was bound since it was listed as waiting
-        moment = time.monotonic()
-        self.ends_at = moment + 5  # then the pass ends early: what is listed is too old to decide by
-        self.attempts = {uid: self.attempts.get(uid, Attempts(retry_at=moment)) for uid in waiting}
-        due = [pod for pod in waiting.values() if self.attempts[pod.uid].retry_at <= moment]
-        self.due = sorted(due, key=self.turn)
-
-    def read_waiting(self, name):
-        """Yield the pods that name this scheduler, have no node yet, and are to be tried at all."""
-        for pod in self.read(Pod, "pods", f"spec.schedulerName={name},spec.nodeName=,{self.UNFINISHED}"):
-            if not (pod.terminating or pod.spec.get("schedulingGates")):
-                yield pod
-
-    def turn(self, pod):
-        """Return what pods are sorted by: those whose writes fail come last, then by priority and wait."""
-        attempts = self.attempts[pod.uid]
-        return attempts.write_failed, -pod.priority, attempts.retry_at, pod.created, pod.key
-
-    def next_pod(self, stop):
-        """Return the next pod to decide about; None ends the pass."""
-        is_over = stop.is_set() or time.monotonic() >= self.ends_at
-        return self.due.pop(0) if self.due and not is_over else None
-
-    def read(self, kind, resource, selector=""):
-        """Yield what is listed, as Pods or Nodes, without what cannot be read, and the node of such a pod."""
-        for raw in self.api.list(resource, selector):
-            try:
-                yield kind(raw)
-            except Malformed as error:
-                node = self.snapshot.nodes.pop(text_at(raw, "spec", "nodeName"), None)
-                also = f", and its node {node.name}" if node else ""
-                say_once(f"{resource} {text_at(raw, 'metadata', 'name')} is left out{also}: {error}")
-
-    def bind(self, decision):
-        """Assume the pod: until the next LIST, it takes up room on its node. Then POST the Binding."""
-        self.snapshot.nodes[decision.node].add(decision.pod)
-        self.attempts[decision.pod.uid].write_failed = False  # what an earlier attempt met is forgotten
-        try:
-            self.api.request(*binding(decision.pod, decision.node))
-        except ApiError as error:
-            decision.give_up(Unschedulable(f"binding rejected: {error}"))
-            self.put_off(decision)
-            self.follow_up(decision, error)
-
-    def follow_up(self, decision, error):
-        """Do what follows from the failure of a Binding, by its status. The pod has been put off."""
-        attempts = self.attempts[decision.pod.uid]
-        attempts.write_failed = error.status not in (404, 409)
-        if not attempts.write_failed:  # the pod has gone, or somebody else has bound it
-            say_once(f"{decision.pod.key}: {decision.message}")
-            attempts.told = decision.message  # as if it were told by now: so `report` says nothing of it
-            self.ends_at = 0  # the pass ends: LIST again, to see where the pod is
-        elif error.status in (0, 429):  # the next Binding would fail, too: this ends the pass
-            raise Trouble(error.status, f"{decision.pod.key}: {error}") from error
-
-    def put_off(self, decision):
-        """Have the pod back off: it waits 1, 2, 4, 8, then always 10 seconds before it is tried again."""
-        before = self.attempts[decision.pod.uid]
-        seconds = min(2 ** before.number, 10)
-        self.attempts[decision.pod.uid] = Attempts(before.number + 1, time.monotonic() + seconds, before.told)
-
-    def report(self, decision):
-        """Write an event, and show the decision. What was last told of a pending pod is not told again."""
-        pod, where = decision.pod, decision.node
-        if where:
-            self.write(event(pod, "Normal", "Scheduled", f"Successfully assigned {pod.key} to {where}"))
-            self.show(decision)
-        elif self.attempts[pod.uid].told != decision.message:
-            written = self.write(event(pod, "Warning", "FailedScheduling", decision.message))
-            self.attempts[pod.uid].told = decision.message if written else None
-            self.attempts[pod.uid].write_failed |= not written
-            self.show(decision)
-
-    def write(self, request):
-        """Send an event. Return whether it is settled: sent, or refused for good."""
-        try:
-            self.api.request(*request)
-        except ApiError as error:
-            log.warning("%s", error)
-            return not isinstance(error, Trouble)
-        return True
-
-    def end_pass(self, error=None):
-        """Say what has cut a pass short, but not twice in a row; after Trouble, that a pass succeeds."""
-        if error and str(error) != str(self.last_error):
-            log.error("%s", error)
-        if isinstance(self.last_error, Trouble) and not error:
-            log.warning("the API server answers again")
-        self.last_error = error
-
-    def rest(self, seconds, stop):
-        """Wait for so many seconds, or until `stop` is set."""
-        stop.wait(min(max(0.01, seconds), threading.TIMEOUT_MAX))
-
-
-@dataclass
-class Attempts:
-    """What is remembered of a pod that waits."""
-
-    number: int = 0  # of attempts that have failed
-    retry_at: float = 0  # in monotonic seconds; of a new pod, when it was first seen
-    told: str | None = None  # the message of its last event
-    write_failed: bool = False  # its Binding (not with 404, 409) or event: others come first
-
-
-# What no rule looks at, and anybody may nest deeper than `json` reads it: objects and texts, but no lists.
-MANAGED_FIELDS = re.compile(r'"managedFields":\s*\[[^]["]*("[^"\\]*(\\.[^"\\]*)*"[^]["]*)*]')
-
-
-class Proxy:
-    """The API server behind kubectl proxy."""
-
-    def __init__(self, server):
-        self.server = server.rstrip("/")
-        self.session = requests.Session()
-        self.session.trust_env = False  # kubectl proxy is asked, not a proxy that the environment names
-
-    def request(self, method, path, body=None, params=None):
-        """Send a request and return the answer's JSON. Raises ApiError."""
-        try:
-            answer = self.session.request(method, self.server + path, params=params, json=body,
-                                          timeout=30, allow_redirects=False)
-        except (requests.RequestException, ValueError) as error:  # ValueError: of a malformed URL
-            problem = f"cannot reach {self.server}: {type(error).__name__}"  # such as ReadTimeout
-            raise Trouble(0, f"{problem}; is `kubectl proxy` running there?") from error
-        answer.encoding = "utf-8"
-        content = None
-        with contextlib.suppress(ValueError, RecursionError):  # it is no JSON, or nested too deep
-            content = json.loads(MANAGED_FIELDS.sub('"managedFields":[]', answer.text))
-        if not text_at(content, "kind"):  # an API server's JSON has one; kubectl proxy's errors are text
-            raise Trouble(0, f"{self.server}: {answer.status_code} {answer.text.strip()!r:.200}")
-        if answer.status_code >= 300:
-            message = " ".join(text_at(content, "message").split()) or answer.status_code
-            kind = Trouble if answer.status_code == 429 or answer.status_code >= 500 else ApiError
-            raise kind(answer.status_code, f"{method} {path}: {message}")
-        return content
-
-    def list(self, resource, selector=""):
-        """Return all objects of a resource, page by page. Raises ApiError, Malformed."""
-        first = params = {"fieldSelector": selector, "limit": 500}
-        things = []
-        while params:
-            answer = self.request("GET", f"/api/v1/{resource}", params=params)
-            # No `items`: an error, never an empty list, which would overcommit. (Of pick: see chapter 9.)
-            things += pick({"items": "missing"} | answer, list, "items", of=dict)
-            token = pick(answer, str, "metadata", "continue")
-            params = first | {"continue": token} if token else None
-        return things
-
-
-class ApiError(Exception):
-    """A request that did not succeed. status: the HTTP status, or 0 where no API server answered."""
-
-    def __init__(self, status, message):
-        super().__init__(message)
-        self.status = status
-
-
-class Trouble(ApiError):
-    """No API server answered, or it said 429 or 5xx: other requests may well fail, too."""
-
-
-def event(pod, event_type, reason, message):
-    """Return the request that records an event about the pod, as `kubectl describe pod` shows it."""
-    name = f"{pod.name[:200].rstrip('-.')}.{time.time_ns():x}"
-    about = {"apiVersion": "v1", "kind": "Pod", "namespace": pod.namespace, "name": pod.name, "uid": pod.uid}
-    return "POST", f"/api/v1/namespaces/{pod.namespace}/events", {
-        "apiVersion": "v1", "kind": "Event", "metadata": {"name": name, "namespace": pod.namespace},
-        "involvedObject": about, "type": event_type, "reason": reason, "message": message[:1024],
-        "count": 1, "firstTimestamp": now(), "lastTimestamp": now(),
-        "source": {"component": pod.scheduler}, "reportingComponent": pod.scheduler}
-
-
-def now():
-    """Return the time as the API writes it."""
-    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-
-
-# ==== 3. A rule =========================================================================================
-
-# A predicate is a function of (pod, node) that yields the reasons why the pod does not fit, each a string. A
-# priority is one that returns a score from 0 to 100. With a `reduce`, it may return any number: `reduce` is
-# given the scores of all nodes that fit, {name: score}, and returns points from 0 to 100, {name: points}.
-
-CATALOGUES = {"predicates": {}, "priorities": {}}  # name -> Rule, in kube-scheduler's order
-PREDICATES, PRIORITIES = CATALOGUES.values()
-
-
-class InputError(ValueError):
-    """A file, or a rule, cannot be used. The text, a line, says where, what is wrong, what would be right."""
+PREDICATES = {}  # name -> Rule, in the order in which kube-scheduler runs them
+PRIORITIES = {}
 
 
 @dataclass(eq=False)
 class Rule:
-    """A predicate or a priority: a function of a pod and a node, under the name that a Policy has for it."""
+    """A predicate or a priority, under the name that a Policy uses for it."""
 
     name: str
     function: callable
     reduce: callable | None = None
-    weight: int = 1  # of a priority: what the Policy multiplies its points by
-
-    def reasons(self, pod, node):
-        """Yield the reasons that a predicate has against a node. Raises InputError."""
-        answer = self.function(pod, node)
-        if isinstance(answer, (GeneratorType, list, tuple)):
-            answer = (yield from answer) or []  # who yields may not return a string besides: it would be lost
-        if answer != []:
-            raise wrong_answer(self.function, "yield strings, or return a list of them", answer)
-
-    def points(self, pod, nodes):
-        """Return the points that a priority gives to nodes, {name: points}. Raises InputError."""
-        scores = {name: self.function(pod, node) for name, node in nodes.items()}
-        if odd := [score for score in scores.values() if not isinstance(score, (int, float))]:
-            raise wrong_answer(self.function, "return a number from 0 to 100, or any with a `reduce`", odd[0])
-        points = dict.fromkeys(scores) | (self.reduce(scores) or {}) if self.reduce else scores
-        if odd := {name: n for name, n in points.items() if type(n) not in (int, float) or not 0 <= n <= 100}:
-            raise wrong_answer(self.function, "give each node a number from 0 to 100", odd)
-        return points
+    weight: int = 1  # of a priority: the Policy multiplies its points by this
 
 
-def register(where, name, reduce=None):
-    """Return a decorator that makes a function the rule of this name. Raises TypeError."""
-    if not isinstance(name, str):
-        raise TypeError('a rule needs the name that a Policy has for it, as in @predicate("Name")')
-
-    def decorate(function):
-        CATALOGUES[where][name] = Rule(name, function, reduce)
+def predicate(name):
+    """Return a decorator that makes a function the predicate of this name."""
+    def register(function):
+        if not inspect.isgeneratorfunction(function):
+            raise TypeError(f"the predicate {name} must yield its reasons")
+        PREDICATES[name] = Rule(name, function)
         return function
-    return decorate
+    return register
 
 
-predicate = functools.partial(register, "predicates")
-priority = functools.partial(register, "priorities")
+def priority(name, reduce=None):
+    """Return a decorator that makes a function the priority of this name."""
+    def register(function):
+        PRIORITIES[name] = Rule(name, function, reduce)
+        return function
+    return register
 
 
-def kept_with_pod(function):
-    """Make a function of a pod, and maybe of more, remember its answers, in the pod."""
-    @functools.wraps(function)
-    def kept(pod, *more):
-        if (function, more) not in pod.derived:
-            pod.derived[function, more] = function(pod, *more)
-        return pod.derived[function, more]
-    return kept
-
-
-def wrong_answer(function, expected, answer):
-    """Return the error that says where a function of a rule is, what it is to answer, and what it did."""
-    code = function.__code__
-    place = f"{pathlib.Path(code.co_filename).name}, line {code.co_firstlineno}"
-    said = re.sub(" at 0x[0-9a-f]+", "", repr(answer))  # where it is in memory differs from time to time
-    return InputError(f"{code.co_name} is to {expected}, not {said:.60} ({place})")
-
-
-def what_broke(error):
-    """Describe a mistake in a line, with the last function, and line, that is in no library."""
-    error = error.__cause__ if isinstance(error.__cause__, StopIteration) else error  # of a rule's next()
-    frames = traceback.extract_tb(error.__traceback__)
-    *_, last = frames[:1] + [each for each in frames
-                             if "lib/python3" not in each.filename and each.name != "register"]
-    place = f"{pathlib.Path(last.filename).name}, line {last.lineno}"
-    words = traceback.format_exception_only(error)[-1].partition(":")[2].split()  # str(error) might raise
-    return f"{type(error).__name__} in {last.name}: {' '.join(words)} ({place})"
-
-
-def end_the_script(_, error, __):
-    """Say in a line why the script cannot go on, and end it. Exit code: 130 after Ctrl-C, else 2."""
-    log.error(error if isinstance(error, (InputError, SyntaxError)) else what_broke(error))
-    sys.exit(130 if isinstance(error, KeyboardInterrupt) else 2)
-
-
-sys.excepthook = end_the_script if __name__ == "__main__" else sys.excepthook
-
-
-# ==== 4. Predicates =====================================================================================
+# ==== 3. Predicates =====================================================================================
 
 @predicate("CheckNodeUnschedulable")
 def check_node_unschedulable(pod, node):
     """The node is not cordoned, or the pod tolerates that."""
-    if node.unschedulable and not tolerates(pod, Taint("node.kubernetes.io/unschedulable", "", "NoSchedule")):
+    cordon = Taint("node.kubernetes.io/unschedulable", "", "NoSchedule")
+    if node.unschedulable and not tolerates(pod, cordon):
         yield "node(s) were unschedulable"
 
 
 @predicate("HostName")
 def host_name(pod, node):
-    """The pod names no other node. (One that waits names none; the rule is here as Policies name it.)"""
+    """The pod names no other node. (A pending pod names none, but many Policies name this rule.)"""
     if pod.node_name and pod.node_name != node.name:
         yield "node(s) didn't match the requested hostname"
 
 
 @predicate("PodFitsHostPorts")
 def pod_fits_host_ports(pod, node):
-    """No pod there uses a host port of this pod."""
-    if pod.host_ports and any(share_a_port(pod, other) for other in node.pods.values()):
+    """The host ports of the pod are free on the node."""
+    taken = [port for other in node.pods.values() for port in other.host_ports]
+    if any(clash(wanted, port) for wanted in pod.host_ports for port in taken):
         yield "node(s) didn't have free ports for the requested pod ports"
-
-
-def share_a_port(pod, other):
-    """Say whether two pods use a host port of one protocol, number and IP; 0.0.0.0 is any IP."""
-    for port in pod.host_ports.keys() & other.host_ports.keys():  # in time: the fewer are looked up
-        wanted, taken = pod.host_ports[port], other.host_ports[port]
-        if "0.0.0.0" in wanted | taken or wanted & taken:
-            return True
-    return False
 
 
 @predicate("MatchNodeSelector")
 def match_node_selector(pod, node):
-    """The node has the labels of the pod's nodeSelector, and meets its required node affinity, if any."""
-    if not wants_node(pod, node):
+    """The node matches the pod's nodeSelector and its required node affinity."""
+    if not matches_node(pod, node):
         yield "node(s) didn't match Pod's node affinity"
 
 
 @predicate("PodFitsResources")
 def pod_fits_resources(pod, node):
-    """There is room on the node for one more pod, and enough of each resource, if the pod requests any."""
+    """The node has room for one more pod, and enough of each resource, if the pod requests any."""
     if len(node.pods) + 1 > node.max_pods:
         yield "Too many pods"
-    if pod.requests == NO_REQUESTS:  # it fits even on a node that is overcommitted
+    if pod.requests == NO_REQUESTS:  # then the pod fits even an overcommitted node
         return
     for name, amount in pod.requests.items():
         if node.requested.get(name, 0) + amount > node.allocatable.get(name, 0):
@@ -492,399 +264,157 @@ def pod_fits_resources(pod, node):
 
 @predicate("NoDiskConflict")
 def no_disk_conflict(pod, node):
-    """No pod there has a network disk that this pod mounts, unless both only read it (EBS: not even then)."""
-    if disks_of(pod) and any(want_one_disk(pod, other) for other in node.pods.values()):
+    """No pod on the node mounts a network disk that this pod mounts, too, unless the two can share it."""
+    if any(want_one_disk(pod, other) for other in node.pods.values()):
         yield "node(s) had no available disk"
 
 
 @predicate("PodToleratesNodeTaints")
 def pod_tolerates_node_taints(pod, node):
-    """The pod tolerates the node's NoSchedule and NoExecute taints. If not, the first such taint is named."""
+    """The pod tolerates the node's NoSchedule and NoExecute taints. Only the first other taint is named."""
     for taint in hostile_taints(pod, node)[:1]:
         yield f"node(s) had taint {{{taint.key}: {taint.value}}}, that the pod didn't tolerate"
 
 
-def hostile_taints(pod, node, effects=("NoSchedule", "NoExecute")):
-    """Return the node's taints of these effects that the pod does not tolerate."""
-    return [taint for taint in node.taints if taint.effect in effects and not tolerates(pod, taint)]
+# ==== 4. Priorities =====================================================================================
 
-
-@kept_with_pod  # many nodes have the same taints
-def tolerates(pod, taint):
-    """Say whether one of the pod's tolerations covers the taint."""
-    return any(covers(toleration, taint) for toleration in pod.tolerations)
-
-
-def covers(toleration, taint):
-    """Say whether a toleration covers a taint."""
-    operator = toleration.get("operator") or "Equal"
-    same_value = (toleration.get("value") or "") == taint.value
-    covers_value = operator == "Exists" or (operator == "Equal" and same_value)
-    covers_key = toleration.get("key") in (None, "", taint.key)
-    return covers_value and covers_key and toleration.get("effect") in (None, "", taint.effect)
-
-
-# ==== 5. Priorities =====================================================================================
-
-# For scores, a container that requests no cpu, or no memory, counts as if it requested this much (`nonzero`).
-DEFAULT_REQUESTS = {"cpu": 100, "memory": 200 * 2**20}
-
-
-def usage(incoming, node, resources=("cpu", "memory")):
-    """Return {resource: (used, capacity)} of the node; `used` counts the incoming pod, too."""
-    return {name: (node.nonzero.get(name, 0) + incoming.get(name, 0), node.allocatable.get(name, 0))
-            for name in resources}
+def usage(pod, node, resources=("cpu", "memory")):
+    """Return a pair (used, capacity) for each resource of the node; `used` counts the incoming pod, too."""
+    return [(node.nonzero.get(name, 0) + pod.nonzero_incoming.get(name, 0), node.allocatable.get(name, 0))
+            for name in resources]
 
 
 @priority("LeastRequestedPriority")
 def least_requested(pod, node):
     """The percentages of cpu and memory that stay free, averaged: spreads the load."""
-    pairs = usage(pod.nonzero_incoming, node).values()
-    cpu, memory = [100 * (capacity - used) // capacity if capacity > used else 0 for used, capacity in pairs]
+    cpu, memory = [100 * (capacity - used) // capacity if used < capacity else 0
+                   for used, capacity in usage(pod, node)]
+    return (cpu + memory) // 2
+
+
+@priority("MostRequestedPriority")
+def most_requested(pod, node):
+    """The percentages of cpu and memory that are then in use, averaged: fills node after node."""
+    cpu, memory = [100 * used // capacity if capacity and used <= capacity else 0
+                   for used, capacity in usage(pod, node)]
     return (cpu + memory) // 2
 
 
 @priority("BalancedResourceAllocation")
 def balanced_resource_allocation(pod, node):
-    """100 where the shares of cpu and memory in use are equal, else less; 0 where one is then full."""
-    pairs = usage(pod.nonzero_incoming, node).values()
-    cpu, memory = [used / capacity if capacity else 1.0 for used, capacity in pairs]
-    return 0 if cpu >= 1 or memory >= 1 else int((1 - abs(cpu - memory)) * 100)
+    """100 if the shares of cpu and memory in use are equal, less if they differ, 0 if one is used up."""
+    cpu, memory = [used / capacity if capacity else 1 for used, capacity in usage(pod, node)]
+    if cpu >= 1 or memory >= 1:
+        return 0
+    return int((1 - abs(cpu - memory)) * 100)
 
 
 def most_is_best(scores):
-    """Scale scores: 0 gets 0 points, the highest score gets 100. Upstream: DefaultNormalizeScore."""
+    """Scale scores: 0 becomes 0 points, the highest score 100. Upstream: DefaultNormalizeScore."""
     highest = max(scores.values())
     return {name: 100 * score // highest if highest else 0 for name, score in scores.items()}
 
 
 def least_is_best(scores):
-    """Scale scores: 0 gets 100 points, the highest score gets 0."""
+    """Scale scores: 0 becomes 100 points, the highest score 0."""
     return {name: 100 - points for name, points in most_is_best(scores).items()}
 
 
 @priority("NodeAffinityPriority", reduce=most_is_best)
 def node_affinity(pod, node):
-    """The summed weights of the preferred node affinity terms that the node meets."""
-    return sum([weight for weight, term in preferred_terms(pod) if term_matches(term, node)])
+    """The weights of the preferred node affinity terms that match the node, added up."""
+    return sum(each["weight"] for each in pod.preferred_terms if term_matches(each["preference"], node))
 
 
 @priority("TaintTolerationPriority", reduce=least_is_best)
 def taint_toleration(pod, node):
-    """The number of PreferNoSchedule taints that the pod does not tolerate; the fewer, the better."""
+    """The number of PreferNoSchedule taints that the pod does not tolerate: the fewer, the better."""
     return len(hostile_taints(pod, node, ["PreferNoSchedule"]))
 
 
-# ==== 6. The decision ===================================================================================
-
-class Unschedulable(Exception):
-    """The attempt to place a pod ends here, for this reason."""
-
-
-class Malformed(ValueError):
-    """An API object that cannot be understood; the text says which field, and why."""
+@priority("RandomPriority")
+def random_priority(pod, node):
+    """A random score. Alone, it chooses among the feasible nodes as the Bash tutorials do."""
+    return random.randint(0, 100)
 
 
-class InvalidSelector(Malformed):
-    """A selector that kube-scheduler cannot parse; the text begins like kube-scheduler's message."""
+# ==== 5. Pods and nodes =================================================================================
 
+NO_REQUESTS = {"cpu": 0, "memory": 0, "ephemeral-storage": 0}  # every pod and node has these keys
+# For scores, a container that does not request cpu or memory counts as if it requested this much (`nonzero`).
+DEFAULT_REQUESTS = {"cpu": 100, "memory": 200 * 2**20}
 
-class Failures(dict):
-    """What is against the nodes that do not fit: {node: {predicate: its reasons}}."""
-
-    @functools.cached_property
-    def message(self):
-        """The reasons where no node fits, summed up: "0/3 nodes are available: 3 Too many pods."."""
-        if not self:
-            return "no nodes available to schedule pods"
-        counts = collections.Counter(
-            reason for against in self.values() for reasons in against.values() for reason in reasons)
-        parts = ", ".join(sorted(f"{count} {reason}" for reason, count in counts.items()))
-        return f"0/{len(self)} nodes are available: {parts}."
-
-
-@dataclass(eq=False)
-class Decision:
-    """What was decided about one pod, and what it was decided from."""
-
-    pod: Pod
-    nodes: dict  # name -> Node, of all nodes
-    node: str | None = None  # the name of the chosen node
-    failed: Failures = field(default_factory=Failures)  # why the other nodes do not fit
-    total: dict = field(default_factory=dict)  # node that fits -> the sum of its weighted points
-    message: str | None = None  # why it has no node; if none fits, in kube-scheduler's words
-
-    def give_up(self, error):
-        """Decide to leave the pod pending, with this error. A rule that breaks affects this pod only."""
-        self.node = None
-        is_known = isinstance(error, (Unschedulable, Malformed, InputError))
-        self.message = str(error) if is_known else what_broke(error)
-
-
-# ==== 7. Pods and nodes =================================================================================
-
-# Rules only look: if one writes into a `read_only` field, or appends to a tuple, that line raises.
 
 class Pod:
-    """What the scheduler knows of a pod. Raises Malformed."""
+    """What the scheduler knows of a pod: cpu in millicores, all other resources in units (bytes)."""
 
     def __init__(self, raw):
-        self.raw = raw
-        self.spec = spec = pick(raw, dict, "spec")
-        self.name = pick(raw, str, "metadata", "name")
-        self.labels = read_only(pick(raw, dict, "metadata", "labels", of=str))
-        self.annotations = read_only(pick(raw, dict, "metadata", "annotations", of=str))
-        self.namespace = pick(raw, str, "metadata", "namespace") or "default"
+        metadata = raw["metadata"]
+        spec = self.spec = raw["spec"]
+        self.name = metadata["name"]
+        self.namespace = metadata.get("namespace") or "default"
         self.key = f"{self.namespace}/{self.name}"
-        self.uid = pick(raw, str, "metadata", "uid") or self.key
-        self.created = pick(raw, str, "metadata", "creationTimestamp")
-        self.terminating = bool(pick(raw, str, "metadata", "deletionTimestamp"))
-        self.priority = pick(spec, int, "priority")
-        self.scheduler = pick(spec, str, "schedulerName") or "default-scheduler"
-        self.node_name = pick(spec, str, "nodeName")
-        self.node_selector = read_only(pick(spec, dict, "nodeSelector", of=str))
-        self.node_affinity = pick(spec, dict, "affinity", "nodeAffinity")
-        self.tolerations = tuple(pick(spec, list, "tolerations", of=dict))
-        self.volumes = tuple(pick(spec, list, "volumes", of=dict))
-        self.containers = tuple(pick(spec, list, "containers", of=dict))
-        self.host_ports = read_only(host_ports_of(self.containers))
-        self.requests = read_only(NO_REQUESTS | amounts_of_pod(spec, {}))
-        self.nonzero = read_only(amounts_of_pod(spec, DEFAULT_REQUESTS))  # as scores count it
-        # A bug of upstream, kept: while the pod waits, a core of its overhead counts as a millicore.
-        overhead = amounts(spec, "overhead").get("cpu", 0)
-        cpu = self.nonzero.get("cpu", 0) - overhead + math.ceil(overhead / 1000)
-        self.nonzero_incoming = read_only(self.nonzero | {"cpu": cpu})  # by calculatePodResourceRequest
-        self.derived = {}  # what rules have worked out of it: see kept_with_pod
-
-
-def host_ports_of(containers):
-    """Return the host ports of containers, {(protocol, number): IPs}."""
-    ports = collections.defaultdict(set)
-    for container in containers:
-        for port in pick(container, list, "ports", of=dict):
-            if (number := pick(port, int, "hostPort")) > 0:
-                key = pick(port, str, "protocol") or "TCP", number
-                ports[key].add(pick(port, str, "hostIP") or "0.0.0.0")
-    return dict(ports)
-
-
-def amounts_of_pod(spec, default):
-    """Return what a pod requests: max(its containers together, each init container alone) + overhead."""
-    total = {}  # upstream: computePodResourceRequest; `default` is for what a container does not request
-    for container in pick(spec, list, "containers", of=dict):
-        add_to(total, default | amounts(container, "resources", "requests"))
-    for container in pick(spec, list, "initContainers", of=dict):
-        for name, amount in (default | amounts(container, "resources", "requests")).items():
-            total[name] = max(amount, total.get(name, 0))
-    add_to(total, amounts(spec, "overhead"))
-    return total
+        self.uid = metadata.get("uid") or self.key
+        self.labels = metadata.get("labels") or {}
+        self.annotations = metadata.get("annotations") or {}
+        self.created = str(metadata.get("creationTimestamp") or "")
+        self.can_be_tried = not (metadata.get("deletionTimestamp") or spec.get("schedulingGates"))
+        self.priority = spec.get("priority") or 0
+        self.scheduler = spec.get("schedulerName") or "default-scheduler"
+        self.node_name = spec.get("nodeName")
+        self.node_selector = spec.get("nodeSelector") or {}
+        node_affinity = get(spec, "affinity", "nodeAffinity")
+        self.required_terms = get(  # None: the pod requires nothing
+            node_affinity, "requiredDuringSchedulingIgnoredDuringExecution", "nodeSelectorTerms")
+        self.preferred_terms = get(node_affinity, "preferredDuringSchedulingIgnoredDuringExecution") or []
+        self.tolerations = spec.get("tolerations") or []
+        self.volumes = spec.get("volumes") or []
+        self.containers = spec["containers"]
+        self.host_ports = host_ports_of(self.containers)
+        self.requests = NO_REQUESTS | amounts_of_pod(spec, {})
+        self.nonzero = amounts_of_pod(spec, DEFAULT_REQUESTS)
+        # Upstream has a bug: while the pod waits, it counts a whole core of overhead as one millicore.
+        overhead = amounts(spec.get("overhead")).get("cpu", 0)
+        cpu = self.nonzero["cpu"] - overhead + math.ceil(overhead / 1000)
+        self.nonzero_incoming = self.nonzero | {"cpu": cpu}  # upstream: calculatePodResourceRequest
 
 
 class Node:
-    """A node and the pods on it (kube-scheduler's NodeInfo). Raises Malformed."""
+    """A node, and the pods on it. Upstream: NodeInfo."""
 
     def __init__(self, raw):
-        self.name = pick(raw, str, "metadata", "name")
-        self.labels = read_only(pick(raw, dict, "metadata", "labels", of=str))
-        self.unschedulable = pick(raw, bool, "spec", "unschedulable")
-        self.taints = tuple(Taint(*(pick(taint, str, part) for part in Taint._fields))
-                            for taint in pick(raw, list, "spec", "taints", of=dict))
-        self.allocatable = read_only(NO_REQUESTS | amounts(raw, "status", "allocatable"))
-        self.max_pods = quantity(str(pick(raw, dict, "status", "allocatable").get("pods") or 0))
-        self._pods = {}
-        self._requested = dict(NO_REQUESTS)
-        self._nonzero = dict.fromkeys(DEFAULT_REQUESTS, 0)
-        # What rules see: the pods on it, {uid: Pod}; what these request, and the same as scores count it.
-        self.pods, self.requested, self.nonzero = map(read_only, (self._pods, self._requested, self._nonzero))
+        self.name = raw["metadata"]["name"]
+        self.labels = raw["metadata"].get("labels") or {}
+        self.unschedulable = get(raw, "spec", "unschedulable")
+        self.taints = [Taint(taint["key"], taint.get("value") or "", taint["effect"])
+                       for taint in get(raw, "spec", "taints") or []]
+        allocatable = get(raw, "status", "allocatable") or {}
+        self.allocatable = NO_REQUESTS | amounts(allocatable)
+        self.max_pods = quantity(allocatable.get("pods") or 0)
+        self.pods = {}  # uid -> Pod
+        self.requested = {}  # what these pods request
+        self.nonzero = {}  # the same as scores count it
 
     def add(self, pod):
         """Put a pod on the node."""
-        self._pods[pod.uid] = pod
-        add_to(self._requested, pod.requests)
-        add_to(self._nonzero, pod.nonzero)
+        self.pods[pod.uid] = pod
+        add_to(self.requested, pod.requests)
+        add_to(self.nonzero, pod.nonzero)
 
 
-# The nodes as they were listed, {name: Node}, with the pods that were on them then, and those assumed since.
-Snapshot = collections.namedtuple("Snapshot", "nodes")
-Taint = collections.namedtuple("Taint", "key value effect")
-NO_REQUESTS = {"cpu": 0, "memory": 0, "ephemeral-storage": 0}  # each pod and node has these keys
+def amounts_of_pod(spec, default):
+    """Return what a pod requests: max(its containers together, each init container alone) + overhead.
 
-# Source of a volume -> the fields that identify the disk. Of an rbd, each of its monitors, too.
-DISK_IDENTITIES = {"gcePersistentDisk": ["pdName"], "awsElasticBlockStore": ["volumeID"], "iscsi": ["iqn"],
-                   "rbd": ["image", "pool"]}
-
-
-@kept_with_pod
-def disks_of(pod):
-    """The pod's network disks, {identity: whether it may be shared}. Rbd: one identity for each monitor."""
-    disks = {}
-    for volume in pod.volumes:
-        for source in [each for each in DISK_IDENTITIES if volume.get(each)]:
-            disk = pick(volume, dict, source)
-            shared = pick(disk, bool, "readOnly") and source != "awsElasticBlockStore"
-            for monitor in pick(disk, list, "monitors", of=str) if source == "rbd" else [""]:
-                identity = source, monitor, *(pick(disk, str, name) for name in DISK_IDENTITIES[source])
-                disks[identity] = shared and disks.get(identity, True)
-    return disks
-
-
-def want_one_disk(pod, other):
-    """Say whether two pods mount a network disk that they cannot share."""
-    ours, theirs = disks_of(pod), disks_of(other)
-    return any(not (ours[disk] and theirs[disk]) for disk in ours.keys() & theirs.keys())
-
-
-# ==== 8. Node affinity ==================================================================================
-
-Requirement = collections.namedtuple("Requirement", "key operator values")  # of labels or fields
-LABEL_VALUE = re.compile("(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?")
-OPERATORS = {  # of label and node selectors; the value is None where the label is missing
-    "In": lambda value, values: value in values,
-    "NotIn": lambda value, values: value not in values,
-    "Exists": lambda value, values: value is not None,
-    "DoesNotExist": lambda value, values: value is None,
-    "Gt": lambda value, values: int64(value) is not None and int64(value) > int64(values[0]),
-    "Lt": lambda value, values: int64(value) is not None and int64(value) < int64(values[0])}
-
-
-def wants_node(pod, node):
-    """Say whether a node meets the pod's nodeSelector and required node affinity."""
-    terms = required_terms(pod)
-    return all([node.labels.get(key) == value for key, value in pod.node_selector.items()]) and (
-        terms is None or any([term_matches(term, node) for term in terms]))
-
-
-@kept_with_pod
-def required_terms(pod):
-    """The terms of the pod's required node affinity, of which one must match; None without such affinity."""
-    required = pod.node_affinity.get("requiredDuringSchedulingIgnoredDuringExecution")
-    return None if required is None else valid_terms(pick(required, list, "nodeSelectorTerms", of=dict))
-
-
-@kept_with_pod
-def preferred_terms(pod):
-    """The (weight, term) pairs of the pod's preferred node affinity. Raises Unschedulable."""
-    pairs = []
-    problems = {}
-    for each in pick(pod.node_affinity, list, "preferredDuringSchedulingIgnoredDuringExecution", of=dict):
-        try:
-            pairs.append((pick(each, int, "weight"), node_selector_term(pick(each, dict, "preference"))))
-        except InvalidSelector as error:
-            problems[str(error)] = None  # a dict: as in upstream's list, each is named once
-    if problems:
-        problem = f"[{', '.join(problems)}]" if len(problems) > 1 else ", ".join(problems)
-        raise Unschedulable(f'running Score plugins: plugin "NodeAffinity" failed with: {problem}')
-    return pairs
-
-
-def valid_terms(raws):
-    """Read the terms of a node selector, without those that are invalid: these match nothing."""
-    terms = []
-    for raw in raws:
-        with contextlib.suppress(InvalidSelector):
-            terms.append(node_selector_term(raw))
-    return terms
-
-
-def node_selector_term(raw):
-    """Read a term as requirements of labels, and of fields. Raises InvalidSelector."""
-    on_labels = [read_requirement(each) for each in pick(raw, list, "matchExpressions", of=dict)]
-    on_fields = [requirement(each) for each in pick(raw, list, "matchFields", of=dict)]
-    return on_labels, on_fields
-
-
-def term_matches(term, node):
-    """Say whether a node meets the whole term. An empty term matches none. Fields: metadata.name only."""
-    labels, fields = term
-    return any(term) and satisfies(node.labels, labels) and satisfies({"metadata.name": node.name}, fields)
-
-
-def satisfies(labels, requirements):
-    """Say whether labels meet all the requirements."""
-    return all([OPERATORS[operator](labels.get(key), values) for key, operator, values in requirements])
-
-
-def requirement(expression):
-    """Read an entry of matchExpressions, or of matchFields."""
-    values = pick(expression, list, "values", of=str)
-    return Requirement(pick(expression, str, "key"), pick(expression, str, "operator"), values)
-
-
-def read_requirement(expression):
-    """Read an entry of matchExpressions. Raises InvalidSelector, if no API server looks at that."""
-    read = requirement(expression)
-    if read.operator not in OPERATORS:
-        raise InvalidSelector(f'"{read.operator}" is not a valid node selector operator')
-    if read.operator in ("Gt", "Lt") and int64(",".join(read.values)) is None:
-        raise InvalidSelector("for 'Gt', 'Lt' operators, the value must be an integer")
-    for value in read.values:
-        if len(value) > 63 or not LABEL_VALUE.fullmatch(value):
-            raise InvalidSelector(f'invalid label value: "{repr(value)[1:-1]}": at key: "{read.key}"')
-    return read
-
-
-def int64(text):
-    """Read a base-10 integer of 64 bits; else return None. (A label's value has at most 63 characters.)"""
-    is_number = re.fullmatch("[+-]?[0-9]{1,63}", text or "")
-    return int(text) if is_number and -(2**63) <= int(text) < 2**63 else None
-
-
-# ==== 9. Fields and quantities ==========================================================================
-
-TYPE_NAME = {dict: "an object", list: "a list", str: "a string", int: "a whole number", bool: "true or false"}
-# A number, and its exponent or suffix, if any; 1000 ** -1 of "m", 1 of None, 1000 of "k", and so on.
-QUANTITY = re.compile(r"(\+?(?=\.?\d)\d*(?:\.\d*)?)(?:[eE]([+-]?\d{1,9})|([numkMGTPE]|[KMGTPE]i)?)", re.ASCII)
-SUFFIXES = {s: decimal.Decimal(1000) ** i for i, s in enumerate(["n", "u", "m", None, *"kMGTPE"], -3)}
-SUFFIXES |= {f"{s}i": decimal.Decimal(1024) ** i for i, s in enumerate("KMGTPE", 1)}
-# Keeps 100 digits, and rounds up the rest, to be fast; what is too large becomes Infinity (no trap).
-DIGITS = decimal.Context(prec=100, rounding=decimal.ROUND_UP, Emin=-999, Emax=999, traps=[])
-
-
-def pick(thing, wanted, *path, of=None):
-    """Follow a path into an API object. Missing or null gives wanted(), such as {}. `of`: type of members."""
-    for key in path:
-        if type(thing) is not dict:
-            raise wrong_type(".".join(path[:path.index(key)]) or "it", dict, thing)
-        thing = thing.get(key)
-        if thing is None:
-            return wanted()
-    if type(thing) is not wanted:
-        raise wrong_type(".".join(path), wanted, thing)
-    if of:
-        for key, member in thing.items() if wanted is dict else enumerate(thing):
-            if type(member) is not of:
-                raise wrong_type(f"{'.'.join(path)}[{key}]", of, member)
-    return thing
-
-
-def wrong_type(where, wanted, thing):
-    """Return the error that names the field, and the type that is expected there."""
-    return Malformed(f"{where}: expected {TYPE_NAME[wanted]}, got {json.dumps(thing, default=str)[:40]}")
-
-
-def text_at(thing, *path):
-    """Return the string at a path into an object that may be malformed; "" if there is none."""
-    for key in path:
-        thing = thing.get(key) if isinstance(thing, dict) else None
-    return thing if isinstance(thing, str) else ""
-
-
-@functools.lru_cache(maxsize=65536)
-def quantity(text, unit=1):
-    """Read a quantity, times unit, rounded up: "1.5Ki" is 1536. Raises Malformed. (ParseQuantity)"""
-    match = QUANTITY.fullmatch(text)
-    if not match:
-        raise Malformed(f'"{text:.60}" is not a quantity of 0 or more, such as 100m, 0.5 or 1.5Gi')
-    number, exponent, suffix = match.groups()
-    value = DIGITS.create_decimal(f"{number}e{exponent or 0}")
-    return math.ceil(min(DIGITS.multiply(value, SUFFIXES[suffix] * unit), 2**63 - 1))  # of 64 bits
-
-
-def amounts(thing, *path):
-    """Read a resource list: cpu in millicores, all else in units. Only the names below count."""
-    texts = pick(thing, dict, *path)  # upstream: Resource.Add in pkg/scheduler/framework/types.go
-    return {name: quantity(str(text), 1000 if name == "cpu" else 1) for name, text in texts.items()
-            if name in NO_REQUESTS or "/" in name or name.startswith(("hugepages-", "attachable-volumes-"))}
+    `default` stands in for what a container does not request. Upstream: computePodResourceRequest.
+    """
+    total = {}
+    for container in spec["containers"]:
+        add_to(total, default | amounts(get(container, "resources", "requests")))
+    for container in spec.get("initContainers") or []:
+        for name, amount in (default | amounts(get(container, "resources", "requests"))).items():
+            total[name] = max(amount, total.get(name, 0))
+    add_to(total, amounts(spec.get("overhead")))
+    return total
 
 
 def add_to(total, more):
@@ -893,108 +423,628 @@ def add_to(total, more):
         total[name] = total.get(name, 0) + amount
 
 
-# ==== 10. The Policy file, and a command line ===========================================================
-
-# What no rule of this file looks at, in the JSON of a pod's spec.
-IGNORED = re.compile(r'"(\w*[cC]laim\w*|podAffinity|podAntiAffinity|topologySpreadConstraints)": [{[][^]}]')
-
-# E.g. {"predicates": [{"name": "HostName"}], "priorities": [{"name": "NodeAffinityPriority", "weight": 1}]}
-def policy_in_file(path):
-    """Read a Policy file with these two lists only. Raises InputError."""
-    try:
-        text = pathlib.Path(path).read_text("utf-8").replace("\t", " ")  # JSON may be indented with tabs
-        document = yaml.safe_load(text)
-        predicates, priorities = [rules_named(document, where) for where in CATALOGUES]
-        given = {key for key, value in document.items() if value is not None} - {"kind", "apiVersion"}
-        if given != CATALOGUES.keys():
-            raise InputError(f"scheduler.py alone reads predicates and priorities, both; got {sorted(given)}")
-    except Exception as error:  # a YAML tag may raise any exception
-        raise InputError(f"{path}: {' '.join(str(error).split())}") from error
-    active = {"CheckNodeUnschedulable", "PodToleratesNodeTaints"} | predicates.keys()  # two always
-    return Policy([rule for name, rule in PREDICATES.items() if name in active], [*priorities.values()])
+def host_ports_of(containers):
+    """Return the host ports of containers, [(protocol, number, IP)]."""
+    ports = [port for container in containers for port in container.get("ports") or []]
+    return [(port.get("protocol") or "TCP", port["hostPort"], port.get("hostIP") or "0.0.0.0")
+            for port in ports if port.get("hostPort")]
 
 
-def rules_named(document, where):
-    """Return the rules that a list of a Policy names, {name: Rule}, with their weights. Raises InputError."""
-    rules = {}
-    for entry in pick(document, list, where, of=dict):
-        name = pick(entry, str, "name")
-        weight = pick(entry, int, "weight")
-        if name not in CATALOGUES[where]:
-            raise InputError(f'{where}: no "{name}" in scheduler.py; it has {", ".join(CATALOGUES[where])}')
-        if entry.keys() - {"name", "weight"}:
-            raise InputError(f"{where}: {name}: scheduler.py alone reads a name and a weight, and no more")
-        if where == "priorities" and not 0 < weight < 2**63 // 100:  # upstream: MaxWeight
-            raise InputError(f"{where}: {name}: expected a weight above 0, such as 1, and no huge one")
-        rules[name] = replace(CATALOGUES[where][name], weight=weight)
-    return rules
+def clash(port, other):
+    """Return whether two host ports cannot be used on one node; the IP 0.0.0.0 means every IP."""
+    (protocol, number, ip), (other_protocol, other_number, other_ip) = port, other
+    if (protocol, number) != (other_protocol, other_number):
+        return False
+    return ip == other_ip or "0.0.0.0" in (ip, other_ip)
 
 
-def policies_by_now(path, scheduler_name):
-    """Yield {schedulerName: Policy} for each pass, as the file is edited. Raises InputError at first only."""
-    policy = policy_in_file(path)
-    said = None
-    while True:
+Taint = collections.namedtuple("Taint", "key value effect")
+
+
+def hostile_taints(pod, node, effects=("NoSchedule", "NoExecute")):
+    """Return the node's taints with these effects that the pod does not tolerate."""
+    return [taint for taint in node.taints if taint.effect in effects and not tolerates(pod, taint)]
+
+
+def tolerates(pod, taint):
+    """Return whether one of the pod's tolerations covers the taint."""
+    return any(covers(toleration, taint) for toleration in pod.tolerations)
+
+
+def covers(toleration, taint):
+    """Return whether a toleration covers a taint. An empty key or effect covers all."""
+    if toleration.get("key") not in (None, "", taint.key):
+        return False
+    if toleration.get("effect") not in (None, "", taint.effect):
+        return False
+    operator = toleration.get("operator") or "Equal"
+    has_value = (toleration.get("value") or "") == taint.value
+    return operator == "Exists" or (operator == "Equal" and has_value)
+
+
+# Source of a volume -> the fields that identify its disk. An rbd image counts once for each monitor.
+DISK_IDENTITIES = {"gcePersistentDisk": ["pdName"], "awsElasticBlockStore": ["volumeID"], "iscsi": ["iqn"],
+                   "rbd": ["image", "pool"]}
+
+
+def disks_of(pod):
+    """Return the pod's network disks, {identity: whether pods that only read can share it}."""
+    disks = {}
+    for volume in pod.volumes:
+        for source in DISK_IDENTITIES.keys() & volume.keys():
+            disk = volume[source]
+            shared = disk.get("readOnly", False) and source != "awsElasticBlockStore"
+            for monitor in disk.get("monitors") or [""]:
+                identity = source, monitor, *(disk.get(name) for name in DISK_IDENTITIES[source])
+                disks[identity] = shared and disks.get(identity, True)
+    return disks
+
+
+def want_one_disk(pod, other):
+    """Return whether two pods mount a network disk that they cannot share."""
+    ours, theirs = disks_of(pod), disks_of(other)
+    return any(not (ours[disk] and theirs[disk]) for disk in ours.keys() & theirs.keys())
+
+
+# ==== 6. Node affinity ==================================================================================
+
+OPERATORS = {  # of node selectors; the value is None if the node lacks the label
+    "In": lambda value, values: value in values,
+    "NotIn": lambda value, values: value not in values,
+    "Exists": lambda value, values: value is not None,
+    "DoesNotExist": lambda value, values: value is None,
+    "Gt": lambda value, values: number(value) > number(values[0]),
+    "Lt": lambda value, values: number(value) < number(values[0])}
+
+
+def matches_node(pod, node):
+    """Return whether the pod's nodeSelector and required node affinity match the node."""
+    if not pod.node_selector.items() <= node.labels.items():
+        return False
+    return pod.required_terms is None or any(term_matches(term, node) for term in pod.required_terms)
+
+
+def term_matches(term, node):
+    """Return whether a term matches the node. An empty term matches none. The only field is metadata.name."""
+    on_labels = term.get("matchExpressions") or []
+    on_fields = term.get("matchFields") or []
+    if not on_labels and not on_fields:
+        return False
+    return satisfies(node.labels, on_labels) and satisfies({"metadata.name": node.name}, on_fields)
+
+
+def satisfies(labels, requirements):
+    """Return whether labels satisfy all requirements."""
+    return all(OPERATORS[each["operator"]](labels.get(each["key"]), each.get("values") or [])
+               for each in requirements)
+
+
+def number(text):
+    """Return the integer in a text. If there is none: NaN, which is neither greater nor less than any."""
+    return int(text) if re.fullmatch("[+-]?[0-9]+", text or "") else math.nan
+
+
+# ==== 7. Quantities =====================================================================================
+
+QUANTITY = re.compile("([+-]?[0-9.]+)(?:[eE]([+-]?[0-9]+)|([numkMGTPE]|[KMGTPE]i)?)")
+SUFFIXES = {suffix: decimal.Decimal(1000) ** power for power, suffix in enumerate("num", -3)}
+SUFFIXES |= {suffix: decimal.Decimal(1000) ** power for power, suffix in enumerate("kMGTPE", 1)}
+SUFFIXES |= {f"{suffix}i": decimal.Decimal(1024) ** power for power, suffix in enumerate("KMGTPE", 1)}
+
+
+@functools.lru_cache(maxsize=10000)
+def quantity(text, unit=1):
+    """Read a quantity, times unit, rounded up: "1.5Ki" is 1536. Raises ValueError."""
+    match = QUANTITY.fullmatch(str(text))
+    if not match:
+        raise ValueError(f'"{text}" is not a quantity such as 100m, 0.5 or 1.5Gi')
+    digits, exponent, suffix = match.groups()
+    return math.ceil(decimal.Decimal(f"{digits}e{exponent or 0}") * SUFFIXES.get(suffix, 1) * unit)
+
+
+def amounts(texts):
+    """Read a resource list: cpu in millicores, the rest in units. Resources of other names do not count."""
+    return {name: quantity(text, 1000 if name == "cpu" else 1) for name, text in (texts or {}).items()
+            if name in NO_REQUESTS or "/" in name or name.startswith(("hugepages-", "attachable-volumes-"))}
+
+
+def get(thing, *path):
+    """Follow a path into an API object. Return None if a part of it is missing."""
+    for key in path:
+        thing = thing.get(key) if thing else None
+    return thing
+
+
+# ==== 8. The cluster ====================================================================================
+
+class Cluster:
+    """The cluster as the loop sees it: lists it, knows which pods are due, and writes what is decided."""
+
+    UNFINISHED = "status.phase!=Succeeded,status.phase!=Failed"  # a field selector: pods that have not ended
+
+    def __init__(self, api, scheduler_name):
+        self.api = api  # Proxy or Manifests
+        self.scheduler_name = scheduler_name
+        self.nodes = {}  # name -> Node, as of the last LIST, with the pods assumed since
+        self.due = []  # pods not yet tried in this pass; some are left if it ends early
+        self.ends_at = 0  # when the pass ends early, in monotonic seconds; 0: at once
+        self.attempts = {}  # uid of a pod that waits -> Attempts
+        self.has_failed = False  # whether the API server has failed to bind a pod
+
+    def begin_pass(self):
+        """LIST pods and nodes; find out which pods are due. Raises ApiError."""
+        started = time.monotonic()
+        selector = f"spec.schedulerName={self.scheduler_name},spec.nodeName=,{self.UNFINISHED}"
+        waiting = {pod.uid: pod for pod in map(Pod, self.api.list("pods", selector)) if pod.can_be_tried}
+        self.nodes = {node.name: node for node in map(Node, self.api.list("nodes"))}
+        for pod in map(Pod, self.api.list("pods", f"spec.nodeName!=,{self.UNFINISHED}")):
+            if pod.node_name in self.nodes:
+                self.nodes[pod.node_name].add(pod)
+            waiting.pop(pod.uid, None)  # it was bound after it was listed as waiting
+        now = time.monotonic()
+        if now > started + 2:
+            log_once(or_extras("listing the cluster takes more than 2 seconds", "watches instead"))
+        self.ends_at = now + 5  # what is listed is then too old to decide by
+        self.attempts = {uid: self.attempts.get(uid) or Attempts(retry_at=now) for uid in waiting}
+        due = [pod for pod in waiting.values() if self.attempts[pod.uid].retry_at <= now]
+        self.due = sorted(due, key=self.sort_key)
+
+    def sort_key(self, pod):
+        """Sort pods by priority. Of equal ones, the pod that has been due the longest comes first."""
+        return -pod.priority, self.attempts[pod.uid].retry_at, pod.created, pod.key
+
+    def next_pod(self):
+        """Return the next pod to decide about; None ends the pass."""
+        if self.due and time.monotonic() < self.ends_at:
+            return self.due.pop(0)
+        if self.due and self.ends_at:
+            log_once(or_extras("a pass takes more than 5 seconds, so LIST again", "watches instead"))
+        return None
+
+    def bind(self, decision):
+        """Assume the pod: until the next LIST, it takes up room on its node. Then POST the Binding."""
+        self.nodes[decision.node].add(decision.pod)
         try:
-            policy = policy_in_file(path)
-            weighted = [f"{rule.name} ×{rule.weight}" for rule in policy.priorities]
-            line = f"{path}: {', '.join([rule.name for rule in policy.predicates] + weighted)}"
-        except InputError as error:
-            line = f"{error}; the last good Policy stays"
-        if line != said:
-            log.info("%s", line)
-        said = line
-        yield {scheduler_name: policy}
+            self.api.request(*binding(decision.pod, decision.node))
+        except ApiError as error:
+            decision.node = None
+            decision.message = f"binding rejected: {error}"
+            self.put_off(decision)
+            self.ends_at = 0  # LIST again, to see where the pod is
+            self.has_failed |= error.status not in (404, 409)  # the pod is gone, or bound already
+
+    def put_off(self, decision):
+        """Have the pod back off: it waits 1, 2, 4, 8, then always 10 seconds before it is tried again."""
+        attempts = self.attempts[decision.pod.uid]
+        attempts.retry_at = time.monotonic() + min(2 ** attempts.failed, 10)
+        attempts.failed += 1
+
+    def report(self, decision):
+        """Write an event and print the decision. Do not repeat what was last reported of a pending pod."""
+        pod = decision.pod
+        attempts = self.attempts[pod.uid]
+        if decision.node:
+            message = f"Successfully assigned {pod.key} to {decision.node}"
+            self.write(event(pod, "Normal", "Scheduled", message))
+            print_decision(decision)
+        elif attempts.reported != decision.message:
+            attempts.reported = decision.message
+            self.write(event(pod, "Warning", "FailedScheduling", decision.message))
+            print_decision(decision)
+
+    def write(self, request):
+        """Send an event. If that fails, only the event is lost."""
+        try:
+            self.api.request(*request)
+        except ApiError as error:
+            log.warning("%s", error)
+
+
+@dataclass
+class Attempts:
+    """What the scheduler remembers of a pod that waits."""
+
+    failed: int = 0  # how many attempts have failed
+    retry_at: float = 0  # when the pod is due, in monotonic seconds
+    reported: str | None = None  # the message of its last event
+
+
+def event(pod, event_type, reason, message):
+    """Return the request that records an event about the pod, as `kubectl describe pod` shows it."""
+    now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+    name = f"{pod.name[:200].rstrip('-.')}.{time.time_ns():x}"
+    about = {"apiVersion": "v1", "kind": "Pod", "namespace": pod.namespace, "name": pod.name, "uid": pod.uid}
+    return "POST", f"/api/v1/namespaces/{pod.namespace}/events", {
+        "apiVersion": "v1", "kind": "Event", "metadata": {"name": name, "namespace": pod.namespace},
+        "involvedObject": about, "type": event_type, "reason": reason, "message": message[:1024],
+        "count": 1, "firstTimestamp": now, "lastTimestamp": now,
+        "source": {"component": pod.scheduler}, "reportingComponent": pod.scheduler}
 
 
 def print_decision(decision):
-    """Print a decision as a line; of a pod that is placed, log what it asks for and nobody looks at."""
-    where = f"stays pending: {decision.message}"
-    if decision.node:
-        fit = f"{len(decision.total)} of {len(decision.nodes)} nodes fit"
-        where = f"-> {decision.node}  ({fit}, score {decision.total.get(decision.node, 0):.10g})"
-    with contextlib.suppress(OSError, ValueError):  # stdout is closed, or cannot encode it
-        print(f"{decision.pod.key} {where}", flush=True)
-    if decision.node and (ignored := sorted({*IGNORED.findall(json.dumps(decision.pod.spec))})):
-        say_once(f"{decision.pod.key} is placed, though scheduler.py alone ignores its {', '.join(ignored)}")
+    """Print a decision on a line. Warn if the pod asks for something that no rule of this file checks."""
+    pod = decision.pod
+    if not decision.node:
+        print(f"{pod.key} stays pending: {decision.message}", flush=True)
+        return
+    fit = f"{len(decision.total)} of {len(decision.nodes)} nodes fit"
+    print(f"{pod.key} -> {decision.node}  ({fit}, score {decision.total[decision.node]})", flush=True)
+    fields = unchecked_fields(pod)
+    if fields:
+        text = f"{pod.key} is placed, but no rule of scheduler.py checks its {', '.join(fields)}"
+        log_once(or_extras(text, "does"))
 
 
-def run_script():
-    """Run this file alone, until Ctrl-C. Return the exit code, 1 if --once fails or is ended."""
-    parser = argparse.ArgumentParser(prog="scheduler.py alone", usage=argparse.SUPPRESS, allow_abbrev=False)
-    parser.add_argument("--server", default="http://127.0.0.1:8001", help="kubectl proxy's URL (%(default)s)")
-    parser.add_argument("--policy", default="policy.json", help="a Policy file (%(default)s)")
-    parser.add_argument("--scheduler-name", default="my-scheduler", help="schedule its pods (%(default)s)")
-    parser.add_argument("--interval", type=float, default=1, help="seconds between passes (%(default)s)")
-    parser.add_argument("--once", action="store_true", help="end when no pod is due, or a pass fails")
-    parser.add_argument("--alone", action="store_true", help="run this file alone, without its extras")
-    options = parser.parse_args()
-    logging.basicConfig(format="%(message)s", level=logging.WARNING if options.once else logging.INFO)
+def unchecked_fields(pod):
+    """Return the fields of a pod that kube-scheduler checks and this file does not."""
+    affinity = pod.spec.get("affinity") or {}
+    sources = {source for volume in pod.volumes for source in volume}
+    fields = [name for name in ("podAffinity", "podAntiAffinity") if affinity.get(name)]
+    fields += [name for name in ("topologySpreadConstraints", "resourceClaims") if pod.spec.get(name)]
+    return fields + [name for name in ("persistentVolumeClaim", "ephemeral") if name in sources]
+
+
+# ==== 9. Two API servers ================================================================================
+
+class ApiError(Exception):
+    """A request that did not succeed. `status` is the HTTP status, or 0 if no API server answered."""
+
+    def __init__(self, status, message):
+        super().__init__(one_line(message))
+        self.status = status
+
+
+class Proxy:
+    """The API server behind kubectl proxy."""
+
+    def __init__(self, server):
+        self.server = server.rstrip("/")
+        self.session = requests.Session()
+        self.session.trust_env = False  # HTTP_PROXY and the like are not meant for kubectl proxy
+
+    def request(self, method, path, body=None, params=None):
+        """Send a request and return the JSON of the answer. Raises ApiError."""
+        try:
+            answer = self.session.request(method, self.server + path, params=params, json=body, timeout=30)
+        except requests.RequestException as error:
+            problem = f"cannot reach {self.server}: {type(error).__name__}"
+            raise ApiError(0, f"{problem}; is `kubectl proxy` running there?") from error
+        try:
+            content = answer.json()
+        except ValueError as error:  # kubectl proxy's own errors are plain text
+            raise ApiError(0, f"{self.server}: {answer.status_code} {answer.text[:200]}") from error
+        if not answer.ok:
+            raise ApiError(answer.status_code, f"{method} {path}: {get(content, 'message')}")
+        return content
+
+    def list(self, resource, selector=""):
+        """Return all objects of a resource, page by page. Raises ApiError."""
+        params = {"fieldSelector": selector, "limit": 500}
+        things = []
+        while True:
+            answer = self.request("GET", f"/api/v1/{resource}", params=params)
+            if "items" not in answer:
+                raise ApiError(0, f"{self.server} is not an API server: its list of {resource} has no items")
+            things += answer["items"]
+            params["continue"] = get(answer, "metadata", "continue")
+            if not params["continue"]:
+                return things
+
+
+class Manifests:
+    """YAML files in place of an API server: their Nodes and Pods, in memory. Raises InputError."""
+
+    def __init__(self, paths):
+        self.nodes = {}  # name -> object
+        self.pods = {}  # namespace/name -> object
+        self.placed = 0  # how many pods have been bound
+        self.ignored = set()  # kinds
+        for path in paths:
+            for thing in objects_in(path):
+                self.add(thing, path)
+        if self.ignored:
+            kinds = ", ".join(sorted(self.ignored))
+            log.warning(or_extras(f"ignored: {kinds}; scheduler.py reads v1 Nodes and Pods", "reads more"))
+
+    def add(self, thing, path):
+        """Add a Node or a Pod. Raises InputError."""
+        kind = thing.get("kind")
+        try:
+            if (kind, thing.get("apiVersion")) == ("Node", "v1"):
+                self.nodes[Node(with_defaults(thing)).name] = thing
+            elif (kind, thing.get("apiVersion")) == ("Pod", "v1"):
+                thing["metadata"].setdefault("creationTimestamp", f"{len(self.pods):09}")  # in file order
+                self.pods[Pod(with_defaults(thing)).key] = thing
+            else:
+                self.ignored.add(str(kind))
+        except Exception as error:
+            problem = f"{error} is missing" if isinstance(error, KeyError) else error
+            name = get(thing, "metadata", "name")
+            raise InputError(f"{path}: {kind} {name} cannot be read: {problem}") from error
+
+    def list(self, resource, selector=""):
+        """Return the objects of a resource that a field selector selects."""
+        things = self.nodes if resource == "nodes" else self.pods
+        return [thing for thing in things.values() if is_selected(thing, selector)]
+
+    def request(self, method, path, body):
+        """Bind a pod. Events go nowhere."""
+        if body["kind"] == "Binding":
+            key = f"{body['metadata']['namespace']}/{body['metadata']['name']}"
+            self.pods[key]["spec"]["nodeName"] = body["target"]["name"]
+            self.placed += 1
+
+
+def objects_in(path):
+    """Yield the API objects of a YAML file, also those inside a List. Raises InputError."""
+    for document in read_yaml(path):
+        if not isinstance(document, dict | None):
+            raise InputError(f"{path}: expected API objects, got {one_line(document)[:40]}")
+        if document:
+            yield from document["items"] if document.get("kind") == "List" else [document]
+
+
+def with_defaults(thing):
+    """Fill in what an API server fills in, and refuse labels that it refuses. Raises ValueError."""
+    for texts in (thing["metadata"].get("labels"), get(thing, "spec", "nodeSelector")):
+        for key, text in (texts or {}).items():
+            if not isinstance(text, str):
+                raise ValueError(f"{key}: expected a string, got {text}; put it in quotes")
+    if thing["kind"] == "Node":
+        status = thing.setdefault("status", {})
+        status.setdefault("allocatable", status.get("capacity"))
+        return thing
+    spec = thing["spec"]
+    spec.setdefault("schedulerName", "default-scheduler")
+    for container in spec["containers"] + (spec.get("initContainers") or []):
+        limits = get(container, "resources", "limits") or {}
+        container["resources"] = {"requests": limits | (get(container, "resources", "requests") or {})}
+        for port in container.get("ports") or []:
+            if spec.get("hostNetwork"):
+                port.setdefault("hostPort", port["containerPort"])
+    return thing
+
+
+def is_selected(thing, selector):
+    """Return whether an object matches a field selector, such as "spec.nodeName=,status.phase!=Failed"."""
+    for requirement in filter(None, selector.split(",")):
+        path, operator, value = re.fullmatch("(.*?)(!?=)(.*)", requirement).groups()
+        is_equal = (get(thing, *path.split(".")) or "") == value
+        if is_equal != (operator == "="):
+            return False
+    return True
+
+
+# ==== 10. The Policy file ===============================================================================
+
+# {"kind": "Policy", "apiVersion": "v1", "predicates": [{"name": "HostName"}],
+#  "priorities": [{"name": "NodeAffinityPriority", "weight": 1}]}
+POLICY_FIELDS = ["kind", "apiVersion", "predicates", "priorities", "alwaysCheckAllPredicates"]
+
+ALWAYS_ACTIVE = {"CheckNodeUnschedulable", "PodToleratesNodeTaints"}  # whatever a Policy names
+GENERAL_PREDICATES = ["PodFitsResources", "HostName", "PodFitsHostPorts", "MatchNodeSelector"]
+STANDS_FOR = {  # other names in Policies -> the rules that they stand for
+    "GeneralPredicates": GENERAL_PREDICATES,
+    "PodFitsPorts": ["PodFitsHostPorts"],
+    "EqualPriority": [],  # the same points for each node
+    # Since 1.19, PodToleratesNodeTaints does the work of these five.
+    "CheckNodeCondition": [], "CheckNodeMemoryPressure": [], "CheckNodeDiskPressure": [],
+    "CheckNodePIDPressure": [], "PodToleratesNodeNoExecuteTaints": []}
+
+ONLY_IN_EXTRAS = [  # rules, fields, kinds, providers, options
+    "CheckNodeLabelPresence", "CheckServiceAffinity", "CheckVolumeBinding", "EvenPodsSpread",
+    "MatchInterPodAffinity", "MaxAzureDiskVolumeCount",
+    "MaxCinderVolumeCount", "MaxCSIVolumeCountPred", "MaxEBSVolumeCount", "MaxGCEPDVolumeCount",
+    "NoVolumeZoneConflict", "Preemption", "EvenPodsSpreadPriority", "ImageLocalityPriority",
+    "InterPodAffinityPriority", "NodePreferAvoidPodsPriority", "SelectorSpreadPriority",
+    "ServiceSpreadingPriority", "argument", "extenders", "hardPodAffinitySymmetricWeight",
+    "KubeSchedulerConfiguration", "DefaultProvider", "ClusterAutoscalerProvider",
+    "--algorithm-provider", "--anew", "--compare", "--config", "--dry-run", "--explain", "--fits",
+    "--leader-elect", "--output", "-o", "--plugins", "--policy-config-file", "--preempt", "--seed",
+    "--verbose", "-v"]
+
+
+class InputError(ValueError):
+    """A file that cannot be used. The text says on one line where, what is wrong, and what would be right."""
+
+
+class PolicyFile:
+    """A Policy file that may be edited while the script runs. Raises InputError if it is bad at first."""
+
+    def __init__(self, path):
+        self.path = path
+        self.policy = read_policy(path)
+        self.problem = ""  # what is wrong with the file now
+
+    def load(self):
+        """Return the Policy as the file has it now. While the file is bad, return the last good Policy."""
+        try:
+            policy = read_policy(self.path)
+        except InputError as error:
+            if str(error) != self.problem:
+                log.error("%s; the last good Policy stays", error)
+            self.problem = str(error)
+            return self.policy
+        changes = [f"- {line}" for line in self.policy.lines() if line not in policy.lines()]
+        changes += [f"+ {line}" for line in policy.lines() if line not in self.policy.lines()]
+        if self.problem and not changes:
+            changes = ["the file is good again"]
+        for change in changes:
+            log.warning("%s: %s", self.path, change)
+        self.policy = policy
+        self.problem = ""
+        return policy
+
+
+def read_policy(path):
+    """Read a Policy file. Raises InputError."""
+    if path in ONLY_IN_EXTRAS:
+        raise InputError(not_here(path))
+    documents = read_yaml(path)
+    try:
+        return policy_of(documents[0] if documents else None)
+    except ValueError as error:
+        raise InputError(f"{path}: {error}") from error
+
+
+def read_yaml(path):
+    """Return the documents of a YAML or JSON file. Raises InputError."""
+    try:
+        text = pathlib.Path(path).read_text("utf-8").replace("\t", " ")  # JSON may be indented with tabs
+        return list(yaml.safe_load_all(text))
+    except Exception as error:  # a YAML tag may raise any
+        raise InputError(f"{path}: {one_line(error)}") from error
+
+
+def policy_of(document):
+    """Return the Policy that a document describes. Raises ValueError."""
+    if not isinstance(document, dict):
+        raise ValueError(f"expected a Policy, got {document!r:.40}")
+    kind = document.get("kind")
+    if kind in ONLY_IN_EXTRAS:
+        raise ValueError(not_here(kind))
+    if kind != "Policy" or document.get("apiVersion") not in ("v1", "kubescheduler.config.k8s.io/v1"):
+        raise ValueError("expected kind Policy with apiVersion v1")
+    for name in document.keys() - POLICY_FIELDS:
+        if name != "extenders" or document[name]:  # an empty list of extenders is fine
+            raise ValueError(unknown("field", name, POLICY_FIELDS))
+    always_check_all = document.get("alwaysCheckAllPredicates", False)
+    if not isinstance(always_check_all, bool):
+        raise ValueError(f"alwaysCheckAllPredicates: expected true or false, got {always_check_all!r}")
+    predicates = read_entries(document, "predicates", PREDICATES)
+    priorities = read_entries(document, "priorities", PRIORITIES)
+    weights = {entry["name"]: entry["weight"] for entry in priorities if entry["name"] in PRIORITIES}
+    return Policy(active_predicates({entry["name"] for entry in predicates}),
+                  [replace(PRIORITIES[name], weight=weight) for name, weight in weights.items()],
+                  always_check_all)
+
+
+def active_predicates(named):
+    """Return the predicates that these names stand for, in the order in which kube-scheduler runs them."""
+    named = named | ALWAYS_ACTIVE
+    meant = named.union(*(STANDS_FOR.get(name, []) for name in named))
+    order = [name for name in PREDICATES if name in meant]
+    if "GeneralPredicates" in named:  # these four then follow CheckNodeUnschedulable
+        order[1:1] = GENERAL_PREDICATES
+    return [PREDICATES[name] for name in dict.fromkeys(order)]
+
+
+def read_entries(document, where, rules):
+    """Return the entries of a list in the Policy. Raises ValueError."""
+    entries = document.get(where)
+    if entries is None:
+        raise ValueError(not_here(f"defaults for {where}, which are left out"))
+    if not isinstance(entries, list):
+        raise ValueError(f"{where}: expected a list, got {entries!r:.40}")
+    for i, entry in enumerate(entries):
+        problem = problem_of(entry, where, rules)
+        if problem:
+            raise ValueError(f"{where}[{i}]: {problem}")
+    return entries
+
+
+def problem_of(entry, where, rules):
+    """Return what is wrong with an entry; None if nothing is."""
+    if not isinstance(entry, dict) or not isinstance(entry.get("name"), str):
+        return f'expected an entry with a name, such as {{"name": "HostName"}}, got {entry!r:.40}'
+    fields = {"predicates": ["name"], "priorities": ["name", "weight"]}[where]
+    for key in entry.keys() - fields:
+        return unknown("field", key, fields)
+    name = entry["name"]
+    if name not in rules and name not in STANDS_FOR:
+        noun = {"predicates": "predicate", "priorities": "priority"}[where]
+        return unknown(noun, name, [*rules, *STANDS_FOR])
+    weight = entry.get("weight")
+    if "weight" in fields and (type(weight) is not int or not 0 < weight < 2**31):
+        return f"{name}: expected a weight, a whole number above 0, got {weight!r}"
+    return None
+
+
+def one_line(thing):
+    """Return a text, or what an error says, on one line without control characters."""
+    text = " ".join(str(getattr(thing, "strerror", None) or thing).split())
+    return "".join(each for each in text if each.isprintable())
+
+
+# ==== 11. The command line ==============================================================================
+
+EXTRAS = os.path.relpath(pathlib.Path(__file__).resolve().with_name("scheduler_extras"))  # the second program
+
+
+def or_extras(text, does):
+    """Add to a text about a limit of this file what the second program does, if its folder is there."""
+    return f"{text}; python {EXTRAS} {does}" if os.path.isdir(EXTRAS) else text
+
+
+def not_here(what):
+    """Return the error about something that only the second program has, with the command that has it."""
+    return or_extras(f"scheduler.py has no {what}", f"has: python {EXTRAS} {shlex.join(sys.argv[1:])}")
+
+
+def unknown(what, name, known):
+    """Return the error about a name that is unknown in this file."""
+    if name in ONLY_IN_EXTRAS:
+        return not_here(name)
+    near = difflib.get_close_matches(str(name), known, 1)
+    hint = f'did you mean "{near[0]}"?' if near else f"there are {', '.join(known)}"
+    return f'unknown {what} "{name}"; {hint}'
+
+
+def read_options():
+    """Read the command line. If it is wrong, exit with code 2."""
+    parser = argparse.ArgumentParser(
+        prog="scheduler.py", allow_abbrev=False, formatter_class=argparse.RawDescriptionHelpFormatter,
+        description="Schedule the pods that name this scheduler, with the rules that a Policy file names.",
+        epilog="""examples:
+  kubectl proxy & python scheduler.py               schedule the pods of a cluster until Ctrl-C
+  python scheduler.py --cluster tests/demo.yaml     schedule the pods of manifests, without a cluster
+
+exit codes: 0 fine, 1 a request failed, 2 wrong usage, Policy or manifest, 130 Ctrl-C""")
+    policy = os.path.relpath(pathlib.Path(__file__).resolve().with_name("policy.json"))
+    add = parser.add_argument
+    add("--server", default="http://127.0.0.1:8001", metavar="URL", help="of kubectl proxy (%(default)s)")
+    add("--cluster", nargs="+", metavar="FILE", help="schedule the pods of manifests instead")
+    add("--policy", default=policy, metavar="FILE", help="the Policy file (%(default)s)")
+    add("--scheduler-name", default="my-scheduler", metavar="NAME", help="schedule its pods (%(default)s)")
+    add("--interval", type=float, default=1, metavar="SECONDS", help="between passes (%(default)s)")
+    add("--once", action="store_true", help="stop when no pod is due, or a request fails")
+    options, others = parser.parse_known_args()
+    for other in others:
+        parser.error(unknown("argument", other.partition("=")[0], [*parser._option_string_actions]))
     if "://" not in options.server:
-        parser.error("--server: expected a URL such as http://127.0.0.1:8001, with http:// before the host")
-    policies = policies_by_now(options.policy, options.scheduler_name)
-    stop = threading.Event()
-    def end_the_loop(*_):
-        """End the loop after the pod that it is at. A second Ctrl-C ends the script at once."""
-        signal.signal(signal.SIGINT, signal.default_int_handler)
-        threading.Thread(target=stop.set).start()  # the code that is interrupted may hold the lock of `stop`
-    signal.signal(signal.SIGINT, end_the_loop)
-    log.info(f"{options.scheduler_name}: scheduler.py alone, polling {options.server}; Ctrl-C ends it")
-    cluster = Cluster(Proxy(options.server), print_decision)
-    run(cluster, policies.__next__, stop, options.interval, options.once)
-    has_failed = any(each.write_failed for each in cluster.attempts.values())
-    return 1 if options.once and (cluster.last_error or has_failed or stop.is_set()) else 0
+        parser.error("--server: expected a URL such as http://127.0.0.1:8001")
+    if not options.interval > 0:
+        parser.error("--interval: expected a number of seconds above 0")
+    return options
+
+
+def start(options):
+    """Schedule the pods of manifests, or of a cluster. Return the exit code. Raises InputError."""
+    policy_file = PolicyFile(options.policy)
+    name = options.scheduler_name
+    if options.cluster:
+        manifests = Manifests(options.cluster)
+        cluster = Cluster(manifests, name)
+        run(cluster, policy_file.load, options.interval, once=True)
+        print(f"{manifests.placed} pods placed, {len(cluster.attempts) - manifests.placed} stay pending")
+        return 0
+    log.info("%s: polling %s with %s; Ctrl-C ends it", name, options.server, options.policy)
+    has_failed = run(Cluster(Proxy(options.server), name), policy_file.load, options.interval, options.once)
+    return int(has_failed)
 
 
 def main():
-    """Run the command line, by the extras if they are there; return the exit code."""
-    sys.modules["scheduler"] = sys.modules[__name__]  # else extras and rules of your own import a second one
-    folder = pathlib.Path(__file__).resolve().with_name("scheduler_extras")
-    sys.path.insert(0, str(folder.parent))  # where it is not, as by `python -P`
-    if "--alone" in sys.argv or not any(folder.glob("*.py")):
-        return run_script()
-    return __import__(folder.name).main()
+    """Run the command line. Return the exit code."""
+    options = read_options()
+    logging.basicConfig(format="%(message)s", level=logging.WARNING if options.once else logging.INFO)
+    try:
+        return start(options)
+    except InputError as error:
+        log.error("%s", error)
+        return 2
+    except KeyboardInterrupt:
+        return 130
 
 
-if __name__ == "__main__":
-    sys.exit(main())
+if __name__ == "__main__":  # read the file to its end first: a rule that is appended below counts, too
+    sys.exit(runpy.run_path(__file__)["main"]())

@@ -1,0 +1,96 @@
+"""What the tests of scheduler.py share: the script as a module and as a command, and API objects in short."""
+
+import subprocess
+import sys
+import time
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+TESTS = Path(__file__).resolve().parents[1]
+ROOT = TESTS.parent
+sys.path[:0] = [str(ROOT)]
+
+import scheduler  # noqa: F401  (the tests import it from here)
+from helpers.faulty import ApiServer
+
+
+def table(names, rows):
+    """Parametrize a test with {a sentence: its values}."""
+    values = [row if isinstance(row, tuple) else (row,) for row in rows.values()]
+    return pytest.mark.parametrize(names, values, ids=rows.keys())
+
+
+def node(name, cpu="4", memory="8Gi", pods="110", labels=None, **spec):
+    """Return a Node object."""
+    return {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": labels or {}}, "spec": spec,
+            "status": {"allocatable": {"cpu": cpu, "memory": memory, "pods": pods}}}
+
+
+def pod(name, requests=None, namespace="default", metadata=None, **spec):
+    """Return a Pod object that names my-scheduler."""
+    container = {"name": "main", "image": "nginx", "resources": {"requests": requests or {}}}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": namespace, **(metadata or {})},
+            "spec": {"schedulerName": "my-scheduler", "containers": [container], **spec}, "status": {}}
+
+
+def policy(predicates=(), priorities=(), **more):
+    """Return a Policy that names these rules, each priority with weight 1."""
+    return {"kind": "Policy", "apiVersion": "v1", "predicates": [{"name": name} for name in predicates],
+            "priorities": [{"name": name, "weight": 1} for name in priorities], **more}
+
+
+def run(*arguments, script=ROOT / "scheduler.py", **options):
+    """Run the script to its end."""
+    return subprocess.run([sys.executable, str(script), *map(str, arguments)], capture_output=True, text=True,
+                          timeout=120, **options)
+
+
+class Running:
+    """The script while it runs, with its output in files."""
+
+    def __init__(self, folder, arguments, script, options):
+        self.files = folder / "stdout", folder / "stderr"
+        with open(self.files[0], "wb") as out, open(self.files[1], "wb") as err:
+            self.process = subprocess.Popen(
+                [sys.executable, str(script), *map(str, arguments)], stdout=out, stderr=err, **options)
+
+    @property
+    def out(self):
+        """What it has printed so far."""
+        return self.files[0].read_text()
+
+    @property
+    def err(self):
+        """What it has logged so far."""
+        return self.files[1].read_text()
+
+
+@contextmanager
+def running(folder, *arguments, script=ROOT / "scheduler.py", **options):
+    """Run the script beside a test; end it with the test."""
+    started = Running(folder, arguments, script, options)
+    try:
+        yield started
+    finally:
+        started.process.kill()
+        started.process.wait()
+
+
+@contextmanager
+def api_server(*objects):
+    """Run an API server in memory beside a test."""
+    server = ApiServer(*objects)
+    try:
+        yield server
+    finally:
+        server.stop()
+
+
+def wait_for(what, condition, seconds=30):
+    """Wait until a condition holds."""
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, f"not within {seconds} s: {what}"
+        time.sleep(0.02)

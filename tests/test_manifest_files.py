@@ -1,0 +1,124 @@
+"""scheduler.py --cluster FILE: what it reads, what it prints, and what it says about a file that it cannot read."""
+
+import json
+import re
+
+import yaml
+from helpers.script import ROOT, TESTS, node, pod, policy, run, scheduler, table
+
+DEMO = """\
+default/web-1 -> node-b  (2 of 5 nodes fit, score 290)
+default/web-2 -> node-b  (2 of 5 nodes fit, score 283)
+default/cache -> node-a  (1 of 5 nodes fit, score 227)
+default/report -> node-a  (2 of 5 nodes fit, score 419)
+default/training -> node-gpu  (1 of 5 nodes fit, score 268)
+default/ingress-1 -> node-b  (2 of 5 nodes fit, score 282)
+default/ingress-2 -> node-a  (1 of 5 nodes fit, score 216)
+default/warehouse stays pending: 0/5 nodes are available: 1 Insufficient memory, 1 node(s) had taint {gpu: true}, that the \
+pod didn't tolerate, 1 node(s) were unschedulable, 3 Insufficient cpu.
+7 pods placed, 1 stay pending
+"""
+
+
+def test_the_demo_is_placed_and_the_last_line_counts():
+    demo = run("--cluster", TESTS / "demo.yaml")
+    assert (demo.stdout, demo.stderr, demo.returncode) == (DEMO, "", 0)
+
+
+def text_of(*objects):
+    """Return objects as the documents of a YAML file."""
+    return yaml.safe_dump_all(objects)
+
+
+def schedule(folder, *texts, policy_text=None):
+    """Run the script on files with these texts."""
+    paths = [folder / f"{number}.yaml" for number in range(len(texts))]
+    for path, text in zip(paths, texts):
+        path.write_text(text)
+    (folder / "policy.json").write_text(json.dumps(policy_text or policy(["PodFitsResources", "PodFitsHostPorts", "MatchNodeSelector"])))
+    return run("--policy", folder / "policy.json", "--cluster", *paths)
+
+
+def places(run):
+    """Return where a run placed pods: {namespace/name: node}."""
+    return dict(re.findall(r"^(\S+) -> (\S+) ", run.stdout, re.M))
+
+
+WEB_ON_A = {"default/web": "a"}
+
+
+@table("texts, expected", {
+    "several documents in a file": ([text_of(node("a"), pod("web"))], WEB_ON_A),
+    "several files": ([text_of(node("a")), text_of(pod("web"))], WEB_ON_A),
+    "a List, as kubectl get -o json prints": ([json.dumps({"kind": "List", "apiVersion": "v1", "items": [node("a"), pod("web")]})], WEB_ON_A),
+    "an empty document": (["---\n---\n" + text_of(node("a"), pod("web"))], WEB_ON_A),
+    "no namespace means default": ([text_of(node("a"), {**pod("web"), "metadata": {"name": "web"}})], WEB_ON_A),
+    "a pod of another scheduler is left alone": ([text_of(node("a"), pod("web", schedulerName="another"))], {}),
+    "a pod that names no scheduler is left alone": ([text_of(node("a"), {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web"}, "spec": {"containers": [{"name": "main"}]}})], {}),
+    "a pod that has ended takes up no room": (
+        [text_of(node("a", cpu="1"), pod("old", {"cpu": "1"}, nodeName="a") | {"status": {"phase": "Succeeded"}}, pod("web", {"cpu": "1"}))], WEB_ON_A),
+    "a pod on the node takes up room": ([text_of(node("a", cpu="1"), node("b"), pod("old", {"cpu": "1"}, nodeName="a"), pod("web", {"cpu": "1"}))], {"default/web": "b"}),
+    "pods go in the order of the files": ([text_of(node("a", cpu="1"), pod("web", {"cpu": "1"}), pod("before", {"cpu": "1"}))], WEB_ON_A),
+    "the most important pod goes first": ([text_of(node("a", cpu="1"), pod("before", {"cpu": "1"}), pod("web", {"cpu": "1"}, priority=1))], WEB_ON_A),
+    "a node without allocatable has its capacity": (
+        [text_of({**node("a"), "status": {"capacity": {"cpu": "4", "memory": "8Gi", "pods": "110"}}}, pod("web", {"cpu": "4"}))], WEB_ON_A),
+    "a container requests its limits": ([text_of(
+        node("a", cpu="1"), node("b", cpu="2"), pod("web", containers=[{"name": "main", "resources": {"limits": {"cpu": "2"}}}]))], {"default/web": "b"}),
+    "a host network pod has the ports of its containers": ([text_of(
+        node("a"), *(pod(name, hostNetwork=True, containers=[{"name": "main", "ports": [{"containerPort": 80}]}]) for name in ("web", "other")))], WEB_ON_A),
+})
+def test_what_is_read(tmp_path, texts, expected):
+    done = schedule(tmp_path, *texts)
+    assert (places(done), done.stderr, done.returncode) == (expected, "", 0)
+
+
+@table("text, line", {
+    "a Node of another API group": (text_of({**node("a"), "apiVersion": "longhorn.io/v1beta2"}), "ignored: Node; "),
+    "other kinds, each once": (text_of(*({"apiVersion": "apps/v1", "kind": kind} for kind in ("Deployment", "Service", "Deployment"))),
+                               "ignored: Deployment, Service; "),
+})
+def test_other_kinds_are_named_once_as_ignored(tmp_path, text, line):
+    done = schedule(tmp_path, text, text_of(node("a"), pod("web")))
+    assert places(done) == WEB_ON_A and done.returncode == 0
+    [logged] = done.stderr.splitlines()
+    assert logged.startswith(f"{line}scheduler.py reads v1 Nodes and Pods")
+
+
+@table("text, problem", {
+    "a quantity with a typo": (text_of(pod("web", {"memory": "512MB"})),
+                               'Pod web cannot be read: "512MB" is not a quantity such as 100m, 0.5 or 1.5Gi'),
+    "a pod without containers": (text_of({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web"}, "spec": {}}),
+                                 "Pod web cannot be read: 'containers' is missing"),
+    "a pod without a name": (text_of({"apiVersion": "v1", "kind": "Pod", "metadata": {}, "spec": {"containers": []}}),
+                             "Pod None cannot be read: 'name' is missing"),
+    "a label that YAML reads as a boolean": (text_of({**node("a"), "metadata": {"name": "a", "labels": {"gpu": True}}}),
+                                             "Node a cannot be read: gpu: expected a string, got True; put it in quotes"),
+    "a nodeSelector that YAML reads as a number": (text_of(pod("web", nodeSelector={"size": 1})),
+                                                   "Pod web cannot be read: size: expected a string, got 1; put it in quotes"),
+    "a taint without an effect": (text_of(node("a", taints=[{"key": "gpu"}])), "Node a cannot be read: 'effect' is missing"),
+    "what is no object": ("just a text", "expected API objects, got just a text"),
+    "broken YAML": ("kind: [", "while parsing a flow node expected the node content, but found '<stream end>' .*"),
+    "YAML with a template in it": ("kind: {{ .Values.kind }}", "while constructing a mapping .*"),
+})
+def test_what_cannot_be_read_is_one_line_and_exit_code_2(tmp_path, text, problem):
+    done = schedule(tmp_path, text_of(node("b")), text)
+    assert (done.stdout, done.returncode) == ("", 2)
+    [line] = done.stderr.splitlines()
+    assert re.fullmatch(f"{re.escape(str(tmp_path / '1.yaml'))}: {problem}", line) or line == f"{tmp_path / '1.yaml'}: {problem}"
+
+
+def test_a_file_that_is_not_there_is_one_line_and_exit_code_2():
+    done = run("--cluster", "nowhere.yaml")
+    assert (done.stderr, done.returncode) == ("nowhere.yaml: No such file or directory\n", 2)
+
+
+@table("selector, expected", {
+    "nothing": ("", True), "equal": ("spec.nodeName=a", True), "not equal": ("spec.nodeName=b", False),
+    "unequal": ("spec.nodeName!=b", True), "a field that is missing is empty": ("status.phase=,spec.nodeName!=", True),
+    "one of two does not hold": ("spec.nodeName=a,status.phase!=", False)})
+def test_field_selectors(selector, expected):
+    assert scheduler.is_selected(pod("web", nodeName="a"), selector) == expected
+
+
+def test_the_shipped_policy_names_rules_of_the_script():
+    assert len(scheduler.read_policy(str(ROOT / "policy.json")).lines()) == 11
