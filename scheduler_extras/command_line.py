@@ -1,6 +1,6 @@
 """The command line: its options, and what each of them has done.
 
-The script's `main` calls its `main`.
+`python scheduler_extras` calls its `main`.
 """
 
 import argparse
@@ -16,16 +16,19 @@ import time
 from pathlib import Path
 
 import scheduler
-from scheduler import ApiError, InputError, log, run
+from scheduler import log
 from scheduler_extras.api.election import LeaderElection
 from scheduler_extras.api.proxy import PooledProxy, load_what_ends_threads, share_memory_among_threads
-from scheduler_extras.common.blame import FAILURE
+from scheduler_extras.common.blame import FAILURE, what_broke
 from scheduler_extras.common.chance import CHANCE
 from scheduler_extras.common.clocks import CAME_ROUND, STOP, in_background
+from scheduler_extras.common.errors import ApiError, InputError
 from scheduler_extras.live.live import ListedCluster, LiveCluster, make_passes
+from scheduler_extras.live.loop import run
 from scheduler_extras.live.writer import DryRun, Writer
 from scheduler_extras.manifests.manifests import Manifests
 from scheduler_extras.manifests.writer import WriterOfManifests
+from scheduler_extras.policy.own_rules import check_rules_of_the_script
 from scheduler_extras.policy.reloading import PolicyFile
 from scheduler_extras.process import give_up_output, stop_on_signals, watch_the_loop
 from scheduler_extras.reading.hints import did_you_mean
@@ -47,15 +50,15 @@ def not_empty(text):
 def option_parser():
     """Return what reads the options."""
     parser = argparse.ArgumentParser(
-        prog="scheduler.py", usage="%(prog)s [options]", allow_abbrev=False,
+        prog="python scheduler_extras", usage="%(prog)s [options]", allow_abbrev=False,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         description="Schedule the pods that name this scheduler, by the rules that a Policy file names.",
         epilog=f"""examples:
-  kubectl proxy & python scheduler.py             schedule a cluster's pods until Ctrl-C
-  python scheduler.py --cluster scheduler_extras/examples/demo.yaml      schedule manifests, without a cluster
-  python scheduler.py --explain default/web-1     show why that pod goes, or would go, where it does
+  kubectl proxy & python scheduler_extras         schedule a cluster's pods until Ctrl-C
+  python scheduler_extras --cluster scheduler_extras/examples/demo.yaml  schedule manifests, without a cluster
+  python scheduler_extras --explain default/web-1 show why that pod goes, or would go, where it does
   {Manifests.COMMAND} | \\
-    python scheduler.py --cluster -               schedule a copy of a live cluster
+    python scheduler_extras --cluster -           schedule a copy of a live cluster
 
 exit codes: 0 fine, 1 failed, 2 wrong usage, Policy or manifest""")
     add = parser.add_argument
@@ -72,7 +75,6 @@ exit codes: 0 fine, 1 failed, 2 wrong usage, Policy or manifest""")
     add("--interval", type=float, default=1, metavar="SECONDS", help="between polls (%(default)s)")
     add("--once", action="store_true", help="make passes until no pod is due, then stop")
     add("--leader-elect", nargs="?", const="true", choices=["true", "false"], help="lead by a Lease")
-    add("--alone", action="store_true", help="run scheduler.py without scheduler_extras")
     add("--dry-run", action="store_true", help="do everything except writing to the cluster")
     add("--cluster", type=not_empty, nargs="+", action="extend", default=[], metavar="FILE",
         help="schedule manifests (a folder: those in it; -: standard input)")
@@ -140,6 +142,7 @@ def command_line(argv=None):
     try:
         CAME_ROUND.limit = math.inf
         in_background(watch_the_loop, threading.get_ident(), ended)
+        check_rules_of_the_script()
         with contextlib.redirect_stdout(rules_print_to):
             return int(run_command(options, screen))
     except (ApiError, InputError) as error:
@@ -276,6 +279,6 @@ def main(argv=None):
         if isinstance(error, OSError) and not error.filename:
             give_up_output(error)
         else:  # a mistake in the loop, for example
-            log.error("%s", scheduler.what_broke(error))
+            log.error("%s", what_broke(error))
             log.debug("how it came to that:", exc_info=error)
         return 1

@@ -10,11 +10,13 @@ import uuid
 from concurrent.futures import wait
 from datetime import datetime, timezone
 
-from scheduler import Trouble, log, pick, text_at
+from scheduler import log
 from scheduler_extras.api.errors import Conflict, NotFound
 from scheduler_extras.common.clocks import STOP, in_background, within
+from scheduler_extras.common.errors import Trouble
 from scheduler_extras.common.log_texts import warn_once
 from scheduler_extras.policy.policy import ELECTION
+from scheduler_extras.reading.fields import pick, text_at
 
 
 class LeaderElection:

@@ -4,8 +4,9 @@ All that speaks to the API server uses it.
 """
 
 import json
+import re
 
-from scheduler import MANAGED_FIELDS, ApiError, Trouble
+from scheduler_extras.common.errors import ApiError, Trouble
 from scheduler_extras.common.log_texts import warn_once
 
 
@@ -34,6 +35,10 @@ def error_of(status, message):
 
 class Unreadable(Trouble):
     """An answer that cannot be read: an API server has not sent it, or something in it is odd."""
+
+
+# What no rule looks at, and anybody may nest deeper than `json` reads it: objects and texts, but no lists.
+MANAGED_FIELDS = re.compile(r'"managedFields":\s*\[[^]["]*("[^"\\]*(\\.[^"\\]*)*"[^]["]*)*]')
 
 
 def read_json(data):

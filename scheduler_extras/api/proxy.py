@@ -1,6 +1,6 @@
 """The API server behind kubectl proxy, for many threads at a time, and to watch.
 
-It takes the place of the script's Proxy; what is asked of both is the same.
+live/ lists, watches and writes with it.
 """
 
 import contextlib
@@ -13,9 +13,10 @@ from urllib.parse import quote, urlencode, urlsplit
 
 from urllib3.util import wait_for_read
 
-from scheduler import Proxy, Trouble, log
+from scheduler import log
 from scheduler_extras.api.errors import JSON, TooLarge, Unreadable, error_of, read_json
 from scheduler_extras.common.clocks import STOP, within
+from scheduler_extras.common.errors import Trouble
 from scheduler_extras.common.log_texts import one_line
 
 
@@ -23,7 +24,7 @@ from scheduler_extras.common.log_texts import one_line
 # come in a stream, more than half of that goes into requests.
 
 
-class PooledProxy(Proxy):
+class PooledProxy:
     """The API server behind kubectl proxy, for many threads, and to watch."""
 
     def __init__(self, server):

@@ -6,15 +6,19 @@ live/known.py starts one for each resource, and takes in what it tells.
 import math
 import time
 
-from scheduler import ApiError, Cluster, Malformed, Trouble, pick, text_at
 from scheduler_extras.api.errors import JSON, NotFound, Unreadable, backoff, is_answer, patiently
+from scheduler_extras.common.errors import ApiError, Malformed, Trouble
 from scheduler_extras.common.kinds import GROUPS
 from scheduler_extras.common.log_texts import warn_once
+from scheduler_extras.reading.fields import pick, text_at
 from scheduler_extras.reading.pods_and_nodes import key_in
 
 
 # A resource is listed once. Then the API server is asked to tell what changes: it answers with a stream of
 # events, an object in each (watch). All of Kubernetes reads like this, by a Reflector for each resource.
+
+
+UNFINISHED = "status.phase!=Succeeded,status.phase!=Failed"  # a field selector: pods that have not ended
 
 
 def path_of(resource):
@@ -24,7 +28,7 @@ def path_of(resource):
 
 def selector_of(resource):
     """Return the field selector by which a resource is listed, and watched."""
-    return Cluster.UNFINISHED if resource == "pods" else ""
+    return UNFINISHED if resource == "pods" else ""
 
 
 METADATA = f"{JSON};as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"

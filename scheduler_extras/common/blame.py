@@ -13,7 +13,7 @@ import types
 from numbers import Real
 from pathlib import Path
 
-from scheduler import InputError, Node, Unschedulable
+from scheduler_extras.common.errors import InputError, Unschedulable
 from scheduler_extras.common.log_texts import at_most, one_line, warn_once
 
 
@@ -72,7 +72,7 @@ def what_broke(error):
         error = error.__cause__
     for frame, line in traceback.walk_tb(error.__traceback__):
         code = frame.f_code
-        if isinstance(frame.f_locals.get("node"), Node):
+        if hasattr(frame.f_locals.get("node"), "allocatable"):
             about = f", about node {frame.f_locals['node'].name}"
         if code in RULE_OF:
             rule = RULE_OF[code]

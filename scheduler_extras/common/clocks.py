@@ -9,7 +9,7 @@ import time
 import types
 from concurrent.futures import Future, wait
 
-from scheduler import Trouble, Unschedulable
+from scheduler_extras.common.errors import Trouble, Unschedulable
 from scheduler_extras.common.log_texts import one_line, warn_once
 
 
@@ -89,3 +89,8 @@ def start_thread(function):
         threading.Thread(target=function, daemon=True).start()
     except (RuntimeError, MemoryError) as error:
         raise Trouble(0, f"this machine gives the script no more threads: {one_line(error)}") from error
+
+
+def now():
+    """Return the time as the API writes it."""
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())

@@ -5,7 +5,6 @@ policy/reloading.py calls it (READERS) where a file is of that kind.
 
 from dataclasses import replace
 
-from scheduler import PREDICATES, PRIORITIES
 from scheduler_extras.configuration.checks import changes_since, check_configuration
 from scheduler_extras.configuration.fields import (
     CONFIGURATION, EXTENDS, FILTERED_TODAY, HOOK_POINTS, IN_A_POLICY, STRATEGIES, duration, plugins_of_today,
@@ -13,7 +12,7 @@ from scheduler_extras.configuration.fields import (
 )
 from scheduler_extras.configuration.plugins import TODAY
 from scheduler_extras.configuration.profile import Profile
-from scheduler_extras.deciding.rule import WHEN
+from scheduler_extras.deciding.rule import PREDICATES, PRIORITIES, WHEN
 from scheduler_extras.policy.extenders import extenders_of, left_to_extenders
 from scheduler_extras.policy.policy import CONFIGURATION_VERSION
 from scheduler_extras.policy.reading import EXPECTED, set_up

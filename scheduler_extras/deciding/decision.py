@@ -11,11 +11,21 @@ import functools
 import itertools
 from dataclasses import dataclass, field
 
-from scheduler import ApiError, Decision, Failures, Malformed, Policy, Trouble, Unschedulable, log
+from scheduler import Decision, log, sum_up
 from scheduler_extras.common.blame import what_broke
 from scheduler_extras.common.clocks import OutOfTime
+from scheduler_extras.common.errors import ApiError, Malformed, Trouble, Unschedulable
 from scheduler_extras.deciding.rule import WHATEVER_THE_NODE, Rejected
 from scheduler_extras.deciding.snapshot import FullSnapshot
+
+
+class Failures(dict):
+    """What is against the nodes that do not fit: {node: {predicate: its reasons}}."""
+
+    @functools.cached_property
+    def message(self):
+        """The reasons where no node fits, summed up: "0/3 nodes are available: 3 Too many pods."."""
+        return sum_up(self)
 
 
 class SharedFailures(Failures):
@@ -75,7 +85,8 @@ class Vote:
 class FullDecision(Decision):
     """A decision, with what the other extension points and the extenders add."""
 
-    policy: Policy | None = None  # whose rules are asked
+    failed: Failures = field(default_factory=Failures)  # why the other nodes do not fit
+    policy: object = None  # the FullPolicy whose rules are asked
     snapshot: FullSnapshot | None = None  # what they look at
     condition_reason: str = "Unschedulable"  # without a node: in its condition PodScheduled
     votes: list = field(default_factory=list)  # of each priority and each extender, on the nodes that fit

@@ -5,8 +5,8 @@ live/ calls them as a pod goes its way; the rules of claims and preemption have 
 
 from dataclasses import dataclass
 
-from scheduler import Unschedulable
 from scheduler_extras.common.blame import FAILURE, warn_if_broken, what_broke, wrong_answer
+from scheduler_extras.common.errors import Unschedulable
 from scheduler_extras.common.log_texts import warn_once
 
 

@@ -1,17 +1,22 @@
-"""How more is said of a rule than the script says: the decorators of rules/ make a FullRule.
+"""A rule and its options, and the catalogues of all rules.
 
-asking.py asks the rules that are named here.
+The decorators of rules/ make a FullRule; asking.py asks it.
 """
 
 from __future__ import annotations
 
 import functools
-import inspect
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from scheduler import CATALOGUES, InputError, Rule, Unschedulable, disks_of, hostile_taints, pick
+from scheduler import Rule
 from scheduler_extras.common.blame import code_of, note_rule
+from scheduler_extras.common.errors import InputError, Unschedulable
+from scheduler_extras.reading.fields import pick
+
+
+CATALOGUES = {"predicates": {}, "priorities": {}}  # name -> FullRule, in kube-scheduler's order
+PREDICATES, PRIORITIES = CATALOGUES.values()
 
 
 @dataclass(eq=False)
@@ -73,59 +78,6 @@ WHEN = "DuringSchedulingIgnoredDuringExecution"  # the end of two names of field
 def requires(side, pod, node):
     """Say whether the pod has required affinity of a kind, such as podAntiAffinity."""
     return pick(pod.spec, dict, "affinity", side).get(f"required{WHEN}")
-
-
-# Name of a rule of the script -> its function. Who edits a rule there, or deletes it, is obeyed.
-IN_THE_SCRIPT = {rule.name: rule.function for catalogue in CATALOGUES.values() for rule in catalogue.values()}
-GENERAL = {"by_default": 1, "aliases": ["GeneralPredicates"]}
-
-
-def pod_fits_other_resources(pod, node, excepted=()):
-    """PodFitsResources, but for the resources that extenders see to."""
-    reasons = IN_THE_SCRIPT["PodFitsResources"](pod, node)
-    if not excepted:
-        return reasons
-    return [reason for reason in reasons if reason.removeprefix("Insufficient ") not in excepted]
-
-
-pod_fits_other_resources.__signature__ = inspect.signature(pod_fits_other_resources)
-pod_fits_other_resources.__wrapped__ = IN_THE_SCRIPT.get("PodFitsResources")  # mistakes are said to be there
-
-
-# All of these are steady: each says the same whenever it looks at the same. Who edits one so that it goes by
-# chance, the clock, a file, or what it has kept, adds "steady": False here, and it is asked each time.
-# A rule of the script that is not here is not steady: nobody has said so.
-SAID_OF_THE_SCRIPTS_RULES = {
-    "CheckNodeUnschedulable": {"plugin": "NodeUnschedulable", "always": True},
-    "HostName": {"plugin": "NodeName", **GENERAL},
-    "PodFitsHostPorts": {
-        "plugin": "NodePorts", "by_default": 1, "aliases": ["PodFitsPorts", "GeneralPredicates"],
-        "looks_at": {"host ports": lambda pod, node: pod.host_ports}},
-    "MatchNodeSelector": {
-        "plugin": "NodeAffinity", **GENERAL,
-        "looks_at": {"a node selector": lambda pod, node: pod.node_selector,
-                     "required node affinity": functools.partial(requires, "nodeAffinity")}},
-    "PodFitsResources": {
-        "function": pod_fits_other_resources, "plugin": "NodeResourcesFit", **GENERAL,
-        "looks_at": {"resource requests": lambda pod, node: any(pod.requests.values())}},
-    "NoDiskConflict": {
-        "plugin": "VolumeRestrictions", "by_default": 1,
-        "looks_at": {"a network disk": lambda pod, node: disks_of(pod)}},
-    "PodToleratesNodeTaints": {
-        "plugin": "TaintToleration", "always": True,
-        "looks_at": {"no toleration for taints there": lambda pod, node: node and hostile_taints(pod, node)}},
-    "LeastRequestedPriority": {"plugin": "NodeResourcesFit", "by_default": 1},
-    "BalancedResourceAllocation": {"plugin": "NodeResourcesBalancedAllocation", "by_default": 1},
-    "NodeAffinityPriority": {"plugin": "NodeAffinity", "by_default": 1},
-    "TaintTolerationPriority": {"plugin": "TaintToleration", "by_default": 1}}
-
-
-for where, catalogue in CATALOGUES.items():
-    for rule in [*catalogue.values()]:
-        said = SAID_OF_THE_SCRIPTS_RULES.get(rule.name, {"steady": False})
-        options = {"function": rule.function, "reduce": rule.reduce, "steady": True} | said
-        catalogue[rule.name] = full_rule(where, rule.name, **options)
-        note_rule(rule.name, [rule.function])
 
 
 SKIP = object()  # what a `metadata` function returns to have its rule left out for the pod

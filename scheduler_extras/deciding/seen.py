@@ -8,7 +8,7 @@ import marshal
 import re
 from types import MappingProxyType as read_only
 
-from scheduler import text_at
+from scheduler_extras.reading.fields import text_at
 
 
 # Nobody has to say what of a pod a rule looks at. A rule is given a view of the pod (`Seen`), which notes the

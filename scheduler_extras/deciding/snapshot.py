@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from scheduler import add_to
 from scheduler_extras.deciding.answers import Memory
+from scheduler_extras.reading.quantities import add_to
 
 
 @dataclass(eq=False)

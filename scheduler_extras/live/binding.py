@@ -6,10 +6,10 @@ live.py calls it in the loop's thread, for each decision.
 import queue
 import time
 
-from scheduler import ApiError, Trouble, Unschedulable
 from scheduler_extras.api.errors import is_answer, warn_of_failure
 from scheduler_extras.common.blame import what_broke
 from scheduler_extras.common.clocks import come_round
+from scheduler_extras.common.errors import ApiError, Trouble, Unschedulable
 from scheduler_extras.common.log_texts import one_line
 from scheduler_extras.deciding.extension_points import call_hook, unreserve, with_reason
 from scheduler_extras.live.queue import WaitsFor

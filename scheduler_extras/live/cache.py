@@ -7,11 +7,12 @@ import contextlib
 import difflib
 import math
 
-from scheduler import ApiError, Malformed, pick, text_at
 from scheduler_extras.common.clocks import TURN, come_round
+from scheduler_extras.common.errors import ApiError, Malformed
 from scheduler_extras.common.log_texts import one_line, warn_once
 from scheduler_extras.deciding.answers import Memory
 from scheduler_extras.deciding.snapshot import FullSnapshot
+from scheduler_extras.reading.fields import pick, text_at
 from scheduler_extras.reading.ignored_fields import is_as_in
 from scheduler_extras.reading.pods_and_nodes import FullNode, FullPod, key_in
 from scheduler_extras.rules.affinity import seekers

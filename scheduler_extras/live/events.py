@@ -5,10 +5,13 @@ The binding cycle, and the threads that bind, tell by it.
 
 import time
 
-from scheduler import ApiError, Trouble, event, now, pick
+from scheduler import event
 from scheduler_extras.api.errors import Conflict, NotFound, patiently
 from scheduler_extras.common.blame import request_by
+from scheduler_extras.common.clocks import now
+from scheduler_extras.common.errors import ApiError, Trouble
 from scheduler_extras.common.log_texts import at_most, warn_once
+from scheduler_extras.reading.fields import pick
 
 
 class Recorder:

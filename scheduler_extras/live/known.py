@@ -8,12 +8,12 @@ import math
 import queue
 import time
 
-from scheduler import text_at
 from scheduler_extras.api.errors import NotFound
 from scheduler_extras.api.watch import RECONNECT_SECONDS, Reflector, is_older, list_all, selector_of
 from scheduler_extras.common.clocks import come_round, in_background
 from scheduler_extras.common.kinds import GROUPS
 from scheduler_extras.common.log_texts import warn_once
+from scheduler_extras.reading.fields import text_at
 from scheduler_extras.reading.pods_and_nodes import key_in
 
 

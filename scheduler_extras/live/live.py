@@ -1,20 +1,24 @@
-"""The cluster that the loop works with, live or made of manifests, in place of the script's Cluster.
+"""The cluster that the loop works with, live or made of manifests.
 
-The script's loop calls its methods; the command line makes one.
+The loop calls its methods; the command line makes one.
 """
 
 import math
+import threading
 import time
 
-from scheduler import Cluster, schedule, schedule_pending_pods
+from scheduler import log
 from scheduler_extras.api.errors import backoff
-from scheduler_extras.api.watch import list_all
+from scheduler_extras.api.watch import UNFINISHED, list_all
 from scheduler_extras.common.blame import FAILURE
 from scheduler_extras.common.clocks import CAME_ROUND, STOP, TURN, TURN_SECONDS
+from scheduler_extras.common.errors import Trouble
+from scheduler_extras.deciding.schedule import schedule
 from scheduler_extras.live.binding import BindingCycle
 from scheduler_extras.live.cache import Cache
 from scheduler_extras.live.events import Recorder
 from scheduler_extras.live.known import ListedObjects, Objects
+from scheduler_extras.live.loop import schedule_pending_pods
 from scheduler_extras.live.queue import SchedulingQueue
 from scheduler_extras.reading.pods_and_nodes import key_in
 
@@ -59,7 +63,7 @@ class WaitingPods:
         self.listed_at = time.monotonic()
         keys = {}
         for name in policies:
-            selector = f"{Cluster.UNFINISHED},spec.schedulerName={name},spec.nodeName="
+            selector = f"{UNFINISHED},spec.schedulerName={name},spec.nodeName="
             raws, version = list_all(self.api, "pods", selector, names_only=True)
             keys |= dict.fromkeys(map(key_in, raws))
             is_behind = self.cache.objects.is_behind("pods", version)
@@ -89,7 +93,7 @@ class WaitingPods:
         self.is_to_list = time.monotonic() >= self.listed_at + max(interval, self.LAG)
 
 
-class LiveCluster(Cluster):
+class LiveCluster:
     """What the loop works with: a cache that is kept up to date, a queue, threads that write."""
 
     OBJECTS = Objects  # how what there is becomes known
@@ -97,9 +101,12 @@ class LiveCluster(Cluster):
 
     def __init__(self, writer, show=lambda decision: None, at_rest=lambda: None):
         api = writer.api
-        super().__init__(api, show)
-        self.failed_passes = 0  # in a row, until now
+        self.api = api
         self.writer = writer
+        self.show = show  # prints a decision
+        self.due = []  # pods not yet tried in this pass; some are left if it ended early
+        self.last_error = None  # the error that cut the last pass short, if any
+        self.failed_passes = 0  # in a row, until now
         self.cache = Cache(api, self.writer.is_live, self.OBJECTS)
         self.snapshot = self.cache.snapshot
         self.cycle = BindingCycle(self.cache, self.writer, Recorder(self.writer), self.show_news)
@@ -208,8 +215,14 @@ class LiveCluster(Cluster):
             self.show(decision)
 
     def end_pass(self, error=None):
-        """Say once what has cut a pass short, unless a signal has."""
-        super().end_pass(None if STOP.is_set() else error)
+        """Log what has cut a pass short, unless a signal has, but not twice in a row; and the end of it."""
+        if STOP.is_set():
+            error = None
+        if error and str(error) != str(self.last_error):
+            log.error("%s", error)
+        if isinstance(self.last_error, Trouble) and not error:
+            log.warning("the API server answers again")
+        self.last_error = error
         self.failed_passes = self.failed_passes + 1 if self.last_error else 0
 
     def rest(self, seconds, stop):
@@ -217,7 +230,7 @@ class LiveCluster(Cluster):
         self.at_rest()
         if self.last_error:
             CAME_ROUND.at = math.inf
-            super().rest(max(seconds, backoff(self.failed_passes)), stop)
+            stop.wait(min(max(seconds, backoff(self.failed_passes)), threading.TIMEOUT_MAX))
             self.cache.take_news()  # they would pile up while lists fail
             return
         until = time.monotonic() + seconds

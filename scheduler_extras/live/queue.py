@@ -12,12 +12,14 @@ import threading
 import time
 from dataclasses import dataclass, field
 
-from scheduler import Decision, Pod, Trouble
+from scheduler import Decision
 from scheduler_extras.api.errors import backoff
 from scheduler_extras.common.blame import place_of, warn_if_broken
+from scheduler_extras.common.errors import Trouble
 from scheduler_extras.common.log_texts import warn_once
 from scheduler_extras.deciding.extension_points import call_hook, ready
 from scheduler_extras.policy.policy import FullPolicy
+from scheduler_extras.reading.pods_and_nodes import FullPod
 
 
 # A pending pod waits for one of five things, one after another:
@@ -48,7 +50,7 @@ class WaitsFor(enum.Enum):
 class PodRecord:
     """What is remembered of a pending pod from pass to pass. Times are in monotonic seconds."""
 
-    pod: Pod  # as it is by now
+    pod: FullPod  # as it is by now
 
     # What it waits for:
     waits_for: WaitsFor = WaitsFor.NODE

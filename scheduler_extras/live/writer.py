@@ -8,13 +8,15 @@ import itertools
 import queue
 import time
 
-from scheduler import ApiError, InputError, Trouble, Unschedulable, binding, text_at
+from scheduler import binding
 from scheduler_extras.api.errors import Conflict, NotFound, TooLarge, backoff, patiently, warn_of_failure
 from scheduler_extras.common.blame import request_by, warn_if_broken, what_broke
 from scheduler_extras.common.clocks import come_round, start_thread, within
+from scheduler_extras.common.errors import ApiError, InputError, Trouble, Unschedulable
 from scheduler_extras.common.log_texts import warn_once
 from scheduler_extras.deciding.extension_points import call_hook
 from scheduler_extras.live.events import record
+from scheduler_extras.reading.fields import text_at
 
 
 THREADS = 64  # that write at a time

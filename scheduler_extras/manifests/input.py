@@ -3,7 +3,8 @@
 import re
 from pathlib import Path
 
-from scheduler import InputError, pick, text_at
+from scheduler_extras.common.errors import InputError
+from scheduler_extras.reading.fields import pick, text_at
 from scheduler_extras.reading.texts import parse, text_in
 
 

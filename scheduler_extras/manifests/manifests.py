@@ -7,8 +7,9 @@ import contextlib
 import json
 import re
 
-from scheduler import InputError, Malformed, log, pick, text_at
+from scheduler import log
 from scheduler_extras.api.errors import NotFound
+from scheduler_extras.common.errors import InputError, Malformed
 from scheduler_extras.common.log_texts import one_line, warn_once
 from scheduler_extras.live.writer import is_rehearsal
 from scheduler_extras.manifests.admission import admit, complete
@@ -16,6 +17,7 @@ from scheduler_extras.manifests.input import files_at, objects_in
 from scheduler_extras.manifests.refusals import refusals
 from scheduler_extras.manifests.remarks import CLUSTER_WIDE, remarks_on
 from scheduler_extras.manifests.workloads import active, generated, make_pods
+from scheduler_extras.reading.fields import pick, text_at
 from scheduler_extras.reading.pods_and_nodes import FullPod
 
 

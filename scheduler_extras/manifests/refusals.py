@@ -5,11 +5,15 @@ Manifests are checked by it. For all else there is `kubectl apply --dry-run=serv
 
 import re
 
-from scheduler import LABEL_VALUE, NO_REQUESTS, OPERATORS, Malformed, pick, quantity, satisfies
+from scheduler import NO_REQUESTS
+from scheduler_extras.common.errors import Malformed
 from scheduler_extras.deciding.rule import WHEN
 from scheduler_extras.manifests.workloads import WORKLOADS
 from scheduler_extras.policy.extenders import NAME, is_extended_resource, is_qualified
-from scheduler_extras.reading.label_selectors import checked_field, label_selector
+from scheduler_extras.reading.fields import pick
+from scheduler_extras.reading.label_selectors import LABEL_VALUE, OPERATORS, label_selector, labels_match
+from scheduler_extras.reading.node_affinity import checked_field
+from scheduler_extras.reading.quantities import quantity
 from scheduler_extras.reading.schemas import Form, decode_part
 from scheduler_extras.rules.resources import WEIGHT
 
@@ -111,7 +115,7 @@ def exists(toleration):
 def selects_others(spec):
     """Say whether a workload's selector does not select the pods of its template."""
     labels = pick(spec, dict, "template", "metadata", "labels", of=str)
-    return not satisfies(labels, label_selector(spec.get("selector") or {}))
+    return not labels_match(labels, label_selector(spec.get("selector") or {}))
 
 
 def twice(field, *names):

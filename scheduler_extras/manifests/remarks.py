@@ -6,11 +6,13 @@ manifests.py asks it about each object.
 
 import functools
 
-from scheduler import Malformed, pick, read_requirement, text_at
+from scheduler_extras.common.errors import Malformed
 from scheduler_extras.deciding.rule import WHEN
 from scheduler_extras.manifests.refusals import CHECKED_KINDS, CONTAINERS, FIELDS, parts_of
 from scheduler_extras.manifests.workloads import WORKLOADS
+from scheduler_extras.reading.fields import pick, text_at
 from scheduler_extras.reading.hints import nearly
+from scheduler_extras.reading.label_selectors import read_requirement
 
 
 # A part of an object goes by the name of its field; [] is any entry of a list.

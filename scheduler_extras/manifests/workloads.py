@@ -8,10 +8,11 @@ import hashlib
 import itertools
 import json
 
-from scheduler import hostile_taints, pick, satisfies, text_at, wants_node
+from scheduler import hostile_taints, matches_node
 from scheduler_extras.common.log_texts import warn_once
 from scheduler_extras.deciding.rule import WHEN
-from scheduler_extras.reading.label_selectors import label_selector
+from scheduler_extras.reading.fields import pick, text_at
+from scheduler_extras.reading.label_selectors import label_selector, labels_match
 from scheduler_extras.reading.pods_and_nodes import FullNode, FullPod
 from scheduler_extras.rules.selectors import SELECT_BY_LABELS, selector_in
 
@@ -64,7 +65,7 @@ class Workload:
             selector = {"matchLabels": self.labels}
         meant = label_selector(selector)
         orphans = owned[LOST if kind == "Deployment" else "", self.namespace, ""]
-        self.adopted = [pod for pod in orphans if satisfies(pick(pod, dict, "metadata", "labels"), meant)]
+        self.adopted = [pod for pod in orphans if labels_match(pick(pod, dict, "metadata", "labels"), meant)]
         self.pods = owned[kind, self.namespace, self.name] + self.adopted
 
     def template_without_hash(self):
@@ -132,7 +133,7 @@ def pods_of_daemon_set(workload):
     pod = FullPod(workload.pod(workload.name, {}, changes))
     theirs = {text_at(each, "spec", "nodeName") or node_asked_for(each) for each in active(workload.pods)}
     for node in map(FullNode, workload.manifests.by_name("nodes").values()):
-        is_meant = pod.node_name in ("", node.name) and wants_node(pod, node)
+        is_meant = pod.node_name in ("", node.name) and matches_node(pod, node)
         if is_meant and node.name not in theirs and not hostile_taints(pod, node):
             term = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [node.name]}]}
             affinity = pick(spec, dict, "affinity", "nodeAffinity") | {

@@ -4,6 +4,7 @@ policy/reloading.py loads such files; the decorators that these import from the 
 """
 
 import collections
+import functools
 import runpy
 import sys
 import traceback
@@ -11,12 +12,16 @@ from importlib.machinery import PathFinder
 from pathlib import Path
 
 import scheduler
-from scheduler import CATALOGUES, PREDICATES, PRIORITIES, InputError, Rule
+from scheduler import Rule
 from scheduler_extras.common.blame import place_of, signature_of
+from scheduler_extras.common.errors import InputError
 from scheduler_extras.common.log_texts import one_line
 from scheduler_extras.deciding.extension_points import EXTENSION_POINTS
-from scheduler_extras.deciding.rule import IN_THE_SCRIPT, full_rule, register
+from scheduler_extras.deciding.rule import (
+    CATALOGUES, PREDICATES, PRIORITIES, full_rule, register
+)
 from scheduler_extras.reading.schemas import decode
+from scheduler_extras.rules.of_the_script import IN_THE_SCRIPT
 
 
 # A decorator makes a function a rule. What is wrong with the rule as it is written is said when its file is
@@ -50,13 +55,15 @@ def checked_rule(where, name, function, **options):
 
 def own_rule(where, name=None, **options):
     """Return a decorator that makes a function one of the user's own rules. Options: OPTIONS."""
-    scheduler.register(where, name)  # raises InputError where there is no name
+    if not isinstance(name, str):
+        raise TypeError('a rule needs the name that a Policy has for it, as in @predicate("Name")')
     return register(where, name, make=checked_rule, **options)
 
 
-# The script's decorators say more from here on: the same objects, so that who has imported them has these.
-for decorator, where in ((scheduler.predicate, "predicates"), (scheduler.priority, "priorities")):
-    decorator.__setstate__((own_rule, (where,), {}, {}))
+# Files of --plugins import these two from `scheduler`, as for a rule in scheduler.py itself. Here they take
+# more options, and register rules for the extras: so they take the place of the script's own, once.
+scheduler.predicate = functools.partial(own_rule, "predicates")
+scheduler.priority = functools.partial(own_rule, "priorities")
 
 
 def check_function(name, option, function, options):
@@ -82,14 +89,16 @@ def check_function(name, option, function, options):
         raise InputError(f"{place}: expected the parameters ({expected}), got {signature}")
 
 
-for name, function in IN_THE_SCRIPT.items():  # they may have been edited
-    reduce = (PREDICATES | PRIORITIES)[name].reduce
-    try:
-        check_function(name, "function", function, {})
-        if reduce is not None:
-            check_function(name, "reduce", reduce, {})
-    except InputError as error:
-        raise InputError(f"{error} ({place_of(Rule(name, function))})") from None
+def check_rules_of_the_script():
+    """Raise InputError if a rule of scheduler.py, as edited, cannot be called with what it is to get."""
+    for name, function in IN_THE_SCRIPT.items():
+        reduce = (PREDICATES | PRIORITIES)[name].reduce
+        try:
+            check_function(name, "function", function, {})
+            if reduce is not None:
+                check_function(name, "reduce", reduce, {})
+        except InputError as error:
+            raise InputError(f"{error} ({place_of(Rule(name, function))})") from None
 
 
 def load_plugins(paths):

@@ -5,7 +5,9 @@ The cache asks it whether JSON that comes says anything that counts.
 
 import contextlib
 
-from scheduler import Malformed, Pod, pick
+from scheduler_extras.common.errors import Malformed
+from scheduler_extras.reading.fields import pick
+from scheduler_extras.reading.pods_and_nodes import FullPod
 
 
 # What heartbeats, kubelets and Bindings change of a pod or a node, and nobody looks at. All else is news,
@@ -37,7 +39,7 @@ def what_counts(raw, usual_conditions):
 
 def is_as_in(thing, raw):
     """Say whether other JSON of a pod or a node says the same of it, but for what is of no account."""
-    usual_conditions = OF_EVERY_POD if isinstance(thing, Pod) else ()
+    usual_conditions = OF_EVERY_POD if isinstance(thing, FullPod) else ()
     with contextlib.suppress(Malformed):
         return what_counts(thing.raw, usual_conditions) == what_counts(raw, usual_conditions)
     return False

@@ -1,9 +1,54 @@
-"""How selectors of labels, and terms of node affinity, are read.
+"""How selectors of labels are read, and matched.
 
-Rules and the checks of manifests read selectors by it.
+Rules and the checks of manifests read selectors with it.
 """
 
-from scheduler import InvalidSelector, Requirement, pick, read_requirement
+import collections
+import re
+
+from scheduler_extras.common.errors import InvalidSelector
+from scheduler_extras.reading.fields import pick
+
+
+Requirement = collections.namedtuple("Requirement", "key operator values")  # of labels or fields
+LABEL_VALUE = re.compile("(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?")
+OPERATORS = {  # of selectors; the value is None where the label is missing
+    "In": lambda value, values: value in values,
+    "NotIn": lambda value, values: value not in values,
+    "Exists": lambda value, values: value is not None,
+    "DoesNotExist": lambda value, values: value is None,
+    "Gt": lambda value, values: int64(value) is not None and int64(value) > int64(values[0]),
+    "Lt": lambda value, values: int64(value) is not None and int64(value) < int64(values[0])}
+
+
+def labels_match(labels, requirements):
+    """Return whether labels meet all requirements of a selector."""
+    return all([OPERATORS[operator](labels.get(key), values) for key, operator, values in requirements])
+
+
+def requirement(expression):
+    """Read an entry of matchExpressions, or of matchFields."""
+    values = pick(expression, list, "values", of=str)
+    return Requirement(pick(expression, str, "key"), pick(expression, str, "operator"), values)
+
+
+def read_requirement(expression):
+    """Read an entry of matchExpressions. Raises InvalidSelector, if no API server looks at that."""
+    read = requirement(expression)
+    if read.operator not in OPERATORS:
+        raise InvalidSelector(f'"{read.operator}" is not a valid node selector operator')
+    if read.operator in ("Gt", "Lt") and int64(",".join(read.values)) is None:
+        raise InvalidSelector("for 'Gt', 'Lt' operators, the value must be an integer")
+    for value in read.values:
+        if len(value) > 63 or not LABEL_VALUE.fullmatch(value):
+            raise InvalidSelector(f'invalid label value: "{repr(value)[1:-1]}": at key: "{read.key}"')
+    return read
+
+
+def int64(text):
+    """Read a base-10 integer of 64 bits; else return None. (A label's value has at most 63 characters.)"""
+    is_number = re.fullmatch("[+-]?[0-9]{1,63}", text or "")
+    return int(text) if is_number and -(2**63) <= int(text) < 2**63 else None
 
 
 NOTHING = (Requirement("", "In", ()),)  # what no labels meet
@@ -33,30 +78,6 @@ def checked_requirement(expression):
     if operator in ("Gt", "Lt") and len(values) != 1:
         raise InvalidSelector("for 'Gt', 'Lt' operators, exactly one value is required")
     return read_requirement(expression)
-
-
-def checked_field(expression):
-    """Read an entry of matchFields. Raises InvalidSelector. Upstream: nodeaffinity.go."""
-    operator = pick(expression, str, "operator")
-    values = pick(expression, list, "values", of=str)
-    if operator not in ("In", "NotIn"):
-        raise InvalidSelector(f'"{operator}" is not a valid node field selector operator')
-    if len(values) != 1:
-        count = f"unexpected number of value ({len(values)})"
-        raise InvalidSelector(f'{count} for node field selector operator "{operator}"')
-    return Requirement(pick(expression, str, "key"), operator, values)
-
-
-def is_valid_term(term):
-    """Say whether a term of node affinity, which no API server has seen, can be read."""
-    try:
-        for expression in pick(term, list, "matchExpressions", of=dict):
-            checked_requirement(expression)
-        for expression in pick(term, list, "matchFields", of=dict):
-            checked_field(expression)
-    except InvalidSelector:
-        return False
-    return True
 
 
 def pod_selector(thing, pod):

@@ -1,13 +1,18 @@
-"""What more is read of pods and nodes than the script reads.
+"""Pods and nodes, as rules and the cache see them.
 
-The cache, and manifests, read pods and nodes by it.
+The cache, and manifests, read pods and nodes with it.
 """
 
 import functools
 import marshal
+import math
 from types import MappingProxyType as read_only
 
-from scheduler import DEFAULT_REQUESTS, NO_REQUESTS, Node, Pod, add_to, amounts, host_ports_of, pick, text_at
+from scheduler import DEFAULT_REQUESTS, NO_REQUESTS, Taint
+from scheduler_extras.common.errors import InvalidSelector, Unschedulable
+from scheduler_extras.reading.fields import pick, text_at
+from scheduler_extras.reading.node_affinity import node_selector_term, valid_terms
+from scheduler_extras.reading.quantities import add_to, amounts, quantity
 
 
 def key_in(thing):
@@ -77,12 +82,40 @@ def pod_amounts(containers, as_a_whole, overhead, default):
     return total
 
 
-class FullPod(Pod):
-    """A pod, with all that rules and the cache look at. Raises Malformed."""
+class FullPod:
+    """A pod, with all that rules and the cache look at. Raises Malformed.
+
+    It has the attributes that the rules of scheduler.py read of a pod, and more. All fields are checked, as
+    manifests are not typed. If a rule writes into one, that line raises.
+    """
 
     def __init__(self, raw):
-        super().__init__(raw)
-        spec = self.spec
+        self.raw = raw
+        self.spec = spec = pick(raw, dict, "spec")
+        self.name = pick(raw, str, "metadata", "name")
+        self.labels = read_only(pick(raw, dict, "metadata", "labels", of=str))
+        self.annotations = read_only(pick(raw, dict, "metadata", "annotations", of=str))
+        self.namespace = pick(raw, str, "metadata", "namespace") or "default"
+        self.key = f"{self.namespace}/{self.name}"
+        self.uid = pick(raw, str, "metadata", "uid") or self.key
+        self.created = pick(raw, str, "metadata", "creationTimestamp")
+        self.terminating = bool(pick(raw, str, "metadata", "deletionTimestamp"))
+        self.priority = pick(spec, int, "priority")
+        self.scheduler = pick(spec, str, "schedulerName") or "default-scheduler"
+        self.node_name = pick(spec, str, "nodeName")
+        self.node_selector = read_only(pick(spec, dict, "nodeSelector", of=str))
+        self.node_affinity = pick(spec, dict, "affinity", "nodeAffinity")
+        self.tolerations = tuple(pick(spec, list, "tolerations", of=dict))
+        self.volumes = tuple(pick(spec, list, "volumes", of=dict))
+        self.containers = tuple(pick(spec, list, "containers", of=dict))
+        self.host_ports = host_ports_of(self.containers)
+        self.requests = read_only(NO_REQUESTS | amounts_of_pod(spec, {}))
+        self.nonzero = read_only(amounts_of_pod(spec, DEFAULT_REQUESTS))  # as scores count it
+        # A bug of upstream, kept: while the pod waits, a core of its overhead counts as a millicore.
+        overhead = amounts(spec, "overhead").get("cpu", 0)
+        cpu = self.nonzero.get("cpu", 0) - overhead + math.ceil(overhead / 1000)
+        self.nonzero_incoming = read_only(self.nonzero | {"cpu": cpu})  # by calculatePodResourceRequest
+        self.derived = {}  # what rules have worked out of it: see kept_with_pod
         pick(raw, list, "status", "conditions", of=dict)  # if they are malformed, this says it
         owners = pick(raw, list, "metadata", "ownerReferences", of=dict)
         self.controller = next((owner for owner in owners if owner.get("controller")), {})
@@ -98,7 +131,7 @@ class FullPod(Pod):
         self.uncounted_cpu = self.nonzero.get("cpu", 0) - self.nonzero_incoming["cpu"]
         sidecars = [container for container in self.init_containers if is_sidecar(container)]
         if sidecars:
-            self.host_ports = read_only(host_ports_of([*self.containers, *sidecars]))
+            self.host_ports = host_ports_of([*self.containers, *sidecars])
         if sidecars or spec.get("resources") or is_resized(self):
             read_requests_of_today(self)
         self.signatures = {}  # names of attributes -> see `signature`
@@ -108,9 +141,66 @@ class FullPod(Pod):
         self.counts_on = ""  # the node on which the cache counts it: where it is, or is assumed to be
 
     @functools.cached_property
+    def required_terms(self):
+        """The terms of its required node affinity, without those that are invalid; None without affinity."""
+        required = self.node_affinity.get("requiredDuringSchedulingIgnoredDuringExecution")
+        return None if required is None else valid_terms(pick(required, list, "nodeSelectorTerms", of=dict))
+
+    @functools.cached_property
+    def preferred_terms(self):
+        """Its preferred node affinity, [{"weight": ..., "preference": term}]. Raises Unschedulable."""
+        preferred = []
+        problems = {}
+        raws = pick(self.node_affinity, list, "preferredDuringSchedulingIgnoredDuringExecution", of=dict)
+        for raw in raws:
+            try:
+                term = node_selector_term(pick(raw, dict, "preference"))
+                preferred.append({"weight": pick(raw, int, "weight"), "preference": term})
+            except InvalidSelector as error:
+                problems[str(error)] = None  # a dict: as in upstream's list, each is named once
+        if problems:
+            problem = f"[{', '.join(problems)}]" if len(problems) > 1 else ", ".join(problems)
+            raise Unschedulable(f'running Score plugins: plugin "NodeAffinity" failed with: {problem}')
+        return preferred
+
+    @functools.cached_property
     def is_large(self):
         """Whether the pod says more than some thirty others do together."""
         return len(marshal.dumps(self.spec, 2)) > 30_000
+
+
+def kept_with_pod(function):
+    """Make a function of a pod, and maybe of more, remember its answers, in the pod."""
+    @functools.wraps(function)
+    def kept(pod, *more):
+        if (function, more) not in pod.derived:
+            pod.derived[function, more] = function(pod, *more)
+        return pod.derived[function, more]
+    return kept
+
+
+def host_ports_of(containers):
+    """Return the host ports of containers, [(protocol, number, IP)]."""
+    ports = []
+    for container in containers:
+        for port in pick(container, list, "ports", of=dict):
+            number = pick(port, int, "hostPort")
+            if number > 0:
+                protocol = pick(port, str, "protocol") or "TCP"
+                ports.append((protocol, number, pick(port, str, "hostIP") or "0.0.0.0"))
+    return tuple(ports)
+
+
+def amounts_of_pod(spec, default):
+    """Return what a pod requests: max(its containers together, each init container alone) + overhead."""
+    total = {}  # upstream: computePodResourceRequest; `default` is for what a container does not request
+    for container in pick(spec, list, "containers", of=dict):
+        add_to(total, default | amounts(container, "resources", "requests"))
+    for container in pick(spec, list, "initContainers", of=dict):
+        for name, amount in (default | amounts(container, "resources", "requests")).items():
+            total[name] = max(amount, total.get(name, 0))
+    add_to(total, amounts(spec, "overhead"))
+    return total
 
 
 def read_claims(pod):
@@ -160,12 +250,26 @@ def read_requests_of_today(pod):
     pod.nonzero_incoming = read_only(incoming)
 
 
-class FullNode(Node):
-    """A node, with all that rules and the cache look at. Raises Malformed."""
+class FullNode:
+    """A node and the pods on it, with all that rules and the cache look at. Raises Malformed.
+
+    It has the attributes that the rules of scheduler.py read of a node, and more.
+    """
 
     def __init__(self, raw):
-        super().__init__(raw)
         self.raw = raw
+        self.name = pick(raw, str, "metadata", "name")
+        self.labels = read_only(pick(raw, dict, "metadata", "labels", of=str))
+        self.unschedulable = pick(raw, bool, "spec", "unschedulable")
+        self.taints = tuple(Taint(*(pick(taint, str, part) for part in Taint._fields))
+                            for taint in pick(raw, list, "spec", "taints", of=dict))
+        self.allocatable = read_only(NO_REQUESTS | amounts(raw, "status", "allocatable"))
+        self.max_pods = quantity(str(pick(raw, dict, "status", "allocatable").get("pods") or 0))
+        self._pods = {}
+        self._requested = dict(NO_REQUESTS)
+        self._nonzero = dict.fromkeys(DEFAULT_REQUESTS, 0)
+        # What rules see: the pods on it, {uid: Pod}; what these request, and the same as scores count it.
+        self.pods, self.requested, self.nonzero = map(read_only, (self._pods, self._requested, self._nonzero))
         self.annotations = read_only(pick(raw, dict, "metadata", "annotations", of=str))
         images = {}
         for image in pick(raw, list, "status", "images", of=dict):
@@ -175,6 +279,12 @@ class FullNode(Node):
         self.conditions = read_only({str(each.get("type")): str(each.get("status")) for each in conditions})
         self.exists = True  # False: the API server shows no node of this name, only pods that are on it
         self.derived = {}  # what was worked out of the pods on it
+
+    def add(self, pod):
+        """Put a pod on the node."""
+        self._pods[pod.uid] = pod
+        add_to(self._requested, pod.requests)
+        add_to(self._nonzero, pod.nonzero)
 
 
 def with_pods(node, pods):

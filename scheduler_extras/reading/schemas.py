@@ -8,7 +8,8 @@ import contextlib
 import json
 import math
 
-from scheduler import TYPE_NAME, InputError
+from scheduler_extras.common.errors import InputError
+from scheduler_extras.reading.fields import TYPE_NAME
 from scheduler_extras.reading.hints import did_you_mean
 
 

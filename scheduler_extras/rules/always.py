@@ -6,9 +6,9 @@ policy/policy.py asks it after the predicates; rules that preempt call `nominate
 import collections
 from dataclasses import replace
 
-from scheduler import pick
 from scheduler_extras.deciding.asking import prepare
 from scheduler_extras.deciding.rule import SKIP, FullRule, Rejected
+from scheduler_extras.reading.fields import pick
 from scheduler_extras.reading.pods_and_nodes import FullPod, with_pods
 
 

@@ -3,30 +3,9 @@
 A Policy, or a configuration by another name, names them; so are shapes of utilization.
 """
 
-import random
 
 from scheduler import usage
-from scheduler_extras.common.chance import CHANCE
 from scheduler_extras.deciding.rule import priority
-
-
-@priority("RandomPriority")
-def random_score(pod, node):
-    """A score by chance (not upstream). Alone, it gives all nodes that fit equal chances, as tutorials do.
-
-    With a seed, a pod and a node have the same score each time.
-    """
-    if CHANCE.seed is not None:
-        random.seed(f"{CHANCE.seed} {pod.key} {node.name}")
-    return random.randint(0, 100)
-
-
-@priority("MostRequestedPriority", plugin="NodeResourcesFit", steady=True)
-def most_requested(pod, node):
-    """The percentages of cpu and memory that are then requested, averaged: fills node after node."""
-    pairs = usage(pod.nonzero_incoming, node).values()
-    cpu, memory = [100 * used // capacity if capacity and used <= capacity else 0 for used, capacity in pairs]
-    return (cpu + memory) // 2
 
 
 # What a Policy may say: a type; a range of numbers; a set of strings; [any of these] for a list; {field: any
@@ -50,7 +29,7 @@ def shape_problems(arguments):
 def utilization(pod, node, resources):
     """Return {resource: the percentage that is then requested, rounded up}; of what is not there, 100."""
     return {name: -(-100 * used // there) if there else 100
-            for name, (used, there) in usage(pod.nonzero_incoming, node, resources).items()}
+            for name, (used, there) in zip(resources, usage(pod, node, resources), strict=True)}
 
 
 @priority("RequestedToCapacityRatio", plugin="NodeResourcesFit", check=shape_problems, steady=True,

@@ -6,7 +6,8 @@ The command line calls it in place of the loop.
 import collections
 import json
 
-from scheduler import ApiError, schedule
+from scheduler_extras.common.errors import ApiError
+from scheduler_extras.deciding.schedule import schedule
 from scheduler_extras.live.live import come_to
 from scheduler_extras.live.queue import PodRecord
 from scheduler_extras.policy.policy import CONFIGURATION_VERSION

@@ -56,7 +56,7 @@ class Boxes:
         mark = "goes: " if kind == "goes" else "+" if is_new else ""
         words = [mark + shorten(name_of(pod), LONG)]
         words += [f"{key}={pod.labels[key]}" for key in sorted(self.keys & pod.labels.keys())]
-        words += [f"port {number}" for _, number in pod.host_ports]
+        words += [f"port {number}" for _, number in dict.fromkeys(port[:2] for port in pod.host_ports)]
         words += [f"priority {pod.priority}"] if pod.priority else []
         return item(" ".join(words), kind or ("new" if is_new else ""))
 

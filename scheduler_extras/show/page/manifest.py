@@ -7,9 +7,9 @@ import re
 
 import yaml
 
-from scheduler import pick
 from scheduler_extras.deciding.rule import WHEN
 from scheduler_extras.manifests.refusals import CONTAINERS
+from scheduler_extras.reading.fields import pick
 from scheduler_extras.show.picture import amounts_of
 from scheduler_extras.show.text import shorten
 
@@ -55,7 +55,7 @@ def wishes_of(pod):
     """Say in a line what a pod asks for."""
     amounts = [f"{name} {amounts_of(name, amount)}" for name, amount in pod.requests.items() if amount]
     parts = [f"requests {', '.join(amounts) or 'nothing'}"]
-    parts += [f"port {number} of its node" for _, number in pod.host_ports]
+    parts += [f"port {number} of its node" for _, number in dict.fromkeys(port[:2] for port in pod.host_ports)]
     fields = shown_of(metadata_of(pod)) | shown_of(as_written(pod))
     parts += [in_short(field, fields[field]) for field in WISHES if field in fields]
     return f"It {'; '.join(parts)}."

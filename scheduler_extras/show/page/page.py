@@ -8,8 +8,8 @@ import functools
 import hashlib
 from pathlib import Path
 
-from scheduler import text_at
 from scheduler_extras.policy.reloading import lines_of
+from scheduler_extras.reading.fields import text_at
 from scheduler_extras.reading.pods_and_nodes import with_pods
 from scheduler_extras.show.explain import in_words, made_one, ranked
 from scheduler_extras.show.page.answer import BEST, answer
