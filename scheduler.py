@@ -994,12 +994,13 @@ def read_options():
     """Read the command line. If it is wrong, exit with code 2."""
     parser = argparse.ArgumentParser(
         prog="scheduler.py", allow_abbrev=False, formatter_class=argparse.RawDescriptionHelpFormatter,
-        description="Schedule the pods that name this scheduler, with the rules that a Policy file names.",
+        description="Schedule the pods that name this scheduler, with the rules of a Policy file.",
         epilog="""examples:
-  kubectl proxy & python scheduler.py               schedule the pods of a cluster until Ctrl-C
-  python scheduler.py --cluster tests/demo.yaml     schedule the pods of manifests, without a cluster
+  kubectl proxy & python scheduler.py             schedule the pods of a cluster
+  python scheduler.py --cluster tests/demo.yaml   schedule the pods of manifests
 
-exit codes: 0 fine, 1 a request failed, 2 wrong usage, Policy or manifest, 130 Ctrl-C""")
+exit codes:
+  0 fine, 1 a request failed, 2 wrong usage, Policy or manifest, 130 Ctrl-C""")
     policy = os.path.relpath(pathlib.Path(__file__).resolve().with_name("policy.json"))
     add = parser.add_argument
     add("--server", default="http://127.0.0.1:8001", metavar="URL", help="of kubectl proxy (%(default)s)")

@@ -1,0 +1,56 @@
+"""scheduler.py, copied into an empty folder with policy.json, beside kubectl proxy and a real API server."""
+
+import collections
+import json
+import re
+import shutil
+import signal
+
+from helpers.script import ROOT, node, pod, running, scheduler, wait_for
+
+
+def copy_of_the_script(folder):
+    """Copy the script and its Policy into an empty folder."""
+    shutil.copy(ROOT / "policy.json", folder)
+    return shutil.copy(ROOT / "scheduler.py", folder)
+
+
+def test_a_thousand_pods_are_bound_once_each_and_no_node_is_overcommitted(control_plane, tmp_path):
+    control_plane.create(*(node(f"node-{i}", cpu="4", memory="16Gi") for i in range(50)))
+    control_plane.create(*(pod(f"web-{i}", {"cpu": "200m", "memory": "512Mi"}) for i in range(1000)))
+    script = copy_of_the_script(tmp_path)
+    with running(tmp_path, "--server", control_plane.server, "--interval", "0.2", script=script) as started:
+        wait_for("all are bound", lambda: len(control_plane.places()) == 1000, 240)
+        started.process.send_signal(signal.SIGINT)
+        started.process.wait(30)
+        placed = re.findall(r"^default/(\S+) -> ", started.out, re.M)
+    assert sorted(placed) == sorted(f"web-{i}" for i in range(1000)), started.err
+    assert max(collections.Counter(control_plane.places().values()).values()) <= 20  # 4000m / 200m
+    told = [key for key, message, component in control_plane.events("Scheduled")]
+    assert sorted(told) == sorted(control_plane.places())
+
+
+def test_the_policy_is_edited_while_a_pod_waits(control_plane, tmp_path):
+    control_plane.create(node("a", labels={"disk": "hdd"}), pod("picky", nodeSelector={"disk": "ssd"}))
+    script = copy_of_the_script(tmp_path)
+    path = tmp_path / "policy.json"
+    with running(tmp_path, "--server", control_plane.server, "--interval", "0.2", script=script) as started:
+        reason = "0/1 nodes are available: 1 node(s) didn't match Pod's node affinity."
+        wait_for("the event", lambda: control_plane.events("FailedScheduling") == [("default/picky", reason, "my-scheduler")])
+        path.write_text(path.read_text().replace("HostName", "HostNme"))
+        wait_for("the mistake", lambda: 'unknown predicate "HostNme"; did you mean "HostName"?; the last good Policy stays' in started.err)
+        document = json.loads((ROOT / "policy.json").read_text())
+        document["predicates"].remove({"name": "MatchNodeSelector"})
+        path.write_text(json.dumps(document))
+        wait_for("picky is bound", lambda: control_plane.places() == {"default/picky": "a"})
+
+
+def test_a_pod_that_was_deleted_and_made_again_is_not_bound_by_its_old_uid(control_plane):
+    control_plane.create(node("a"), pod("web"))
+    cluster = scheduler.Cluster(scheduler.Proxy(control_plane.server), "my-scheduler")
+    cluster.begin_pass()
+    control_plane.request("DELETE", "namespaces/default/pods/web", params={"gracePeriodSeconds": 0})
+    control_plane.create(pod("web"))
+    decision = scheduler.schedule(cluster.next_pod(), cluster.nodes, scheduler.read_policy(str(ROOT / "policy.json")))
+    cluster.bind(decision)
+    assert decision.node is None and "binding rejected" in decision.message and not control_plane.places()
