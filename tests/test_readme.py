@@ -13,10 +13,11 @@ import textwrap
 from importlib import metadata
 
 import pytest
-from everything import scheduler
+from helpers.everything import scheduler
 import yaml
-from conftest import ROOT, free_port, node, on_any_machine, pod, run_afresh, run_scheduler, table, wait_for
-from test_policy import DIFFERENT_ON_PURPOSE
+from helpers.control_plane import free_port, wait_for
+from helpers.extras import ROOT, node, on_any_machine, pod, run_afresh, run_scheduler, table
+from extras.test_policy import DIFFERENT_ON_PURPOSE
 
 README = (ROOT / "README.md").read_text()
 RULES = (ROOT / "scheduler_extras" / "README.md").read_text()

@@ -23,8 +23,9 @@ from pathlib import Path
 import requests
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
-from conftest import ROOT, ControlPlane, node, pod
-from faulty import FaultProxy
+from helpers.control_plane import ControlPlane
+from helpers.extras import ROOT, node, pod
+from helpers.faulty import FaultProxy
 from scheduler_extras.live.writer import THREADS
 
 COLUMNS = ("seconds", "passes", "pods made", "faults", "MiB", "threads", "sockets")

@@ -43,7 +43,9 @@ from pathlib import Path
 import requests
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
-from conftest import ROOT, SCHEDULER, ControlPlane, claim, node, pod, scheduler, storage_class
+from helpers.control_plane import ControlPlane
+from helpers.extras import ROOT, SCHEDULER, claim, node, pod, storage_class
+from helpers.everything import scheduler
 
 FULL = {  # the Policy in which pods look at one another
     "kind": "Policy", "apiVersion": "v1",

@@ -13,8 +13,9 @@ import sys
 import textwrap
 
 import pytest
-from conftest import ROOT, node, pod, run_afresh, table, wait_for
-from faulty import ApiServer
+from helpers.control_plane import wait_for
+from helpers.extras import ROOT, node, pod, run_afresh, table
+from helpers.faulty import ApiServer
 
 TEXT = (ROOT / "scheduler.py").read_text()
 TEAMS = ["red", "blue"]
