@@ -131,12 +131,6 @@ class Policy:
                 break
         return against
 
-    def lines(self):
-        """Return what the Policy says, a line for each rule."""
-        lines = [rule.name for rule in self.predicates]
-        lines += [f"{rule.name} ×{rule.weight}" for rule in self.priorities]
-        return lines + ["alwaysCheckAllPredicates"] * self.always_check_all
-
     def prioritize(self, pod, feasible):
         """Return each node's total: the sum, over all priorities, of weight times points."""
         total = dict.fromkeys(feasible, 0 if self.priorities else 1)  # without priorities, each node gets 1
@@ -149,6 +143,12 @@ class Policy:
             for name in feasible:
                 total[name] += rule.weight * points[name]
         return total
+
+    def lines(self):
+        """Return what the Policy says, a line for each rule."""
+        lines = [rule.name for rule in self.predicates]
+        lines += [f"{rule.name} ×{rule.weight}" for rule in self.priorities]
+        return lines + ["alwaysCheckAllPredicates"] * self.always_check_all
 
 
 def select_host(total):

@@ -69,6 +69,19 @@ def test_a_binding_names_the_uid_and_an_event_follows():
         assert events(server) == [("Scheduled", "Successfully assigned default/web to a")]
 
 
+def test_a_pod_that_was_made_again_is_not_bound_under_its_old_uid():
+    with api_server(node("a"), pod("web")) as server:
+        cluster = cluster_of(server)
+        cluster.begin_pass()
+        server.delete("web")
+        server.create(pod("web"))
+        decision = scheduler.schedule(cluster.next_pod(), cluster.nodes, scheduler.policy_of(policy()))
+        cluster.bind(decision)
+        assert decision.node is None and not cluster.has_failed and not server.places()
+        a_pass(cluster)
+        assert server.places() == {"default/web": "a"}
+
+
 def test_lists_are_read_page_by_page():
     with api_server(node("a"), pod("web")) as server:
         pages = [json.dumps({"kind": "PodList", "metadata": {"continue": token}, "items": [pod(f"p{token}")]}) for token in ("1", "2", "")]

@@ -6,7 +6,7 @@ import re
 import shutil
 import signal
 
-from helpers.script import ROOT, node, pod, running, scheduler, wait_for
+from helpers.script import ROOT, node, pod, running, wait_for
 
 
 def copy_of_the_script(folder):
@@ -43,14 +43,3 @@ def test_the_policy_is_edited_while_a_pod_waits(control_plane, tmp_path):
         document["predicates"].remove({"name": "MatchNodeSelector"})
         path.write_text(json.dumps(document))
         wait_for("picky is bound", lambda: control_plane.places() == {"default/picky": "a"})
-
-
-def test_a_pod_that_was_deleted_and_made_again_is_not_bound_by_its_old_uid(control_plane):
-    control_plane.create(node("a"), pod("web"))
-    cluster = scheduler.Cluster(scheduler.Proxy(control_plane.server), "my-scheduler")
-    cluster.begin_pass()
-    control_plane.request("DELETE", "namespaces/default/pods/web", params={"gracePeriodSeconds": 0})
-    control_plane.create(pod("web"))
-    decision = scheduler.schedule(cluster.next_pod(), cluster.nodes, scheduler.read_policy(str(ROOT / "policy.json")))
-    cluster.bind(decision)
-    assert decision.node is None and "binding rejected" in decision.message and not control_plane.places()
