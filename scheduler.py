@@ -520,8 +520,9 @@ def satisfies(labels, requirements):
 
 
 def number(text):
-    """Return the integer in a text. If there is none: NaN, which is neither greater nor less than any."""
-    return int(text) if re.fullmatch("[+-]?[0-9]+", text or "") else math.nan
+    """Return the 64-bit integer in a text. If there is none: NaN, which is neither greater nor less than any."""
+    value = int(text) if re.fullmatch("[+-]?[0-9]+", text or "") else math.nan
+    return value if -2**63 <= value < 2**63 else math.nan
 
 
 # ==== 7. Quantities =====================================================================================

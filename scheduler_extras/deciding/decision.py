@@ -24,7 +24,7 @@ class Failures(dict):
 
     @functools.cached_property
     def message(self):
-        """The reasons where no node fits, summed up: "0/3 nodes are available: 3 Too many pods."."""
+        """Why no node fits, such as "0/3 nodes are available: 3 Too many pods."."""
         return sum_up(self)
 
 
@@ -33,7 +33,7 @@ class SharedFailures(Failures):
 
     @functools.cached_property
     def message(self):
-        """The reasons where no node fits, summed up; see the script."""
+        """Why no node fits, as `sum_up` says it."""
         numbers = collections.Counter(map(id, self.values()))
         counts = collections.Counter()
         for key, against in {id(against): against for against in self.values()}.items():

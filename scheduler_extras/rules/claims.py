@@ -8,7 +8,6 @@ import functools
 import time
 from types import MappingProxyType as read_only
 
-from scheduler import satisfies
 from scheduler_extras.common.errors import Unschedulable
 from scheduler_extras.deciding.answers import recall
 from scheduler_extras.deciding.asking import prepare
@@ -278,13 +277,14 @@ def with_reach(volume):
     """Return a Volume: by the label expressions of its nodeAffinity, the nodes on which it can be used."""
     required = pick(volume, dict, "spec", "nodeAffinity", "required")
     terms = valid_terms(pick(required, list, "nodeSelectorTerms", of=dict))
-    return Volume(volume, [term["matchExpressions"] for term in terms if any(term.values())]
+    return Volume(volume, [
+        [Requirement(**each) for each in term["matchExpressions"]] for term in terms if any(term.values())]
                   if required else EVERYWHERE)
 
 
 def satisfies_one(labels, terms):
     """Say whether labels meet all requirements of one of the terms."""
-    return any(satisfies(labels, requirements) for requirements in terms)
+    return any(labels_match(labels, requirements) for requirements in terms)
 
 
 VolumeZones = collections.namedtuple("VolumeZones", "labels problem")

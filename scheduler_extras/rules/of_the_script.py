@@ -6,12 +6,14 @@ Edits of these rules in scheduler.py count here, too, except for those of PodFit
 import functools
 import inspect
 import random
+import types
 
 import scheduler
 from scheduler import hostile_taints
 from scheduler_extras.common.blame import note_rule
 from scheduler_extras.common.chance import CHANCE
 from scheduler_extras.deciding.rule import CATALOGUES, full_rule, requires
+from scheduler_extras.deciding.seen import Seen, looked_at
 
 
 OWN_VERSIONS = {"PodFitsHostPorts", "NoDiskConflict"}  # quicker ones, in ports.py and disks.py
@@ -44,6 +46,29 @@ def random_priority(pod, node):
 random_priority.__wrapped__ = IN_THE_SCRIPT.get("RandomPriority")
 
 
+def asked_once(name):
+    """Return a rule of the script that is asked about one of the nodes with the same taints, for all of them.
+
+    That saves time if a pod has very many tolerations. If an edit looks at more of a node, each is asked about.
+    """
+    function = IN_THE_SCRIPT.get(name)
+
+    def rule(pod, node):
+        """Return what the rule of the script says, as it is known from another node."""
+        known = function, node.taints
+        if known not in pod.derived:
+            seen = Seen(node)
+            answer = function(pod, seen)
+            answer = [*answer] if isinstance(answer, types.GeneratorType) else answer
+            if looked_at(seen).keys() - {"taints"}:
+                return answer
+            pod.derived[known] = answer
+        return pod.derived[known]
+
+    rule.__wrapped__ = function  # mistakes are reported there
+    return rule
+
+
 # Most of these are steady: each says the same whenever it looks at the same. Who edits one so that it goes by
 # chance, the clock, a file, or what it has kept, adds "steady": False here, and it is asked each time.
 # A rule of the script that is not here is not steady: nobody has said so.
@@ -58,14 +83,15 @@ SAID_OF_THE_SCRIPTS_RULES = {
         "function": pod_fits_other_resources, "plugin": "NodeResourcesFit", **GENERAL,
         "looks_at": {"resource requests": lambda pod, node: any(pod.requests.values())}},
     "PodToleratesNodeTaints": {
-        "plugin": "TaintToleration", "always": True,
+        "function": asked_once("PodToleratesNodeTaints"), "plugin": "TaintToleration", "always": True,
         "looks_at": {"no toleration for taints there": lambda pod, node: node and hostile_taints(pod, node)}},
     "LeastRequestedPriority": {"plugin": "NodeResourcesFit", "by_default": 1},
     "MostRequestedPriority": {"plugin": "NodeResourcesFit"},
     "RandomPriority": {"function": random_priority, "steady": False},
     "BalancedResourceAllocation": {"plugin": "NodeResourcesBalancedAllocation", "by_default": 1},
     "NodeAffinityPriority": {"plugin": "NodeAffinity", "by_default": 1},
-    "TaintTolerationPriority": {"plugin": "TaintToleration", "by_default": 1}}
+    "TaintTolerationPriority": {
+        "function": asked_once("TaintTolerationPriority"), "plugin": "TaintToleration", "by_default": 1}}
 
 
 for where, rules in OF_THE_SCRIPT.items():

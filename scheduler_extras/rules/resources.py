@@ -1,4 +1,4 @@
-"""Priorities by the use of resources, beside those of the script; and RandomPriority, that of chance.
+"""Priorities by the use of resources, beside those of scheduler.py.
 
 A Policy, or a configuration by another name, names them; so are shapes of utilization.
 """

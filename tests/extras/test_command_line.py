@@ -868,7 +868,7 @@ def test_on_the_hosts_network_ports_are_host_ports(spec, ports):
     thing = pod("p", containers=[{"name": "c", "ports": [port]}], **spec)
     manifests = scheduler.Manifests()
     manifests.add(thing)
-    assert [number for _, number in scheduler.FullPod(thing).host_ports] == ports
+    assert [number for _, number, _ in scheduler.FullPod(thing).host_ports] == ports
 
 
 def test_a_ceph_image_without_a_pool_is_in_the_pool_rbd():

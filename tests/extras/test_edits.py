@@ -1,7 +1,7 @@
-"""Who edits the script is obeyed: a rule that is changed in scheduler.py, or added, or deleted there, gives right answers.
+"""Edits of rules in scheduler.py count in the second program, too: a rule that is changed, added or deleted there.
 
-Each edit is tried by the script alone, and by the script with its extras, both among manifests and in a live loop. Eight
-pods differ only in what the edit looks at: the team of each, and it is to go to the node of its team.
+Each edit is tried among manifests and in a live loop. Eight pods differ only in what the edit looks at: the team of each,
+and each pod is to go to the node of its team.
 """
 
 import ast
@@ -14,6 +14,7 @@ import textwrap
 
 import pytest
 from helpers.control_plane import wait_for
+from helpers.everything import scheduler
 from helpers.extras import ROOT, node, pod, run_afresh, table
 from helpers.faulty import ApiServer
 
@@ -74,7 +75,7 @@ def without(name):
 
 def with_more(function):
     """The script with a function before its chapter of priorities."""
-    before, head, after = TEXT.partition("# ==== 5. Priorities")
+    before, head, after = TEXT.partition("# ==== 4. Priorities")
     return before + textwrap.dedent(function) + "\n\n" + head + after
 
 
@@ -103,8 +104,8 @@ def avoids(team):
 
 EDITS = {  # what is edited: the script, the rules that the Policy names, what tells the team
     **{f"the predicate {name}, by {team}": (with_body(name, refuses(team)), {"predicates": [name]}, team)
-       for name, team in zip(("CheckNodeUnschedulable", "HostName", "PodFitsHostPorts", "MatchNodeSelector", "PodFitsResources",
-                              "NoDiskConflict", "PodToleratesNodeTaints", "HostName", "HostName", "HostName", "HostName", "HostName"), ASKS)},
+       for name, team in zip(("CheckNodeUnschedulable", "HostName", "MatchNodeSelector", "PodFitsResources",
+                              "PodToleratesNodeTaints", "HostName", "HostName", "HostName", "HostName", "HostName", "HostName", "HostName"), ASKS)},
     **{f"the priority {name}, by {team}": (with_body(name, body(team)), {"priorities": [name]}, team)
        for name, body, team in (("LeastRequestedPriority", prefers, ASKS[0]), ("BalancedResourceAllocation", prefers, ASKS[2]),
                                 ("NodeAffinityPriority", prefers, ASKS[1]), ("TaintTolerationPriority", avoids, ASKS[4]),
@@ -119,24 +120,25 @@ EDITS = {  # what is edited: the script, the rules that the Policy names, what t
         with_more('@priority("Team", reduce=lambda scores: {name: 100 * score for name, score in scores.items()})\n'
                   'def team(pod, node):\n    return node.labels.get("team") == pod.namespace\n'),
         {"priorities": ["Team"]}, "pod.namespace"),
-    "what rules call: wants_node": (
-        with_body("wants_node", f'return node.labels.get("team") == {ASKS[1]}'), {"predicates": ["MatchNodeSelector"]}, ASKS[1]),
+    "what rules call: matches_node": (
+        with_body("matches_node", f'return node.labels.get("team") == {ASKS[1]}'), {"predicates": ["MatchNodeSelector"]}, ASKS[1]),
     "what rules call: usage": (
         with_body("usage", """
-            far = node.labels.get("team") != ["red", "blue"][incoming["cpu"] % 2]
-            return dict.fromkeys(resources, (90 if far else 10, 100))"""), {"priorities": ["LeastRequestedPriority"]}, ASKS[8]),
-    "what is read of a pod: amounts_of_pod": (
-        TEXT.replace('    add_to(total, amounts(spec, "overhead"))\n    return total\n',
-                     '    add_to(total, amounts(spec, "overhead"))\n    total["example.com/" + spec["containers"][0]["image"]] = 1\n    return total\n'),
-        {"predicates": ["PodFitsResources"]}, 'pod.containers[0]["image"]'),
+            far = node.labels.get("team") != ["red", "blue"][pod.nonzero_incoming["cpu"] % 2]
+            return [(90 if far else 10, 100) for _ in resources]"""), {"priorities": ["LeastRequestedPriority"]}, ASKS[8]),
     "select_host": (
         with_body("select_host", 'return sorted(total)[-1 if "red" in total else 0]'), {"predicates": []}, None)}
 DRIVER = """
-import sys, json, scheduler
+import sys, json, scheduler_extras
 for arguments in json.loads(sys.stdin.read()):
-    sys.argv = ["scheduler.py", *arguments]
-    print("exit code", scheduler.main(), flush=True)
+    print("exit code", scheduler_extras.main(arguments), flush=True)
 """
+
+
+def project(folder, text):
+    """Make a copy of the project with this script."""
+    (folder / "scheduler.py").write_text(text)
+    shutil.copytree(ROOT / "scheduler_extras", folder / "scheduler_extras")
 
 
 def policy_of(predicates=(), priorities=()):
@@ -145,25 +147,21 @@ def policy_of(predicates=(), priorities=()):
                        "priorities": [{"name": name, "weight": 1} for name in priorities]})
 
 
-def places_by(folder, text, policy, pods, *more):
-    """Where pods go by a script: alone, among manifests, in a live loop; {pod: node} of each."""
-    (folder / "scheduler.py").write_text(text)
-    (folder / "scheduler_extras").symlink_to(ROOT / "scheduler_extras")
+def places_by(folder, text, policy, pods):
+    """Where pods go by a script: among manifests, in a live loop; {pod: node} of each."""
+    project(folder, text)
     (folder / "policy.json").write_text(policy_of(**policy))
     nodes = [node(team, labels={"team": team}, status={"allocatable": {
         "cpu": "4", "memory": "8Gi", "pods": "110", f"example.com/{team}": "8"}}) for team in TEAMS]
     (folder / "cluster.json").write_text(json.dumps({"kind": "List", "apiVersion": "v1", "items": [*nodes, *pods]}))
-    servers = [ApiServer(*nodes, *pods) for _ in range(2)]
-    common = ["--policy", "policy.json", *more]
-    runs = [["--alone", "--policy", "policy.json", "--server", servers[0].url, "--once"], ["--cluster", "cluster.json", *common],
-            ["--server", servers[1].url, "--once", *common]]
+    server = ApiServer(*nodes, *pods)
+    runs = [["--cluster", "cluster.json"], ["--server", server.url, "--once"]]
     try:
         run = subprocess.run([sys.executable, "-c", DRIVER], input=json.dumps(runs), capture_output=True, text=True, cwd=folder, timeout=120)
-        among_manifests = dict(re.findall(r"^(\S+) -> (\S+)  ", run.stdout.split("exit code")[1], re.M))
-        return [servers[0].places(), among_manifests, servers[1].places()], run
+        among_manifests = dict(re.findall(r"^(\S+) -> (\S+)  ", run.stdout.split("exit code")[0], re.M))
+        return [among_manifests, server.places()], run
     finally:
-        for server in servers:
-            server.stop()
+        server.stop()
 
 
 @table("text, policy, team", EDITS)
@@ -173,46 +171,30 @@ def test_whoever_edits_the_script_is_obeyed(tmp_path, text, policy, team):
     expected = {f"{each['metadata']['namespace']}/{each['metadata']['name']}": TEAMS[i % 2] if team else "red"
                 for i, each in enumerate(pods)}
     places, run = places_by(tmp_path, text, policy, pods)
-    assert places == 3 * [expected], run.stderr
-    assert re.findall("exit code (.)", run.stdout) == ["0", "0", "0"]
+    assert places == 2 * [expected], run.stderr
+    assert re.findall("exit code (.)", run.stdout) == ["0", "0"]
 
 
-PARAGRAPH = re.search(r"^\*\*Change it\*\*.*?\n\n", (ROOT / "README.md").read_text(), re.M | re.S)[0]
-COUNT, ALONE = [re.findall(r"`(\w+)`", part) for part in PARAGRAPH.partition("With the extras")[2].split("; not those of")]
+@pytest.mark.parametrize("name", sorted(scheduler.OWN_VERSIONS))
+def test_of_a_rule_of_which_there_is_a_quicker_version_edits_do_not_count(tmp_path, name):
+    places, run = places_by(tmp_path, with_body(name, "yield 'no'"), {"predicates": [name]}, [a_pod(1)])
+    assert [len(each) for each in places] == [1, 1], run.stderr
 
 
-@table("name, counts", {name: (name, name in COUNT) for name in COUNT + ALONE})
-def test_which_edits_count_beside_the_extras_is_as_the_readme_says(tmp_path, name, counts):
-    """Each function says that it is called."""
-    place = function_of(name)
-    lines = TEXT.splitlines()
-    lines.insert(place.body[0].end_lineno, " " * place.body[0].col_offset + 'print("edited", file=sys.stderr)')
-    (tmp_path / "scheduler.py").write_text("\n".join(lines) + "\n")
-    (tmp_path / "scheduler_extras").symlink_to(ROOT / "scheduler_extras")
-    (tmp_path / "policy.json").write_text(policy_of(["PodFitsResources"], ["LeastRequestedPriority"]))
-    for more, heard in (["--alone"], True), ([], counts):
-        server = ApiServer(*map(node, "ab"), a_pod(1), a_pod(2, requests={"cpu": "9"}))
-        try:
-            run = run_afresh("--server", server.url, "--once", *more, script="scheduler.py", cwd=tmp_path)
-        finally:
-            server.stop()
-        assert ("edited\n" in run.stderr) == heard, run.stderr
-
-
-@pytest.mark.parametrize("name", re.findall(r'^@(?:predicate|priority)\("(\w+)"', TEXT, re.M))
+@pytest.mark.parametrize("name", [name for name in re.findall(r'^@(?:predicate|priority)\("(\w+)"', TEXT, re.M)
+                                  if name not in scheduler.OWN_VERSIONS])
 def test_a_rule_that_is_deleted_from_the_script_is_gone(tmp_path, name):
-    """Who names it is told; what does not name it goes on."""
+    """A Policy that names it is refused; one that does not goes on."""
     pods = [a_pod(i) for i in range(2)]
     names = {"predicates": ["PodFitsResources", "HostName"], "priorities": ["LeastRequestedPriority", "NodeAffinityPriority"]}
     left = {where: [each for each in names[where] if each != name] for where in names}
     places, run = places_by(tmp_path, without(name), left, pods)
-    assert [len(each) for each in places] == [2, 2, 2], run.stderr
+    assert [len(each) for each in places] == [2, 2], run.stderr
     where = "priorities" if f'@priority("{name}"' in TEXT else "predicates"
     (tmp_path / "policy.json").write_text(policy_of(**{where: [name]}))
-    for more in (["--alone"], ["--cluster", "cluster.json"]):
-        run = subprocess.run([sys.executable, "scheduler.py", "--once", *more], cwd=tmp_path, capture_output=True, text=True, timeout=60)
-        [line] = run.stderr.splitlines()
-        assert run.returncode == 2 and f'"{name}"' in line
+    run = run_afresh("--once", "--cluster", "cluster.json", script="scheduler_extras", cwd=tmp_path)
+    [line] = run.stderr.splitlines()
+    assert run.returncode == 2 and f'"{name}"' in line
 
 
 STEADY = '"HostName": {"plugin": "NodeName", **GENERAL}'
@@ -220,21 +202,20 @@ STEADY = '"HostName": {"plugin": "NodeName", **GENERAL}'
 
 @pytest.mark.parametrize("steady", [True, False])
 def test_a_rule_that_goes_by_what_it_has_kept_is_asked_each_time_if_it_is_said_not_to_be_steady(tmp_path, steady):
-    """The comment at the table of the script's rules in scheduler_extras/deciding/rule.py says how."""
-    folder = tmp_path / "scheduler_extras"
-    shutil.copytree(ROOT / "scheduler_extras", folder)
-    rule = folder / "deciding" / "rule.py"
-    assert rule.read_text().count(STEADY) == 1
-    if not steady:
-        rule.write_text(rule.read_text().replace(STEADY, STEADY.replace("**GENERAL", '**GENERAL, "steady": False')))
-    (tmp_path / "scheduler.py").write_text(with_body("HostName", """
+    """The comment at the table of the script's rules in scheduler_extras/rules/of_the_script.py says how."""
+    text = with_body("HostName", """
         ASKED.append(1)
         return
         yield
-        """).replace("\n@predicate(\"HostName\")", "\nASKED = []\n\n\n@predicate(\"HostName\")"))
+        """).replace("\n@predicate(\"HostName\")", "\nASKED = []\n\n\n@predicate(\"HostName\")")
+    project(tmp_path, text)
+    rule = tmp_path / "scheduler_extras" / "rules" / "of_the_script.py"
+    assert rule.read_text().count(STEADY) == 1
+    if not steady:
+        rule.write_text(rule.read_text().replace(STEADY, STEADY.replace("**GENERAL", '**GENERAL, "steady": False')))
     (tmp_path / "policy.json").write_text(policy_of(["HostName"]))
     (tmp_path / "cluster.json").write_text(json.dumps({"kind": "List", "items": [node("a"), *(a_pod(i) for i in range(8))]}))
-    run = subprocess.run([sys.executable, "-c", "import scheduler, sys; sys.argv[1:] = ['--cluster', 'cluster.json']; scheduler.main(); print(len(scheduler.ASKED))"],
+    run = subprocess.run([sys.executable, "-c", "import scheduler, scheduler_extras; scheduler_extras.main(['--cluster', 'cluster.json']); print(len(scheduler.ASKED))"],
                          cwd=tmp_path, capture_output=True, text=True, timeout=60)
     assert (int(run.stdout.split()[-1]) == 8) == (not steady), run.stdout + run.stderr
 

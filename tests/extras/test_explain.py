@@ -868,7 +868,8 @@ def test_a_pod_that_a_rule_holds_waits_for_that_rule(tmp_path):
 
 
 WHAT_FOLLOWS = """
-from scheduler import predicate, Unschedulable
+from scheduler import predicate
+from scheduler_extras import Unschedulable
 
 def reserve(pod, node, snapshot):
     print("reserve", pod.name, "on", node.name)

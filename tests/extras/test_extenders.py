@@ -10,7 +10,7 @@ import threading
 import time
 from http.server import BaseHTTPRequestHandler
 
-import conftest
+from helpers import extras
 import pytest
 from helpers.everything import scheduler
 from helpers.control_plane import free_port
@@ -67,7 +67,7 @@ def decide(extenders, incoming=None, nodes="abc", priorities=()):
     policies = {"my-scheduler": scheduler.read_policy({
         "kind": "Policy", "apiVersion": "v1", "predicates": [], "priorities": list(priorities),
         "extenders": extenders})}
-    return conftest.decide(policies, incoming or pod("p"), *map(node, nodes))
+    return extras.decide(policies, incoming or pod("p"), *map(node, nodes))
 
 
 @pytest.mark.parametrize("names_only", [False, True])
@@ -127,7 +127,7 @@ def test_reasons_that_no_preemption_helps_against(service, kind, answer, message
     read = {"Policy": lambda document, name: {name: scheduler.read_policy(document)},
             "KubeSchedulerConfiguration": scheduler.read_configuration}[kind]
     policies = read({"kind": kind, "apiVersion": scheduler.CONFIGURATION_VERSION, "extenders": extenders}, "my-scheduler")
-    decision = conftest.decide(policies, pod("p"), node("a"), node("b"))
+    decision = extras.decide(policies, pod("p"), node("a"), node("b"))
     assert decision.message == f"0/2 nodes are available: {message}."
 
 
@@ -369,8 +369,8 @@ def remedy(extenders, objects=A_NODE_EACH, kind="Policy"):
     if kind == "Policy":
         document |= {"predicates": [{"name": "PodFitsResources"}], "priorities": []}
     policies = KINDS[kind](document)
-    cluster = conftest.cluster_of(*objects, pod("p", {"cpu": "1"}, priority=9))
-    [waiting] = conftest.pending_pods(cluster, policies)
+    cluster = extras.cluster_of(*objects, pod("p", {"cpu": "1"}, priority=9))
+    [waiting] = extras.pending_pods(cluster, policies)
     snapshot = cluster.look(policies)
     decision = scheduler.schedule(waiting, snapshot, policies["my-scheduler"])
     policies["my-scheduler"].seek_remedy(decision, snapshot)

@@ -985,12 +985,6 @@ def test_bytes_that_are_no_utf_8_hold_nobody_up(serve, start):
     assert "kubectl proxy" not in running.err
 
 
-def test_the_script_alone_reads_past_managed_fields_that_are_nested_deep(serve):
-    server = serve(ApiServer(node("n")))
-    server.faults["list"] = deep_managed_fields
-    assert [thing["metadata"]["name"] for thing in scheduler.Proxy(server.url).list("nodes")] == ["n"]
-
-
 @table("text, left", {
     "brackets in a text": ('{"a": "[\\"{", "metadata": {"managedFields": DEEP, "b": "}]"}}', {
         "a": '[\"{', "metadata": {"managedFields": [], "b": "}]"}}),

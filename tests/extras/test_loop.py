@@ -146,7 +146,7 @@ def test_an_idle_pass_asks_once_and_asks_the_watch_cache(monkeypatch):
     make_pass(cluster)
     [(method, path, params, _)] = server.requests
     assert (method, path, params["resourceVersion"]) == ("GET", "/api/v1/pods", "0")
-    assert params["fieldSelector"] == f"{cluster.UNFINISHED},spec.schedulerName=my-scheduler,spec.nodeName="
+    assert params["fieldSelector"] == f"{scheduler.UNFINISHED},spec.schedulerName=my-scheduler,spec.nodeName="
 
 
 def test_other_kinds_are_read_only_when_a_rule_needs_them_and_once_in_a_pass():
@@ -216,7 +216,7 @@ def test_only_the_pending_pods_are_listed_from_the_watch_cache(monkeypatch):
     server = Server(node("n"), pod("p", volumes=[{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}]))
     make_pass(a_live_cluster(server))
     cached = [params["fieldSelector"] for _, _, params, _ in server.requests if "resourceVersion" in params]
-    assert cached == [f"{scheduler.Cluster.UNFINISHED},spec.schedulerName=my-scheduler,spec.nodeName="]
+    assert cached == [f"{scheduler.UNFINISHED},spec.schedulerName=my-scheduler,spec.nodeName="]
     assert len(server.sent("GET", "")) == 4
 
 

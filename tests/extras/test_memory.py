@@ -18,7 +18,7 @@ import pytest
 from helpers.extras import (
     DEFAULT_PREDICATES, ROOT, a_cluster, claim, cluster_of, node, pending_pods, pod, storage_class, table, volume
 )
-from helpers.everything import scheduler
+from helpers.everything import scheduler, script
 
 WITH_IMAGE = {"images": [{"names": ["nginx:latest"], "sizeBytes": 500 * 2**20}]}
 ZONE, HOSTNAME = "topology.kubernetes.io/zone", "kubernetes.io/hostname"
@@ -196,10 +196,9 @@ def by_the_plain_loops(pod, snapshot, policy):
 
         return scheduler.Rule(each.rule.title, function, each.rule.reduce and reduce, each.rule.weight)
 
-    feasible, failed = scheduler.Policy(ready(policy.predicates_to_ask(), snapshot.nodes), []).nodes_that_fit(pod, snapshot)
-    plain = scheduler.Policy([], ready(policy.priorities, feasible, scored))
-    decision = scheduler.Decision(pod, snapshot.nodes)
-    return dict(failed), plain.prioritize(decision, feasible) if len(feasible) > 1 else dict.fromkeys(feasible)
+    feasible, failed = script.Policy(ready(policy.predicates_to_ask(), snapshot.nodes), []).nodes_that_fit(pod, snapshot.nodes)
+    plain = script.Policy([], ready(policy.priorities, feasible, scored))
+    return failed, plain.prioritize(pod, feasible) if len(feasible) > 1 else dict.fromkeys(feasible)
 
 
 def says_what_the_plain_loops_find(decision, snapshot, policy):
@@ -335,7 +334,7 @@ def selectors_one_by_one(waiting, resource, objects):
                 selectors.append(scheduler.label_selector(scheduler.selector_in(objects[key], resource)))
             except scheduler.InvalidSelector:
                 return []
-    return [selector for selector in selectors if scheduler.satisfies(waiting.labels, selector)]
+    return [selector for selector in selectors if scheduler.labels_match(waiting.labels, selector)]
 
 
 @pytest.mark.parametrize("seed", range(10))
@@ -366,9 +365,9 @@ def test_selectors_are_those_of_the_objects_as_they_are_by_now(seed):
 def test_a_selector_is_read_once_and_pods_are_asked_for_in_their_namespace_only(monkeypatch):
     """Of a ReplicaSet that is scaled, too; 40 namespaces with a Service, a ReplicaSet and a pod each."""
     server, read, asked = Server(), [], []
-    plain_read, plain_meets = scheduler.label_selector, scheduler.satisfies
+    plain_read, plain_meets = scheduler.label_selector, scheduler.labels_match
     monkeypatch.setattr(scheduler, "label_selector", lambda selector: read.append(selector) or plain_read(selector))
-    monkeypatch.setattr(scheduler, "satisfies", lambda labels, wanted: asked.append(labels) or plain_meets(labels, wanted))
+    monkeypatch.setattr(scheduler, "labels_match", lambda labels, wanted: asked.append(labels) or plain_meets(labels, wanted))
     of_pods = {"app": "x"}
     for i in range(40):
         server.put(node(f"n{i}", labels={HOSTNAME: f"n{i}", ZONE: "abc"[i % 3]}))
@@ -566,7 +565,7 @@ def random_rule(dice, depth=4):
         lambda pod, node: bool(scheduler.disks_of(pod)),
         lambda pod, node: bool(scheduler.pick(pod.raw, dict, "metadata", "labels").get("app")),
         lambda pod, node: vars(pod)["priority"] > 3,
-        lambda pod, node: isinstance(pod, scheduler.Pod) and copy.copy(pod).priority > 2,
+        lambda pod, node: isinstance(pod, scheduler.FullPod) and copy.copy(pod).priority > 2,
         lambda pod, node: pod in CHOSEN,
         lambda pod, node: node in CHOSEN]
     test = dice.choice(tests[:6] * 2 + tests[6:])

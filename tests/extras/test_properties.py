@@ -19,7 +19,7 @@ import tempfile
 from datetime import timedelta
 from pathlib import Path
 
-import conftest
+from helpers import extras
 import pytest
 from helpers.everything import scheduler
 import yaml
@@ -38,7 +38,7 @@ def load_policy(path):
 
 def decide(policies, incoming, objects):
     """Return (node or None, message) for a pod."""
-    decision = conftest.decide(policies, incoming, *objects)
+    decision = extras.decide(policies, incoming, *objects)
     return decision.node, decision.message
 
 

@@ -1,6 +1,6 @@
 """What the golden cases lack. The answers are those of kube-scheduler 1.20.2's own framework to the same objects."""
 
-import conftest
+from helpers import extras
 from helpers.everything import scheduler
 from helpers.extras import claim, csi_node, node, pod, remembering, storage_class, table, volume
 
@@ -248,7 +248,7 @@ def test_what_few_have_tried(entry, incoming, objects, answer):
     kind = "priorities" if "weight" in entry else "predicates"
     policies = {"my-scheduler": scheduler.read_policy({
         "kind": "Policy", "apiVersion": "v1", "predicates": [], "priorities": [], kind: [entry]})}
-    decision = conftest.decide(policies, incoming, *NODES, *objects)  # of two nodes of a name, the last counts
+    decision = extras.decide(policies, incoming, *NODES, *objects)  # of two nodes of a name, the last counts
     if isinstance(answer, dict):
         assert decision.scores == {entry["name"]: answer}
     assert (decision.message or list(decision.total)) == (list(answer) if isinstance(answer, dict) else answer)

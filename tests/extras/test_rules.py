@@ -2,7 +2,7 @@
 
 import time
 
-import conftest
+from helpers import extras
 import pytest
 from helpers.everything import scheduler
 from helpers.extras import node, pod, table
@@ -254,7 +254,7 @@ def decide(rules, incoming, nodes, others=(), objects=(), priorities=()):
     policy = scheduler.read_policy({
         "kind": "Policy", "apiVersion": "v1", "predicates": [{"name": name} for name in rules],
         "priorities": [{"name": name, "weight": 1} for name in priorities]})
-    return conftest.decide({"my-scheduler": policy}, incoming, *nodes, *others, *objects)
+    return extras.decide({"my-scheduler": policy}, incoming, *nodes, *others, *objects)
 
 
 def zones(*names):

@@ -1,12 +1,12 @@
 """What is where: the script and the folder beside it, and who may import whom."""
 
 import ast
-import re
 import shutil
 import subprocess
 import sys
 
 import pytest
+from helpers.everything import scheduler, script
 from helpers.extras import ROOT, run_afresh, table
 
 EXTRAS = ROOT / "scheduler_extras"
@@ -19,7 +19,7 @@ PLACES = {name: place for place, names in enumerate(ARROWS) for name in ([names]
 def modules():
     """All modules by their names, such as rules.spreading, with their trees."""
     paths = [ROOT / "scheduler.py", *EXTRAS.rglob("*.py")]
-    paths = [path for path in paths if "examples" not in path.parts and path != EXTRAS / "__init__.py"]
+    paths = [path for path in paths if "examples" not in path.parts and path.parent / path.stem not in (EXTRAS / "__init__", EXTRAS / "__main__")]
     names = [".".join(path.relative_to(EXTRAS if path.is_relative_to(EXTRAS) else ROOT).with_suffix("").parts) for path in paths]
     return {name.removesuffix(".__init__"): ast.parse(path.read_text()) for name, path in zip(names, paths)}
 
@@ -67,8 +67,17 @@ def test_the_program_imports_each_module():
     assert {f"scheduler_extras.{name}" for name in MODULES} - {"scheduler_extras.scheduler"} <= {*run.stdout.split()}
 
 
-def test_the_script_names_the_folder_in_one_place():
-    assert (ROOT / "scheduler.py").read_text().count("scheduler_extras") == 1
+# What modules may import from scheduler.py; all else is their own.
+FROM_THE_SCRIPT = {
+    "log", "PREDICATES", "PRIORITIES", "Rule", "Decision", "select_host", "sum_up", "binding", "event", "usage", "disks_of", "want_one_disk",
+    "Taint", "tolerates", "hostile_taints", "covers", "matches_node", "term_matches", "satisfies", "OPERATORS", "DEFAULT_REQUESTS",
+    "NO_REQUESTS"}
+
+
+def test_few_names_are_imported_from_the_script():
+    imported = {each.name for tree in MODULES.values() for place in ast.walk(tree)
+                if isinstance(place, ast.ImportFrom) and place.module == "scheduler" for each in place.names}
+    assert imported <= FROM_THE_SCRIPT
 
 
 def bound_by(statement):
@@ -87,7 +96,7 @@ def test_no_name_is_bound_twice_at_the_top_level(name):
 
 def test_no_method_is_overridden_twice_in_a_line():
     """What a subclass says otherwise, no subclass of it says otherwise once more; constructors aside."""
-    classes = [place for tree in MODULES.values() for place in tree.body if isinstance(place, ast.ClassDef)]
+    classes = [place for name, tree in MODULES.items() if name != "scheduler" for place in tree.body if isinstance(place, ast.ClassDef)]
     methods = {place.name: {each.name for each in place.body if isinstance(each, ast.FunctionDef)} - {"__init__"} for place in classes}
     bases = {place.name: [base.id for base in place.bases if isinstance(base, ast.Name) and base.id in methods] for place in classes}
 
@@ -109,63 +118,79 @@ def project(tmp_path):
     return tmp_path
 
 
-@table("file, text, said", {
-    "a mistake in it": ("rules/spreading.py", "def", r"invalid syntax(?= \(spreading.py, line 1\))"),
-    "a name that it lacks": ("common/clocks.py", "", "ImportError in <module>: .*clocks"),
-    "a file that has gone": ("deciding/rule.py", None, "ModuleNotFoundError in <module>: .*rule"),
-    "an __init__.py that has gone": ("__init__.py", None, "AttributeError in main: .*'main'"),
-})
-def test_extras_that_cannot_be_used_are_one_line_and_no_half_of_a_scheduler(project, file, text, said):
-    if text is None:
-        (project / "scheduler_extras" / file).unlink()
-    else:
-        (project / "scheduler_extras" / file).write_text(text)
-    run = run_afresh("--once", "--server", "http://127.0.0.1:1", script=project / "scheduler.py", cwd=project)
+@table("text, said", {
+    "a bracket that is not closed": ("log = (", "'(' was never closed (scheduler.py, line 1)"),
+    "a name with a space": ("def a rule(): pass", "expected '(' (scheduler.py, line 1)|invalid syntax (scheduler.py, line 1)")})
+@pytest.mark.parametrize("command", [["scheduler_extras"], ["-m", "scheduler_extras"]])
+def test_a_mistake_in_the_syntax_of_the_script_is_one_line(project, text, said, command):
+    (project / "scheduler.py").write_text(text)
+    run = subprocess.run([sys.executable, *command, "--once"], cwd=project, capture_output=True, text=True, timeout=60)
     [line] = run.stderr.splitlines()
-    assert run.returncode == 2 and re.fullmatch(said + r".* \(\w+\.py, line \d+\)", line), line
+    assert run.returncode == 2 and line in said.split("|")
+
+
+def test_a_rule_of_the_script_that_takes_something_else_is_one_line(project):
+    script = project / "scheduler.py"
+    script.write_text(script.read_text().replace("def host_name(pod, node):", "def host_name(node, pod):"))
+    run = run_afresh("--once", "--server", "http://127.0.0.1:1", script=project / "scheduler_extras", cwd=project)
+    [line] = run.stderr.splitlines()
+    assert run.returncode == 2 and line.startswith('rule "HostName": expected the parameters (pod, node), got (node, pod) (HostName: scheduler.py, line ')
+
+
+DEMO = ["--cluster", str(EXTRAS / "examples" / "demo.yaml")]
+
+
+@table("command, folder", {
+    "in the folder of the project": (["scheduler_extras"], "."), "as a module": (["-m", "scheduler_extras"], "."),
+    "in another folder, by its path": (["../scheduler_extras"], "elsewhere"),
+    "in its own folder": (["."], "scheduler_extras"),
+    "by the path of its file": (["scheduler_extras/__main__.py"], "."),
+    "by a link": (["link"], "elsewhere"),
+    "without the folder of the script in the path": (["-P", "scheduler_extras"], "."), "isolated": (["-I", "scheduler_extras"], ".")})
+def test_it_runs_from_any_folder(project, command, folder):
+    if command[0] == "-P" and sys.version_info < (3, 11):
+        pytest.skip("Python has -P since 3.11")
+    (project / "elsewhere").mkdir()
+    (project / "elsewhere" / "link").symlink_to(project / "scheduler_extras")
+    (project / "elsewhere" / "rules.py").write_text("raise SystemExit('not this one')")  # nor is a module of any folder taken
+    run = subprocess.run([sys.executable, *command, *DEMO], cwd=project / folder, capture_output=True, text=True, timeout=60)
+    assert run.returncode == 0 and "default/web-1 -> node-b" in run.stdout, run.stderr
+
+
+def test_a_file_of_plugins_finds_its_own_neighbours_not_modules_of_the_folder(project, tmp_path):
+    (project / "mine").mkdir()
+    (project / "mine" / "rules.py").write_text("TEXT = 'node(s) were not mine'")
+    (project / "mine" / "plugin.py").write_text(
+        "from rules import TEXT\nfrom scheduler import predicate\n@predicate('Mine')\ndef mine(pod, node): yield TEXT\n")
+    (project / "policy.json").write_text('{"kind": "Policy", "apiVersion": "v1", "predicates": [{"name": "Mine"}]}')
+    run = run_afresh(*DEMO, "--plugins", project / "mine" / "plugin.py", script=project / "scheduler_extras")
+    assert run.returncode == 0 and "node(s) were not mine" in run.stdout, run.stderr
 
 
 def test_without_the_folder_of_an_extra_none_is_half_there(project):
-    """The folder `configuration` can be deleted, see test_without_configuration.py; all of it can, see test_script.py."""
+    """The folder `configuration` can be deleted, see test_without_configuration.py."""
     shutil.rmtree(project / "scheduler_extras" / "configuration")
-    run = run_afresh("--cluster", project / "scheduler_extras" / "examples" / "demo.yaml", script=project / "scheduler.py")
+    run = run_afresh(*DEMO, script=project / "scheduler_extras")
     assert run.returncode == 0 and "default/web-1 -> node-b" in run.stdout
 
 
-@table("imports", {
-    "the script first": "from scheduler import main, predicate\nfrom scheduler_extras import label_selector",
-    "the extras first": "from scheduler_extras import label_selector\nfrom scheduler import main, predicate"})
-def test_a_script_of_ones_own_may_import_them_in_any_order(project, imports):
-    (project / "mine.py").write_text(f"""
+def test_a_program_of_ones_own_may_add_rules(project):
+    (project / "mine.py").write_text("""
 import sys
-{imports}
+from scheduler_extras import label_selector, labels_match, main
+from scheduler import predicate
 @predicate("Mine", steady=True)
 def mine(pod, node):
-    yield "node(s) were not mine"
+    if not labels_match(node.labels, label_selector({"matchLabels": {"mine": "yes"}})):
+        yield "node(s) were not mine"
 sys.exit(main())
 """)
     (project / "policy.json").write_text('{"kind": "Policy", "apiVersion": "v1", "predicates": [{"name": "Mine"}]}')
     run = run_afresh("--cluster", "scheduler_extras/examples/taints.yaml", script="mine.py", cwd=project)
-    assert run.returncode == 0 and "1 node(s) were not mine" in run.stdout, run.stderr
+    assert run.returncode == 0 and "node(s) were not mine" in run.stdout, run.stderr
 
 
-@table("arguments", {"run as a program": ["scheduler.py"], "called": ["-c", "import scheduler, sys; sys.exit(scheduler.main())"],
-                     "by a link": ["link.py"]})
-def test_there_is_one_module_of_the_script(project, arguments):
-    """Its rules, its errors: a rule of one's own that imports `scheduler` has those that run."""
-    (project / "link.py").symlink_to("scheduler.py")
-    (project / "rules.py").write_text("""
-import sys
-from scheduler import ApiError, PREDICATES, predicate
-main = sys.modules["__main__"]
-assert getattr(main, "ApiError", ApiError) is ApiError and getattr(main, "PREDICATES", PREDICATES) is PREDICATES
-import scheduler_extras.policy.policy as policy, scheduler
-assert policy.Policy is scheduler.Policy and issubclass(policy.FullPolicy, scheduler.Policy)
-
-@predicate("Mine")
-def mine(pod, node):
-    return []
-""")
-    command = [sys.executable, *arguments, "--plugins", "rules.py", "--cluster", "scheduler_extras/examples/demo.yaml"]
-    run = subprocess.run(command, cwd=project, capture_output=True, text=True, timeout=60)
-    assert run.returncode == 0 and "Mine of rules.py: not named here" in run.stderr, run.stderr
+def test_its_catalogues_are_its_own():
+    """Importing it changes no rule of the script."""
+    assert scheduler.PREDICATES is not script.PREDICATES
+    assert {type(rule) for rule in [*script.PREDICATES.values(), *script.PRIORITIES.values()]} == {script.Rule}

@@ -6,7 +6,7 @@ import json
 import threading
 import time
 
-import conftest
+from helpers import extras
 import pytest
 from helpers.everything import scheduler
 from helpers.control_plane import wait_for
@@ -149,18 +149,18 @@ def test_the_room_of_a_pod_that_waits_for_its_volume_is_kept(cluster):
 @pytest.mark.parametrize("is_live", [False, True], ids=["manifests", "live"])
 @table("objects, places", {
     "a volume is for one claim": (
-        [conftest.storage_class("c"), conftest.claim("first", "c"), conftest.claim("second", "c"),
-         conftest.volume("v", "c"), with_claim("db-1", "first"), with_claim("db-2", "second")], ["a or b", None]),
+        [extras.storage_class("c"), extras.claim("first", "c"), extras.claim("second", "c"),
+         extras.volume("v", "c"), with_claim("db-1", "first"), with_claim("db-2", "second")], ["a or b", None]),
     "pods that share a claim go to one node, also where its volume is yet to be made": (
-        [conftest.storage_class("c", "example.com/fake"), conftest.claim("data", "c"),
+        [extras.storage_class("c", "example.com/fake"), extras.claim("data", "c"),
          *(with_claim(f"db-{i}", "data") for i in range(3))], ["a or b"] * 3),
     "... and where the node is full, stay": (
-        [conftest.storage_class("c", "example.com/fake"), conftest.claim("data", "c"),
+        [extras.storage_class("c", "example.com/fake"), extras.claim("data", "c"),
          *(with_claim(f"db-{i}", "data", cpu="600m") for i in range(2))], ["a or b", None]),
 })
 def test_volumes_are_set_aside_within_a_pass(is_live, objects, places):
     """Whether or not controllers act on what is written."""
-    cluster = conftest.cluster_of(node("a", cpu="1"), node("b", cpu="1"), *copy.deepcopy(objects))
+    cluster = extras.cluster_of(node("a", cpu="1"), node("b", cpu="1"), *copy.deepcopy(objects))
     cluster.cache.snapshot.is_live = is_live
     policies = {"my-scheduler": scheduler.read_policy({"kind": "Policy", "apiVersion": "v1"})}
     decisions = []
@@ -192,8 +192,8 @@ def test_a_pod_whose_volume_is_not_made_in_time_gives_its_room_back_and_is_tried
     holds = [3600]
     gate = scheduler.FullRule("Gate", lambda pod, node: (), hooks={"permit": lambda pod, node, snapshot: holds[0]})
     policies = {"my-scheduler": dataclasses.replace(policy, others=[gate])}
-    cluster = conftest.cluster_of(node("a", cpu="1"), conftest.claim("data", "c"), with_claim("db", "data", cpu="1"),
-                                  conftest.storage_class("c", "example.com/fake"))
+    cluster = extras.cluster_of(node("a", cpu="1"), extras.claim("data", "c"), with_claim("db", "data", cpu="1"),
+                                  extras.storage_class("c", "example.com/fake"))
     cluster.cache.snapshot.is_live = True
     told = []
 
@@ -219,10 +219,10 @@ def test_a_pod_whose_volume_is_not_made_in_time_gives_its_room_back_and_is_tried
 def test_who_does_not_fit_where_its_claim_is_to_be_provisioned_leaves_that_to_the_provisioner(is_live):
     """It may be at work: it takes the annotation off the claim when it gives up."""
     there = with_claim("there", "another", cpu="1")
-    data = conftest.claim("data", "c", metadata={"annotations": {"volume.kubernetes.io/selected-node": "a"}})
+    data = extras.claim("data", "c", metadata={"annotations": {"volume.kubernetes.io/selected-node": "a"}})
     there = there | {"spec": there["spec"] | {"nodeName": "a"}}
-    cluster = conftest.cluster_of(node("a", cpu="1"), node("b", cpu="1"), there, data, with_claim("db", "data"),
-                                  conftest.storage_class("c", "example.com/fake"))
+    cluster = extras.cluster_of(node("a", cpu="1"), node("b", cpu="1"), there, data, with_claim("db", "data"),
+                                  extras.storage_class("c", "example.com/fake"))
     cluster.cache.snapshot.is_live = is_live
     policies = {"my-scheduler": scheduler.read_policy({"kind": "Policy", "apiVersion": "v1"})}
     decisions = []

@@ -1176,7 +1176,7 @@ def test_objects_that_have_gone_are_not_kept(told):
         cluster.tell("DELETED", thing)
     cluster.cache.take_news()
     gc.collect()
-    assert sum(isinstance(each, scheduler.Pod) and each.name == "p" for each in gc.get_objects()) == 0
+    assert sum(isinstance(each, scheduler.FullPod) and each.name == "p" for each in gc.get_objects()) == 0
 
 
 # --- streams that tell nothing

@@ -7,7 +7,6 @@ import subprocess
 import sys
 import tempfile
 import threading
-from pathlib import Path
 
 import pytest
 from helpers.control_plane import wait_for

@@ -55,7 +55,8 @@ def wishes_of(pod):
     """Say in a line what a pod asks for."""
     amounts = [f"{name} {amounts_of(name, amount)}" for name, amount in pod.requests.items() if amount]
     parts = [f"requests {', '.join(amounts) or 'nothing'}"]
-    parts += [f"port {number} of its node" for _, number in dict.fromkeys(port[:2] for port in pod.host_ports)]
+    ports = dict.fromkeys(port[:2] for port in pod.host_ports)
+    parts += [f"port {number} of its node" for _, number in ports]
     fields = shown_of(metadata_of(pod)) | shown_of(as_written(pod))
     parts += [in_short(field, fields[field]) for field in WISHES if field in fields]
     return f"It {'; '.join(parts)}."
