@@ -16,6 +16,7 @@ except SyntaxError as error:  # people edit it
 from scheduler_extras.command_line import main
 from scheduler_extras.common.errors import Unschedulable
 from scheduler_extras.deciding.rule import SKIP, Rejected
+from scheduler_extras.policy.own_rules import predicate, priority
 from scheduler_extras.reading.label_selectors import label_selector, labels_match
 from scheduler_extras.rules.always import nominate, reasons_supposing
 
@@ -30,4 +31,6 @@ __all__ = [
     "labels_match",  # whether labels match a selector that `label_selector` has read
     "main",  # the command line
     "nominate",  # nominates a pod to a node
+    "predicate",  # the decorator of a predicate; files of --plugins may import it from `scheduler`, too
+    "priority",  # the decorator of a priority; likewise
     "reasons_supposing"]  # why a pod would not fit a node if some pods were gone, and others there

@@ -1,9 +1,10 @@
 """Rules of one's own, in files of --plugins: loading them, and checking them as they are written.
 
-policy/reloading.py loads such files; the decorators that these import from the script register by `own_rule`.
+policy/reloading.py loads such files; the decorators that they import register with `own_rule`.
 """
 
 import collections
+import contextlib
 import functools
 import runpy
 import sys
@@ -60,10 +61,22 @@ def own_rule(where, name=None, **options):
     return register(where, name, make=checked_rule, **options)
 
 
-# Files of --plugins import these two from `scheduler`, as for a rule in scheduler.py itself. Here they take
-# more options, and register rules for the extras: so they take the place of the script's own, once.
-scheduler.predicate = functools.partial(own_rule, "predicates")
-scheduler.priority = functools.partial(own_rule, "priorities")
+predicate = functools.partial(own_rule, "predicates")
+priority = functools.partial(own_rule, "priorities")
+
+
+@contextlib.contextmanager
+def as_in_the_script():
+    """Have `from scheduler import predicate, priority` import the decorators above.
+
+    Files of --plugins begin like that, as for a rule in scheduler.py. There, these take fewer options.
+    """
+    of_the_script = scheduler.predicate, scheduler.priority
+    scheduler.predicate, scheduler.priority = predicate, priority
+    try:
+        yield
+    finally:
+        scheduler.predicate, scheduler.priority = of_the_script
 
 
 def check_function(name, option, function, options):
@@ -111,7 +124,8 @@ def load_plugins(paths):
         if folder not in sys.path:
             sys.path.append(folder)  # so that the file may import others beside it
         try:
-            runpy.run_path(path)
+            with as_in_the_script():
+                runpy.run_path(path)
         except (Exception, SystemExit) as error:
             frames = traceback.extract_tb(error.__traceback__)
             lines = [f", line {frame.lineno}" for frame in frames if frame.filename == str(path)]

@@ -43,7 +43,7 @@ def nothing_said_yet():
 
 @pytest.fixture
 def start_scheduler(tmp_path):
-    """A function that starts scheduler.py beside the test; what runs at the end of the test is ended."""
+    """A function that starts the program beside the test; what runs at the end of the test is ended."""
     started = []
 
     def start(*arguments, program=PATIENT, **options):

@@ -424,7 +424,8 @@ def test_what_is_odd_in_a_manifest_is_said(thing, said):
 
 
 def test_the_kinds_to_copy_are_those_that_rules_may_ask_for():
-    source, readme = (ROOT / "scheduler.py").read_text(), (ROOT / "README.md").read_text()
+    source = "".join(path.read_text() for path in (ROOT / "scheduler_extras" / "rules").glob("*.py"))
+    readme = (ROOT / "README.md").read_text()
     asked = set(re.findall(r'snapshot\.objects\["(\w+)"]|selectors_of\(pod, snapshot, "(\w+)"\)', source))
     short = {"ns": "namespaces", "svc": "services", "rc": "replicationcontrollers", "rs": "replicasets",
              "sts": "statefulsets", "pv": "persistentvolumes", "pvc": "persistentvolumeclaims", "sc": "storageclasses"}

@@ -6,10 +6,12 @@ from pathlib import Path
 
 import pytest
 from helpers.everything import scheduler
-import tutorial_rules  # noqa: F401 (registers its rules)
 import yaml
 from helpers.control_plane import wait_for
 from helpers.extras import ROOT, cluster_of, decide, node, pending_pods, pod, run_scheduler, table
+
+with scheduler.as_in_the_script():
+    import tutorial_rules  # noqa: F401 (registers its rules)
 
 RULES = ROOT / "scheduler_extras" / "examples" / "tutorial_rules.py"
 FILTERS = ["CheckNodeUnschedulable", "HostName", "PodToleratesNodeTaints", "MatchNodeSelector", "PodFitsHostPorts", "PodFitsResources", "NoDiskConflict", "MaxCSIVolumeCountPred", "CheckVolumeBinding", "NoVolumeZoneConflict", "EvenPodsSpread", "MatchInterPodAffinity"]

@@ -905,7 +905,7 @@ def mine(pod, node):
         "prepared", "-> a (1 of 1 nodes fit, score 1) waits: Mine prepares the binding to a: it is to be seen"),
     "something is to come by itself": (
         "awaited", "-> a (1 of 1 nodes fit, score 1) waits: Mine prepares the binding to a: it comes"),
-    "one breaks": ("broken", "stays pending: ZeroDivisionError in pre_bind: division by zero (Mine: rules.py, line 18), about node a"),
+    "one breaks": ("broken", "stays pending: ZeroDivisionError in pre_bind: division by zero (Mine: rules.py, line 19), about node a"),
 })
 @pytest.mark.parametrize("on", ["manifests", "a cluster"])
 def test_explain_goes_on_with_what_rules_say_before_the_binding(label, decided, on, tmp_path):

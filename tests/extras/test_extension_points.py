@@ -11,13 +11,15 @@ from collections import Counter
 
 import pytest
 from helpers.everything import scheduler
-import tutorial_rules  # noqa: F401 (registers its rules)
 from helpers.control_plane import wait_for
 from helpers.extras import (
     MANDATORY_PREDICATES, ROOT, a_cluster, a_pass, cluster_of, decide, node, pending_pods, pod, run_afresh, run_scheduler,
     table, wait_until_told
 )
 from extras.test_loop import Server
+
+with scheduler.as_in_the_script():
+    import tutorial_rules  # noqa: F401 (registers its rules)
 
 RULES = ROOT / "scheduler_extras" / "examples" / "tutorial_rules.py"
 SAMPLE = {"favorite_color": "#326CE5", "favorite_number": 7, "thanks_to": "thockin"}
@@ -527,8 +529,7 @@ def test_a_script_of_ones_own_may_import_the_scheduler_and_call_main(tmp_path):
     script.write_text(f"""
 import sys
 sys.path.insert(0, {str(ROOT)!r})
-from scheduler_extras import main
-from scheduler import predicate
+from scheduler_extras import main, predicate
 
 @predicate("OnlyGpu")
 def only_gpu(pod, node):

@@ -28,7 +28,7 @@ from helpers.everything import scheduler
 
 LEASE, DEADLINE = 3, 2  # seconds of a Lease, and to renew it
 FEW = faults.FEW  # writes that may be on their way at once
-SCRIPT = str(ROOT / "scheduler.py")
+PROGRAM = str(ROOT / "scheduler_extras")
 
 
 @pytest.fixture

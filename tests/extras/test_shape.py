@@ -177,8 +177,7 @@ def test_without_the_folder_of_an_extra_none_is_half_there(project):
 def test_a_program_of_ones_own_may_add_rules(project):
     (project / "mine.py").write_text("""
 import sys
-from scheduler_extras import label_selector, labels_match, main
-from scheduler import predicate
+from scheduler_extras import label_selector, labels_match, main, predicate
 @predicate("Mine", steady=True)
 def mine(pod, node):
     if not labels_match(node.labels, label_selector({"matchLabels": {"mine": "yes"}})):

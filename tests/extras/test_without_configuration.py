@@ -49,7 +49,7 @@ def test_what_is_left_says_nothing_of_what_has_gone(project):
 def test_a_configuration_is_refused_in_a_line(option, project, tmp_path):
     path = tmp_path / "config.yaml"
     path.write_text("apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n")
-    run = run_afresh(option, path, "--cluster", "/dev/null", script=project / "scheduler.py")
+    run = run_afresh(option, path, "--cluster", "/dev/null", script=project / "scheduler_extras")
     assert run.returncode == 2
     assert run.stderr.startswith(f'{path}: expected kind Policy with apiVersion v1, got {{"apiVersion": "kubescheduler')
 
@@ -57,5 +57,5 @@ def test_a_configuration_is_refused_in_a_line(option, project, tmp_path):
 def test_a_pod_of_another_scheduler_is_explained_by_the_policy(project, tmp_path):
     cluster = [pod("p", schedulerName="default-scheduler"), node("n")]
     (tmp_path / "cluster.json").write_text(json.dumps({"kind": "List", "items": cluster}))
-    run = run_afresh("--cluster", tmp_path / "cluster.json", "--explain=p", script=project / "scheduler.py", cwd=project)
+    run = run_afresh("--cluster", tmp_path / "cluster.json", "--explain=p", script=project / "scheduler_extras", cwd=project)
     assert run.returncode == 0 and "If scheduled now, by policy.json" in " ".join(run.stdout.split()), run

@@ -57,7 +57,7 @@ def on_any_machine(text):
 
 
 def run_scheduler(*arguments, input="", timeout=120, **options):
-    """Run scheduler.py to its end; return its exit code, what it said on any machine, and its seconds of CPU."""
+    """Run the program to its end; return its exit code, what it said on any machine, and its seconds of CPU."""
     if "--once" in arguments and "--server" in arguments:
         options.setdefault("program", PATIENT)
     with contextlib.ExitStack() as files:
@@ -78,7 +78,7 @@ def run_scheduler(*arguments, input="", timeout=120, **options):
 
 
 class Running(Command):
-    """scheduler.py as it runs, its output in files."""
+    """The program as it runs, its output in files."""
 
     def __init__(self, folder, arguments, **options):
         self.files = folder / "stdout", folder / "stderr"
