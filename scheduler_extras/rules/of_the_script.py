@@ -70,7 +70,7 @@ def asked_once(name):
 
 
 # Most of these are steady: each says the same whenever it looks at the same. Who edits one so that it goes by
-# chance, the clock, a file, or what it has kept, adds "steady": False here, and it is asked each time.
+# chance, the clock, a file, or what it has kept, adds "steady": False here, takes asked_once away, and it is asked each time.
 # A rule of the script that is not here is not steady: nobody has said so.
 SAID_OF_THE_SCRIPTS_RULES = {
     "CheckNodeUnschedulable": {"plugin": "NodeUnschedulable", "always": True},
