@@ -13,10 +13,11 @@ import textwrap
 from importlib import metadata
 
 import pytest
-from everything import scheduler
+from helpers.everything import scheduler
 import yaml
-from conftest import ROOT, free_port, node, on_any_machine, pod, run_afresh, run_scheduler, table, wait_for
-from test_policy import DIFFERENT_ON_PURPOSE
+from helpers.control_plane import free_port, wait_for
+from helpers.extras import ROOT, node, on_any_machine, pod, run_afresh, run_scheduler, table
+from extras.test_policy import DIFFERENT_ON_PURPOSE
 
 README = (ROOT / "README.md").read_text()
 RULES = (ROOT / "scheduler_extras" / "README.md").read_text()
@@ -292,7 +293,7 @@ def test_the_policy_with_ones_own_rules_names_all_defaults(tmp_path):
 
 @pastes("This is all of")
 def test_a_script_beside_the_schedulers_may_call_it(blocks, tmp_path):
-    own_rules(tmp_path, f"import scheduler\nimport scheduler_extras\n{blocks[0]}scheduler.main()\n")
+    own_rules(tmp_path, "import scheduler_extras\n" + blocks[0].replace("from scheduler import", "from scheduler_extras import") + "scheduler_extras.main()\n")
     shutil.copy(ROOT / "scheduler.py", tmp_path)
     shutil.copytree(ROOT / "scheduler_extras", tmp_path / "scheduler_extras")
     run = run_afresh("--cluster", "cluster.json", script="my_rules.py", cwd=tmp_path)
@@ -327,8 +328,8 @@ def shell(control_plane, monkeypatch):
     started, port = [], free_port()
     elsewhere = {"kubectl wait ": "kubectl wait --timeout=300s ", "kubectl proxy": f"kubectl proxy --port={port}",
                  "csistoragecapacities,": "",  # which this API server, 1.20, does not have
-                 "scheduler.py ": f"scheduler.py --server http://127.0.0.1:{port} ",
-                 "scheduler.py\n": f"scheduler.py --server http://127.0.0.1:{port}\n"}
+                 "python scheduler_extras ": f"python scheduler_extras --server http://127.0.0.1:{port} ",
+                 "python scheduler_extras\n": f"python scheduler_extras --server http://127.0.0.1:{port}\n"}
 
     def run(commands, output=None, said=NOTICES, cwd=ROOT):
         """Run commands to their end; or start them, if there is a file that takes their output."""
@@ -360,7 +361,7 @@ def test_ten_minutes_beside_kubectl_proxy(blocks, shell, control_plane, tmp_path
     start, greeting, make_hello, hello, make_picky, picky, without, broken, mended, make_anew = blocks
     for name in ("scheduler.py", "policy.json"):
         shutil.copy(ROOT / name, tmp_path)
-    (tmp_path / "scheduler_extras").symlink_to(ROOT / "scheduler_extras")
+    shutil.copytree(ROOT / "scheduler_extras", tmp_path / "scheduler_extras")
     policy, output = tmp_path / "policy.json", tmp_path / "output"
     shipped = policy.read_text()
     line, typo, name = re.search(r"Delete the\sline `(.*?)`(?s:.*?)write `(.*?)` for\s`(.*?)`", README).groups()
@@ -409,7 +410,7 @@ def test_its_manifests_are_accepted_and_the_policy_is_updated(blocks, shell):
     assert set(re.findall(r"/policy/([\w.]+)", MANIFESTS)) == data.keys()
     packed = dict(re.findall(r"^COPY (\S+) (/code/\S*)$", image, re.M))
     assert packed == {"scheduler.py": "/code/", "scheduler_extras": "/code/scheduler_extras"}
-    assert set(re.findall(r"/code/([\w.]+)", MANIFESTS)) == {"scheduler.py"}
+    assert set(re.findall(r"/code/([\w.]+)", MANIFESTS)) == {"scheduler_extras"}
 
 
 def test_its_image_has_every_package_at_one_version():
@@ -434,11 +435,11 @@ def test_what_is_where_is_there(blocks):
     words = {line.split(":")[0]: line.split(":")[1] for line in blocks[0].splitlines() if ":" in line}
     modules = re.findall(r"\w+", words["modules"].partition("(")[0])
     for name in re.findall(r"\w+", words["functions"].replace("LiveCluster.bind", "LiveCluster")):
-        paths = [ROOT / "scheduler.py", *((ROOT / "scheduler_extras" / "cluster" / f"{module}.py") for module in modules)]
+        paths = [ROOT / "scheduler.py", *((ROOT / "scheduler_extras" / folder / f"{module}.py") for folder in ("api", "live") for module in modules)]
         assert any(re.search(rf"^ *(def|class) {name}\b", path.read_text(), re.M) for path in paths if path.exists()), name
     folders = re.findall(r"^\| (`.*?`) \|", RULES.partition("## What is where")[2].partition("\n## ")[0], re.M)
     there = {path.stem for path in (ROOT / "scheduler_extras").iterdir() if path.suffix == ".py" or (path / "__init__.py").exists()}
-    assert {name.strip("/") for names in folders for name in re.findall(r"`(.*?)`", names)} == there - {"__init__"}
+    assert {name.strip("/") for names in folders for name in re.findall(r"`(.*?)`", names)} == there - {"__init__", "__main__"}
 
 
 def test_no_block_is_left_out():
