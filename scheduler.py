@@ -386,7 +386,7 @@ class Pod:
         self.containers = spec["containers"]
         self.host_ports = host_ports_of(self.containers)
         self.requests = NO_REQUESTS | amounts_of_pod(spec, {})
-        self.nonzero = DEFAULT_REQUESTS | amounts_of_pod(spec, DEFAULT_REQUESTS)  # as scores count it
+        self.nonzero = NO_REQUESTS | amounts_of_pod(spec, DEFAULT_REQUESTS)  # as scores count it
         self.nonzero_incoming = self.nonzero | {"cpu": cpu_of_incoming(spec, self.nonzero["cpu"])}
 
 
@@ -548,8 +548,9 @@ def satisfies(labels, requirements):
 
 
 def integer(text):
-    """Return the integer in a text. If there is none: NaN, which is neither greater nor less than any."""
-    return int(text) if re.fullmatch("[+-]?[0-9]+", text or "") else math.nan
+    """Return the 64-bit integer in a text. If there is none: NaN, which is neither greater nor less than any."""
+    value = int(text) if re.fullmatch("[+-]?[0-9]{1,63}", text or "") else math.nan
+    return value if -2**63 <= value < 2**63 else math.nan
 
 
 # ==== 7. Quantities =====================================================================================

@@ -1,6 +1,6 @@
 """The command line: its options, and what each of them has done.
 
-The script's `main` calls its `main`.
+`python scheduler_extras` calls its `main`.
 """
 
 import argparse
@@ -10,29 +10,34 @@ import logging
 import math
 import os
 import re
-import signal
 import sys
 import threading
 import time
-from concurrent.futures import wait
 from pathlib import Path
 
 import scheduler
-from scheduler import ApiError, InputError, log, run
-from scheduler_extras.cluster.election import LeaderElection
-from scheduler_extras.cluster.live import ListedCluster, LiveCluster, make_passes
-from scheduler_extras.cluster.manifests import Manifests
-from scheduler_extras.cluster.proxy import PooledProxy, load_what_ends_threads, share_memory_among_threads
-from scheduler_extras.policy.files import did_you_mean
+from scheduler import log
+from scheduler_extras.api.election import LeaderElection
+from scheduler_extras.api.proxy import PooledProxy, load_what_ends_threads, share_memory_among_threads
+from scheduler_extras.common.blame import FAILURE, what_broke
+from scheduler_extras.common.chance import CHANCE
+from scheduler_extras.common.clocks import CAME_ROUND, STOP, in_background
+from scheduler_extras.common.errors import ApiError, InputError
+from scheduler_extras.live.live import ListedCluster, LiveCluster, make_passes
+from scheduler_extras.live.loop import run
+from scheduler_extras.live.writer import DryRun, Writer
+from scheduler_extras.manifests.manifests import Manifests
+from scheduler_extras.manifests.writer import WriterOfManifests
+from scheduler_extras.policy.own_rules import check_rules_of_the_script
 from scheduler_extras.policy.reloading import PolicyFile
-from scheduler_extras.rules.resources import CHANCE
+from scheduler_extras.process import give_up_output, stop_on_signals, watch_the_loop
+from scheduler_extras.reading.hints import did_you_mean
 from scheduler_extras.show.compare import compare
 from scheduler_extras.show.one_pod import show_one_pod
-from scheduler_extras.show.page import Page
+from scheduler_extras.show.page.page import Page
 from scheduler_extras.show.picture import picture, pods_without_node
 from scheduler_extras.show.report import Reporter
 from scheduler_extras.show.text import Screen, traceback_in_lines
-from scheduler_extras.trouble import CAME_ROUND, FAILURE, RULE_OF, STOP, in_background, one_line, warn_once
 
 
 def not_empty(text):
@@ -45,15 +50,15 @@ def not_empty(text):
 def option_parser():
     """Return what reads the options."""
     parser = argparse.ArgumentParser(
-        prog="scheduler.py", usage="%(prog)s [options]", allow_abbrev=False,
+        prog="python scheduler_extras", usage="%(prog)s [options]", allow_abbrev=False,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         description="Schedule the pods that name this scheduler, by the rules that a Policy file names.",
         epilog=f"""examples:
-  kubectl proxy & python scheduler.py             schedule a cluster's pods until Ctrl-C
-  python scheduler.py --cluster scheduler_extras/examples/demo.yaml      schedule manifests, without a cluster
-  python scheduler.py --explain default/web-1     show why that pod goes, or would go, where it does
+  kubectl proxy & python scheduler_extras         schedule a cluster's pods until Ctrl-C
+  python scheduler_extras --cluster scheduler_extras/examples/demo.yaml  schedule manifests, without a cluster
+  python scheduler_extras --explain default/web-1 show why that pod goes, or would go, where it does
   {Manifests.COMMAND} | \\
-    python scheduler.py --cluster -               schedule a copy of a live cluster
+    python scheduler_extras --cluster -           schedule a copy of a live cluster
 
 exit codes: 0 fine, 1 failed, 2 wrong usage, Policy or manifest""")
     add = parser.add_argument
@@ -70,7 +75,6 @@ exit codes: 0 fine, 1 failed, 2 wrong usage, Policy or manifest""")
     add("--interval", type=float, default=1, metavar="SECONDS", help="between polls (%(default)s)")
     add("--once", action="store_true", help="make passes until no pod is due, then stop")
     add("--leader-elect", nargs="?", const="true", choices=["true", "false"], help="lead by a Lease")
-    add("--alone", action="store_true", help="run scheduler.py without scheduler_extras")
     add("--dry-run", action="store_true", help="do everything except writing to the cluster")
     add("--cluster", type=not_empty, nargs="+", action="extend", default=[], metavar="FILE",
         help="schedule manifests (a folder: those in it; -: standard input)")
@@ -138,6 +142,7 @@ def command_line(argv=None):
     try:
         CAME_ROUND.limit = math.inf
         in_background(watch_the_loop, threading.get_ident(), ended)
+        check_rules_of_the_script()
         with contextlib.redirect_stdout(rules_print_to):
             return int(run_command(options, screen))
     except (ApiError, InputError) as error:
@@ -145,7 +150,6 @@ def command_line(argv=None):
         return 1 if isinstance(error, ApiError) else 2
     finally:
         ended.set()
-
 
 
 def run_command(options, screen):
@@ -162,7 +166,7 @@ def run_command(options, screen):
     is_explained = isinstance(options.explain, str)
     report = Page(files[0].path) if options.output == "html" else Reporter(options, screen)
     kind_of_cluster = ListedCluster if options.cluster or is_explained or options.fits else LiveCluster
-    cluster = kind_of_cluster(api, report, options.dry_run, at_rest=report.sum_up)
+    cluster = kind_of_cluster(writer_for(api, options), report, at_rest=report.sum_up)
     if is_explained or options.fits:
         return show_one_pod(cluster, files[0], stop, options, screen)
     say_at_start(policies, files[0].path, options)
@@ -179,6 +183,13 @@ def run_command(options, screen):
     if options.output == "html":
         screen.print(report.document(cluster.snapshot.nodes.values()))
     return has_failed
+
+
+def writer_for(api, options):
+    """Return what writes to a cluster as the options want it."""
+    if options.dry_run:
+        return DryRun(api)
+    return WriterOfManifests(api) if options.cluster else Writer(api)
 
 
 def say_at_start(policies, path, options):
@@ -214,49 +225,6 @@ def say_that_none_waits(policies, waiting):
     if waiting:
         why = "those without a node have scheduling gates, are being deleted, or a rule says no"
     log.info("no pod waits for %s: %s", ", ".join(policies), why)
-
-
-def watch_the_loop(thread, ended, seconds=5):
-    """Warn of a rule that takes long; end the process if the loop does not come round within its limit.
-
-    A loop that hangs schedules nobody, while another thread renews the Lease: another replica is to lead.
-    """
-    seen_before = None
-    last = time.monotonic()
-    while not ended.wait(pause := min(seconds, CAME_ROUND.limit / 4)):
-        moment = time.monotonic()
-        if moment > last + CAME_ROUND.limit / 2:  # the process itself was paused
-            CAME_ROUND.at = max(moment, CAME_ROUND.at)
-        last = moment
-        frame = innermost = sys._current_frames().get(thread)
-        while frame and frame.f_code not in RULE_OF:
-            frame = frame.f_back
-        where = frame or innermost
-        place = f"{Path(where.f_code.co_filename).name}, line {where.f_lineno}"
-        seen = frame and (frame.f_code, frame.f_locals.get("pod"))
-        if seen and seen == seen_before:
-            what = f"{RULE_OF[frame.f_code]} takes long: more than {pause:g} s for one pod"
-            in_background(warn_once, f"{what} ({place})", frame.f_code)  # the log itself may be stuck
-        seen_before = seen
-        if moment > CAME_ROUND.at + CAME_ROUND.limit and not STOP.is_set():
-            said = f"the loop has not come round for {CAME_ROUND.limit:g} s ({place}): this process ends"
-            wait([in_background(log.error, said)], 1)
-            os._exit(1)
-
-
-def stop_on_signals():
-    """Have SIGINT and SIGTERM set STOP; return it. If it still runs after 4 seconds, the process is ended."""
-    def end(number, _):
-        """Have the loop end after this pod; after a second signal, or four seconds, end the process."""
-        signal.signal(number, signal.SIG_DFL)
-        force = threading.Timer(4, os._exit, [1])
-        force.daemon = True  # it does not hold up an end in time
-        force.start()
-        STOP.set()
-
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, end)
-    return STOP
 
 
 def poll(cluster, policy_file, stop, options):
@@ -311,13 +279,6 @@ def main(argv=None):
         if isinstance(error, OSError) and not error.filename:
             give_up_output(error)
         else:  # a mistake in the loop, for example
-            log.error("%s", scheduler.what_broke(error))
+            log.error("%s", what_broke(error))
             log.debug("how it came to that:", exc_info=error)
         return 1
-
-
-def give_up_output(error):
-    """Print no more: who reads it has ended, as `head` does; or say why, such as that the disk is full."""
-    if not isinstance(error, BrokenPipeError):
-        log.error("cannot write what is printed: %s", one_line(error))
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -9,7 +9,6 @@ from helpers.script import TESTS, scheduler
 # kube-scheduler ignores a term of node affinity in which a value cannot be the value of a label, or fails the pod for it. No API
 # server checks that, and scheduler.py does not either.
 INVALID_LABEL_VALUES = {
-    ("nodeaffinity-1-002", "prod/pending"), ("nodeaffinitypriority-1-001", "prod/pending"),
     ("nodeaffinitypriority-1-002", "prod/pending-4"), ("nodeaffinitypriority-1-002", "prod/pending-5")}
 
 

@@ -10,8 +10,9 @@ from scheduler_extras.configuration.fields import (
     running_plugins
 )
 from scheduler_extras.policy.extenders import extender_problems
-from scheduler_extras.policy.files import NAMES_OF_OLD, decode_part, did_you_mean, in_short
 from scheduler_extras.policy.policy import CONFIGURATION_VERSION
+from scheduler_extras.reading.hints import NAMES_OF_OLD, did_you_mean
+from scheduler_extras.reading.schemas import decode_part, in_short
 
 
 # What it refuses, and the schemas do not, is added to `problems`; what is said without effect, to `notices`.

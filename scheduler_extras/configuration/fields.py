@@ -8,13 +8,14 @@ import decimal
 import itertools
 import re
 
-from scheduler import OPERATORS, PREDICATES, PRIORITIES
-from scheduler_extras.extension_points import EXTENSION_POINTS
-from scheduler_extras.objects import is_valid_term
+from scheduler_extras.deciding.extension_points import EXTENSION_POINTS
+from scheduler_extras.deciding.rule import PREDICATES, PRIORITIES, WHEN
 from scheduler_extras.policy.extenders import EXTENDER, FILTERED, NAME
-from scheduler_extras.policy.files import NAMES_OF_OLD, Form
 from scheduler_extras.policy.policy import ELECTION
-from scheduler_extras.rule import WHEN
+from scheduler_extras.reading.hints import NAMES_OF_OLD
+from scheduler_extras.reading.label_selectors import OPERATORS
+from scheduler_extras.reading.node_affinity import is_valid_term
+from scheduler_extras.reading.schemas import Form
 from scheduler_extras.rules import PLUGIN_ORDER
 from scheduler_extras.rules.resources import SHAPE, WEIGHT, shape_problems
 

@@ -10,24 +10,26 @@ import itertools
 import math
 from dataclasses import replace
 
-from scheduler import (
-    NO_REQUESTS, InvalidSelector, hostile_taints, node_selector_term, pick,
-    term_matches, text_at, usage, valid_terms, wants_node
-)
-from scheduler_extras.objects import CPU_AND_MEMORY, label_selector
-from scheduler_extras.rule import IN_THE_SCRIPT, SKIP, WHEN, FullRule, Rejected
+from scheduler import NO_REQUESTS, untolerated_taints, matches_node, term_matches
+from scheduler_extras.common.blame import note_rule
+from scheduler_extras.common.errors import InvalidSelector
+from scheduler_extras.deciding.rule import SKIP, WHEN, FullRule, Rejected
+from scheduler_extras.reading.fields import pick, text_at
+from scheduler_extras.reading.label_selectors import label_selector
+from scheduler_extras.reading.node_affinity import node_selector_term, valid_terms
+from scheduler_extras.reading.pods_and_nodes import CPU_AND_MEMORY
 from scheduler_extras.rules.affinity import (
     affine_scores, affinity_terms, match_inter_pod_affinity, normalize_affinity
 )
 from scheduler_extras.rules.eviction import is_going
 from scheduler_extras.rules.labels import ImageShares, shares_of
+from scheduler_extras.rules.of_the_script import IN_THE_SCRIPT
 from scheduler_extras.rules.preemption import Manner, importance, preempt
 from scheduler_extras.rules.resources import requested_to_capacity_ratio
 from scheduler_extras.rules.selectors import selector_in, selectors_of
 from scheduler_extras.rules.spreading import (
     DEFAULT_SPREAD, eligible_domains, spread_constraints, sum_of_scores, with_counts, with_full_domains
 )
-from scheduler_extras.trouble import note_rule
 
 
 # Under a KubeSchedulerConfiguration, functions of this module stand in for those of rules. All else is as it
@@ -76,7 +78,7 @@ def node_resources_fit(pod, node, excepted=()):
 @today("PodToleratesNodeTaints")
 def taints_and_tolerations(pod, node):
     """The taint is not named."""
-    if hostile_taints(pod, node):
+    if untolerated_taints(pod, node):
         yield "node(s) had untolerated taint(s)"
 
 
@@ -90,7 +92,8 @@ def usage_today(pod, node, resources):
         incoming = incoming | {"cpu": incoming["cpu"] + pod.uncounted_cpu}
     counted = [name for name in resources
                if node.allocatable.get(name) and (name in NO_REQUESTS or incoming.get(name))]
-    return usage(incoming, node, counted)
+    return {name: (node.nonzero.get(name, 0) + incoming.get(name, 0), node.allocatable[name])
+            for name in counted}
 
 
 def mean_score(pod, node, weights, score):
@@ -156,7 +159,7 @@ def required_node_affinity(pod, node, added_terms=()):
     """The node also meets one of the terms that the configuration adds for all pods (addedAffinity)."""
     if added_terms and not any(term_matches(term, node) for term in valid_terms(added_terms)):
         yield "node(s) didn't match scheduler-enforced node affinity"
-    elif not wants_node(pod, node):
+    elif not matches_node(pod, node):
         yield "node(s) didn't match Pod's node affinity/selector"
 
 

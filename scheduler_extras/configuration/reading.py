@@ -5,20 +5,19 @@ policy/reloading.py calls it (READERS) where a file is of that kind.
 
 from dataclasses import replace
 
-from scheduler import PREDICATES, PRIORITIES
 from scheduler_extras.configuration.checks import changes_since, check_configuration
 from scheduler_extras.configuration.fields import (
-    CONFIGURATION, EXTENDS, FILTERED_TODAY, HOOK_POINTS, IN_A_POLICY, STRATEGIES, duration,
-    plugins_of_today, running_plugins, times_of
+    CONFIGURATION, EXTENDS, FILTERED_TODAY, HOOK_POINTS, IN_A_POLICY, STRATEGIES, duration, plugins_of_today,
+    running_plugins, times_of
 )
 from scheduler_extras.configuration.plugins import TODAY
 from scheduler_extras.configuration.profile import Profile
+from scheduler_extras.deciding.rule import PREDICATES, PRIORITIES, WHEN
 from scheduler_extras.policy.extenders import extenders_of, left_to_extenders
-from scheduler_extras.policy.files import decode_part, refuse
 from scheduler_extras.policy.policy import CONFIGURATION_VERSION
 from scheduler_extras.policy.reading import EXPECTED, set_up
 from scheduler_extras.policy.reloading import READERS
-from scheduler_extras.rule import WHEN
+from scheduler_extras.reading.schemas import decode_part, refuse
 from scheduler_extras.rules.spreading import DEFAULT_SPREAD
 
 

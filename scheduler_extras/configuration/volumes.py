@@ -7,10 +7,10 @@ import collections
 import functools
 import math
 
-from scheduler import pick
 from scheduler_extras.configuration.plugins import TODAY, today
-from scheduler_extras.memory import recall
-from scheduler_extras.rule import SKIP, Rejected
+from scheduler_extras.deciding.answers import recall
+from scheduler_extras.deciding.rule import SKIP, Rejected
+from scheduler_extras.reading.fields import pick
 from scheduler_extras.rules.claims import (
     bind_volumes, check_volume_binding, claims_to_bind, no_volume_zone_conflict, why_unusable,
     zones_of_volumes

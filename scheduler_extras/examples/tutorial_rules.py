@@ -1,15 +1,16 @@
 """The schedulers of the tutorials, as rules: what a file for --plugins looks like.
 
-    python scheduler.py --plugins scheduler_extras/examples/tutorial_rules.py --policy my_policy.json
+    python scheduler_extras --plugins scheduler_extras/examples/tutorial_rules.py --policy my_policy.json
 
 A predicate yields the reasons why a pod does not fit a node. A priority returns a score, from 0 to 100 at the end.
 What is to be worked out once per pod, not once per node, is a function for `metadata`. The other extension points of
-the scheduling framework are options too: reserve, permit, pre_bind, ... (see scheduler_extras/extension_points.py).
+the scheduling framework are options too: reserve, permit, pre_bind, ... (see scheduler_extras/deciding/extension_points.py).
 """
 
 import logging
 
-from scheduler import Unschedulable, predicate, priority
+from scheduler import predicate, priority
+from scheduler_extras import Unschedulable
 
 log = logging.getLogger("scheduler")
 

@@ -1,6 +1,6 @@
 """Extenders: HTTP services that filter, prioritize and bind, as a Policy or a configuration names them.
 
-policy/policy.py asks them after the rules; cluster/writer.py has them bind.
+policy/policy.py asks them after the rules; live/writer.py has them bind.
 """
 
 import base64
@@ -15,11 +15,15 @@ import requests
 import urllib3
 from urllib3.exceptions import HTTPError, InsecureRequestWarning
 
-from scheduler import LABEL_VALUE, ApiError, Failures, Malformed, Unschedulable, add_to, pick
-from scheduler_extras.asking import Vote
-from scheduler_extras.policy.files import NANOSECONDS, Form, decode, in_short
+from scheduler_extras.common.clocks import within
+from scheduler_extras.common.errors import ApiError, Malformed, Unschedulable
+from scheduler_extras.common.log_texts import at_most, one_line, warn_once
+from scheduler_extras.deciding.decision import Failures, Vote
+from scheduler_extras.reading.fields import pick
+from scheduler_extras.reading.label_selectors import LABEL_VALUE
+from scheduler_extras.reading.quantities import add_to
+from scheduler_extras.reading.schemas import NANOSECONDS, Form, decode, in_short
 from scheduler_extras.rules.preemption import Victims
-from scheduler_extras.trouble import at_most, one_line, warn_once, within
 
 
 EXTENDER = {

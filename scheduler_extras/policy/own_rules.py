@@ -1,9 +1,11 @@
 """Rules of one's own, in files of --plugins: loading them, and checking them as they are written.
 
-policy/reloading.py loads such files; the decorators that these import from the script register by `own_rule`.
+policy/reloading.py loads such files; the decorators that they import register with `own_rule`.
 """
 
 import collections
+import contextlib
+import functools
 import runpy
 import sys
 import traceback
@@ -11,11 +13,16 @@ from importlib.machinery import PathFinder
 from pathlib import Path
 
 import scheduler
-from scheduler import CATALOGUES, PREDICATES, PRIORITIES, InputError, Rule
-from scheduler_extras.extension_points import EXTENSION_POINTS
-from scheduler_extras.policy.files import decode
-from scheduler_extras.rule import IN_THE_SCRIPT, full_rule, register
-from scheduler_extras.trouble import one_line, place_of, signature_of
+from scheduler import Rule
+from scheduler_extras.common.blame import place_of, signature_of
+from scheduler_extras.common.errors import InputError
+from scheduler_extras.common.log_texts import one_line
+from scheduler_extras.deciding.extension_points import EXTENSION_POINTS
+from scheduler_extras.deciding.rule import (
+    CATALOGUES, PREDICATES, PRIORITIES, full_rule, register
+)
+from scheduler_extras.reading.schemas import decode
+from scheduler_extras.rules.of_the_script import IN_THE_SCRIPT
 
 
 # A decorator makes a function a rule. What is wrong with the rule as it is written is said when its file is
@@ -49,13 +56,27 @@ def checked_rule(where, name, function, **options):
 
 def own_rule(where, name=None, **options):
     """Return a decorator that makes a function one of the user's own rules. Options: OPTIONS."""
-    scheduler.register(where, name)  # raises InputError where there is no name
+    if not isinstance(name, str):
+        raise TypeError('a rule needs the name that a Policy has for it, as in @predicate("Name")')
     return register(where, name, make=checked_rule, **options)
 
 
-# The script's decorators say more from here on: the same objects, so that who has imported them has these.
-for decorator, where in ((scheduler.predicate, "predicates"), (scheduler.priority, "priorities")):
-    decorator.__setstate__((own_rule, (where,), {}, {}))
+predicate = functools.partial(own_rule, "predicates")
+priority = functools.partial(own_rule, "priorities")
+
+
+@contextlib.contextmanager
+def as_in_the_script():
+    """Have `from scheduler import predicate, priority` import the decorators above.
+
+    Files of --plugins begin like that, as for a rule in scheduler.py. There, these take fewer options.
+    """
+    of_the_script = scheduler.predicate, scheduler.priority
+    scheduler.predicate, scheduler.priority = predicate, priority
+    try:
+        yield
+    finally:
+        scheduler.predicate, scheduler.priority = of_the_script
 
 
 def check_function(name, option, function, options):
@@ -81,14 +102,16 @@ def check_function(name, option, function, options):
         raise InputError(f"{place}: expected the parameters ({expected}), got {signature}")
 
 
-for name, function in IN_THE_SCRIPT.items():  # they may have been edited
-    reduce = (PREDICATES | PRIORITIES)[name].reduce
-    try:
-        check_function(name, "function", function, {})
-        if reduce is not None:
-            check_function(name, "reduce", reduce, {})
-    except InputError as error:
-        raise InputError(f"{error} ({place_of(Rule(name, function))})") from None
+def check_rules_of_the_script():
+    """Raise InputError if a rule of scheduler.py, as edited, cannot be called with what it is to get."""
+    for name, function in IN_THE_SCRIPT.items():
+        reduce = (PREDICATES | PRIORITIES)[name].reduce
+        try:
+            check_function(name, "function", function, {})
+            if reduce is not None:
+                check_function(name, "reduce", reduce, {})
+        except InputError as error:
+            raise InputError(f"{error} ({place_of(Rule(name, function))})") from None
 
 
 def load_plugins(paths):
@@ -101,7 +124,8 @@ def load_plugins(paths):
         if folder not in sys.path:
             sys.path.append(folder)  # so that the file may import others beside it
         try:
-            runpy.run_path(path)
+            with as_in_the_script():
+                runpy.run_path(path)
         except (Exception, SystemExit) as error:
             frames = traceback.extract_tb(error.__traceback__)
             lines = [f", line {frame.lineno}" for frame in frames if frame.filename == str(path)]

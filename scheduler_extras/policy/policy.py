@@ -1,6 +1,6 @@
 """A Policy in force: which rules it asks about a pod, and how their answers are put together.
 
-The script's `schedule` calls it in place of the script's own Policy.
+`schedule` asks it.
 """
 
 from __future__ import annotations
@@ -11,15 +11,19 @@ import functools
 import random
 from dataclasses import dataclass, field
 
-from scheduler import PREDICATES, Policy, Unschedulable
-from scheduler_extras.asking import FullDecision, Vote, prepare, put_together
-from scheduler_extras.extension_points import EXTENSION_POINTS, call_hook, with_reason
-from scheduler_extras.memory import recall
-from scheduler_extras.objects import FullPod
+from scheduler_extras.common.blame import warn_if_broken
+from scheduler_extras.common.chance import CHANCE
+from scheduler_extras.common.clocks import OutOfTime
+from scheduler_extras.common.errors import Unschedulable
+from scheduler_extras.common.log_texts import warn_once
+from scheduler_extras.deciding.answers import recall
+from scheduler_extras.deciding.asking import prepare
+from scheduler_extras.deciding.decision import FullDecision, Vote, put_together
+from scheduler_extras.deciding.extension_points import EXTENSION_POINTS, call_hook, with_reason
+from scheduler_extras.deciding.rule import PREDICATES
+from scheduler_extras.deciding.seen import likeness_to_all
+from scheduler_extras.reading.pods_and_nodes import FullPod
 from scheduler_extras.rules.always import ALWAYS_ASKED
-from scheduler_extras.rules.resources import CHANCE
-from scheduler_extras.seen import likeness_to_all
-from scheduler_extras.trouble import OutOfTime, warn_if_broken, warn_once
 
 
 # Pods that nobody has made: the pod of a Deployment, and one that has a constraint itself.
@@ -29,9 +33,11 @@ IMAGINARY = [{}, {"topologySpreadConstraints": [{
 
 
 @dataclass(eq=False)
-class FullPolicy(Policy):
-    """A Policy that remembers what rules have said, has extenders, and rules for all extension points."""
+class FullPolicy:
+    """The active rules, in the order in which they run, extenders, and rules for all extension points."""
 
+    predicates: list
+    priorities: list
     extenders: list = field(default_factory=list)
     always_check_all: bool = False
     notices: list = field(default_factory=list)  # what the file says without effect here, a line each

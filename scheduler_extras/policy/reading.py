@@ -7,17 +7,18 @@ import collections
 import functools
 from dataclasses import replace
 
-from scheduler import CATALOGUES, PREDICATES, PRIORITIES, InputError, pick, text_at
+from scheduler_extras.common.blame import signature_of, strings_of, what_broke
+from scheduler_extras.common.errors import InputError
+from scheduler_extras.deciding.rule import CATALOGUES, PREDICATES, PRIORITIES
 from scheduler_extras.policy.extenders import (
     EXTENDER, FILTERED, extender_problems, extenders_of, left_to_extenders
 )
-from scheduler_extras.policy.files import (
-    NAMES_OF_OLD, decode, decode_part, did_you_mean, in_short, nearly, noted, refuse
-)
 from scheduler_extras.policy.own_rules import NOUNS
 from scheduler_extras.policy.policy import CONFIGURATION_VERSION, FullPolicy
+from scheduler_extras.reading.fields import pick, text_at
+from scheduler_extras.reading.hints import NAMES_OF_OLD, did_you_mean, nearly
+from scheduler_extras.reading.schemas import decode, decode_part, in_short, noted, refuse
 from scheduler_extras.rules.resources import WEIGHT
-from scheduler_extras.trouble import signature_of, strings_of, what_broke
 
 
 # What becomes of a Policy: an entry names one rule, or several, or none (`meaning_of`). Entries that mean one

@@ -9,13 +9,16 @@ import json
 import stat
 from pathlib import Path
 
-from scheduler import InputError, log, text_at
-from scheduler_extras.policy.files import check_end_of_json, did_you_mean, parse, text_in
+from scheduler import log
+from scheduler_extras.common.errors import InputError
+from scheduler_extras.common.log_texts import at_most, one_line, warn_once
 from scheduler_extras.policy.own_rules import PLUGGED_IN, idle_plugins, load_plugins, unplug
 from scheduler_extras.policy.policy import FullPolicy
 from scheduler_extras.policy.reading import default_entries, read_policy
+from scheduler_extras.reading.fields import text_at
+from scheduler_extras.reading.hints import did_you_mean
+from scheduler_extras.reading.texts import check_end_of_json, parse, text_in
 from scheduler_extras.rules import PLUGIN_ORDER
-from scheduler_extras.trouble import at_most, one_line, warn_once
 
 
 def providers():
@@ -24,6 +27,8 @@ def providers():
     packing = [entry | {"name": entry["name"].replace("Least", "Most")}
                for entry in default_entries("priorities")]
     return {"DefaultProvider": head, "ClusterAutoscalerProvider": head | {"priorities": packing}}
+
+
 READERS = {}  # kind of a file other than a Policy -> function(its document, a scheduler's name): its Policies
 
 

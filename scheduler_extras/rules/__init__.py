@@ -5,9 +5,10 @@ Whoever imports this package has all rules in PREDICATES and PRIORITIES.
 
 import importlib
 
-from scheduler import PREDICATES, PRIORITIES
+from scheduler_extras.deciding.rule import PREDICATES, PRIORITIES
 
-for module in ("resources", "labels", "spreading", "affinity", "disks", "claims", "always", "preemption"):
+for module in ("of_the_script", "ports", "resources", "labels", "spreading", "affinity", "disks", "claims",
+               "always", "preemption"):
     importlib.import_module(f"scheduler_extras.rules.{module}")
 
 # The order in which plugins run; those of the user's own come last.

@@ -10,10 +10,12 @@ import itertools
 import marshal
 import weakref
 
-from scheduler import Malformed, Unschedulable, kept_with_pod, pick, satisfies
-from scheduler_extras.memory import recall
-from scheduler_extras.objects import label_selector, pod_selector
-from scheduler_extras.rule import SKIP, WHEN, Rejected, predicate, priority, requires
+from scheduler_extras.common.errors import Malformed, Unschedulable
+from scheduler_extras.deciding.answers import recall
+from scheduler_extras.deciding.rule import SKIP, WHEN, Rejected, predicate, priority, requires
+from scheduler_extras.reading.fields import pick
+from scheduler_extras.reading.label_selectors import label_selector, labels_match, pod_selector
+from scheduler_extras.reading.pods_and_nodes import kept_with_pod
 from scheduler_extras.rules.counting import count_pods
 
 
@@ -48,14 +50,14 @@ class AffinityTerm:
 
     def selects(self, pod, snapshot):
         """Say whether the term means this pod."""
-        if not satisfies(pod.labels, self.requirements):
+        if not labels_match(pod.labels, self.requirements):
             return False
         if pod.namespace in self.namespaces:
             return True
         if not self.namespace_selector:  # {} selects all namespaces; null, no other one
             return self.namespace_selector is not None
         namespace = snapshot.objects["namespaces"].get(pod.namespace, {})
-        return satisfies(pick(namespace, dict, "metadata", "labels"), self.namespace_selector)
+        return labels_match(pick(namespace, dict, "metadata", "labels"), self.namespace_selector)
 
 
 TERMS = weakref.WeakValueDictionary()  # meaning -> the one AffinityTerm that says it, of whatever pods

@@ -6,10 +6,10 @@ policy/policy.py asks it after the predicates; rules that preempt call `nominate
 import collections
 from dataclasses import replace
 
-from scheduler import pick
-from scheduler_extras.objects import FullPod, with_pods
-from scheduler_extras.asking import prepare
-from scheduler_extras.rule import SKIP, FullRule, Rejected
+from scheduler_extras.deciding.asking import prepare
+from scheduler_extras.deciding.rule import SKIP, FullRule, Rejected
+from scheduler_extras.reading.fields import pick
+from scheduler_extras.reading.pods_and_nodes import FullPod, with_pods
 
 
 def reasons_supposing(pod, node, snapshot, gone=(), there=()):

@@ -6,9 +6,10 @@ preemption.py asks it.
 import collections
 import contextlib
 
-from scheduler import ApiError, InvalidSelector, pick, satisfies
-from scheduler_extras.memory import recall
-from scheduler_extras.objects import label_selector
+from scheduler_extras.common.errors import ApiError, InvalidSelector
+from scheduler_extras.deciding.answers import recall
+from scheduler_extras.reading.fields import pick
+from scheduler_extras.reading.label_selectors import label_selector, labels_match
 
 
 def protected_by_budgets(pods, snapshot):
@@ -28,7 +29,7 @@ def budgets_of(pod, snapshot):
     allowed = {}
     for key, budget, selector in budgets_in_namespaces(snapshot)[pod.namespace]:
         counts_already = pod.name in pick(budget, dict, "status", "disruptedPods")
-        if pod.labels and satisfies(pod.labels, selector) and not counts_already:
+        if pod.labels and labels_match(pod.labels, selector) and not counts_already:
             allowed[key] = pick(budget, int, "status", "disruptionsAllowed")
     return allowed
 

@@ -8,11 +8,14 @@ import functools
 import time
 from types import MappingProxyType as read_only
 
-from scheduler import Requirement, Unschedulable, pick, quantity, satisfies, valid_terms
-from scheduler_extras.asking import prepare
-from scheduler_extras.memory import recall
-from scheduler_extras.objects import label_selector
-from scheduler_extras.rule import SKIP, Rejected, predicate
+from scheduler_extras.common.errors import Unschedulable
+from scheduler_extras.deciding.answers import recall
+from scheduler_extras.deciding.asking import prepare
+from scheduler_extras.deciding.rule import SKIP, Rejected, predicate
+from scheduler_extras.reading.fields import pick
+from scheduler_extras.reading.label_selectors import Requirement, label_selector, labels_match
+from scheduler_extras.reading.node_affinity import valid_terms
+from scheduler_extras.reading.quantities import quantity
 from scheduler_extras.rules.disks import claims_of, class_name_of, storage_class_of
 
 
@@ -56,7 +59,7 @@ class DelayedClaim:
             if owner and names_claim(owner, claim):
                 return [with_reach(volume)]
             is_free = not owner and pick(volume, str, "status", "phase") == "Available"
-            is_selected = satisfies(pick(volume, dict, "metadata", "labels"), selector)
+            is_selected = labels_match(pick(volume, dict, "metadata", "labels"), selector)
             modes = set(pick(volume, list, "spec", "accessModes", of=str))
             if is_free and is_selected and modes.issuperset(pick(claim, list, "spec", "accessModes", of=str)):
                 free.append(volume)
@@ -248,7 +251,7 @@ def can_provision(storage_class, node):
     for topology in topologies:
         wanted = [Requirement(pick(each, str, "key"), "In", pick(each, list, "values", of=str))
                   for each in pick(topology, list, "matchLabelExpressions", of=dict)]
-        if wanted and satisfies(node.labels, wanted):
+        if wanted and labels_match(node.labels, wanted):
             return True
     return not topologies
 
@@ -274,13 +277,14 @@ def with_reach(volume):
     """Return a Volume: by the label expressions of its nodeAffinity, the nodes on which it can be used."""
     required = pick(volume, dict, "spec", "nodeAffinity", "required")
     terms = valid_terms(pick(required, list, "nodeSelectorTerms", of=dict))
-    return Volume(volume, [on_labels for on_labels, on_fields in terms if on_labels or on_fields]
+    return Volume(volume, [
+        [Requirement(**each) for each in term["matchExpressions"]] for term in terms if any(term.values())]
                   if required else EVERYWHERE)
 
 
 def satisfies_one(labels, terms):
     """Say whether labels meet all requirements of one of the terms."""
-    return any(satisfies(labels, requirements) for requirements in terms)
+    return any(labels_match(labels, requirements) for requirements in terms)
 
 
 VolumeZones = collections.namedtuple("VolumeZones", "labels problem")

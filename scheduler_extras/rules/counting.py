@@ -2,8 +2,8 @@
 
 import collections
 
-from scheduler_extras.memory import recall
-from scheduler_extras.seen import signature
+from scheduler_extras.deciding.answers import recall
+from scheduler_extras.deciding.seen import signature
 
 
 def count_pods(node, is_meant, namespace=None):

@@ -1,6 +1,6 @@
 """Rules about network disks, and about how many volumes a node can attach.
 
-The script's NoDiskConflict learns of claims here; a cloud's predicates are one rule with a table.
+NoDiskConflict takes the place of the rule in scheduler.py; a cloud's predicates are one rule with a table.
 """
 
 from __future__ import annotations
@@ -11,11 +11,13 @@ import hashlib
 import math
 import os
 import re
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
-from scheduler import PREDICATES, kept_with_pod, pick
-from scheduler_extras.memory import FullSnapshot, recall
-from scheduler_extras.rule import IN_THE_SCRIPT, SKIP, predicate
+from scheduler_extras.deciding.answers import recall
+from scheduler_extras.deciding.rule import SKIP, predicate
+from scheduler_extras.deciding.snapshot import FullSnapshot
+from scheduler_extras.reading.fields import pick
+from scheduler_extras.reading.pods_and_nodes import kept_with_pod
 
 
 def claims_of(pod, snapshot, keys=None):
@@ -51,18 +53,41 @@ def exclusive_claims(pod, nodes, snapshot):
     return (exclusive and not exclusive.isdisjoint(in_use)) or None
 
 
-def no_conflict_of_disks_or_claims(pod, node, metadata):
-    """NoDiskConflict also says that no other pod has a claim that is for one pod only."""
-    conflicts = list(IN_THE_SCRIPT["NoDiskConflict"](pod, node))
-    yield from conflicts
-    if metadata and not conflicts:
+# Source of a volume -> the fields that identify the disk. Of an rbd, each of its monitors, too.
+DISK_IDENTITIES = {"gcePersistentDisk": ["pdName"], "awsElasticBlockStore": ["volumeID"], "iscsi": ["iqn"],
+                   "rbd": ["image", "pool"]}
+
+
+@kept_with_pod
+def disks_of(pod):
+    """Return the pod's network disks, {identity: whether it may be shared}; of an rbd, for each monitor."""
+    disks = {}
+    for volume in pod.volumes:
+        for source in [each for each in DISK_IDENTITIES if volume.get(each)]:
+            disk = pick(volume, dict, source)
+            shared = pick(disk, bool, "readOnly") and source != "awsElasticBlockStore"
+            for monitor in pick(disk, list, "monitors", of=str) if source == "rbd" else [""]:
+                identity = source, monitor, *(pick(disk, str, name) for name in DISK_IDENTITIES[source])
+                disks[identity] = shared and disks.get(identity, True)
+    return disks
+
+
+def disks_conflict(pod, other):
+    """Return whether two pods mount a network disk that they cannot share."""
+    ours, theirs = disks_of(pod), disks_of(other)
+    return any(not (ours[disk] and theirs[disk]) for disk in ours.keys() & theirs.keys())
+
+
+@predicate("NoDiskConflict", metadata=exclusive_claims, plugin="VolumeRestrictions", by_default=1,
+           steady=True,
+           looks_at={"a network disk": lambda pod, node: disks_of(pod)})
+def no_disk_conflict(pod, node, metadata):
+    """No pod there has a disk that this pod mounts, unless both only read it, or its exclusive claim."""
+    if disks_of(pod) and any(disks_conflict(pod, other) for other in node.pods.values()):
+        yield "node(s) had no available disk"
+    elif metadata:
         yield ("node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode "
                "already in-use by another pod")
-
-
-if "NoDiskConflict" in PREDICATES:
-    PREDICATES["NoDiskConflict"] = replace(
-        PREDICATES["NoDiskConflict"], function=no_conflict_of_disks_or_claims, metadata=exclusive_claims)
 
 
 # The field `identity` of a volume's `source` identifies a disk, and a node can have `limit` of them.

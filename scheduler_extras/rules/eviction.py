@@ -3,7 +3,9 @@
 preemption.py says who has to go. Upstream: PrepareCandidate.
 """
 
-from scheduler import event, now, text_at
+from scheduler import event
+from scheduler_extras.common.clocks import now
+from scheduler_extras.reading.fields import text_at
 from scheduler_extras.rules.always import nominate
 
 

@@ -7,9 +7,9 @@ import collections
 import contextlib
 import json
 
-from scheduler import pick
-from scheduler_extras.memory import recall
-from scheduler_extras.rule import predicate, priority
+from scheduler_extras.deciding.answers import recall
+from scheduler_extras.deciding.rule import predicate, priority
+from scheduler_extras.reading.fields import pick
 
 
 def label_conflicts(arguments):

@@ -7,12 +7,13 @@ configuration/plugins.py. Upstream: framework/plugins/defaultpreemption.
 import random
 from dataclasses import dataclass
 
-from scheduler import Unschedulable, pick
-from scheduler_extras.rule import WHATEVER_THE_NODE, predicate
+from scheduler_extras.common.chance import CHANCE
+from scheduler_extras.common.errors import Unschedulable
+from scheduler_extras.deciding.rule import WHATEVER_THE_NODE, predicate
+from scheduler_extras.reading.fields import pick
 from scheduler_extras.rules.always import nominate, reasons_supposing
 from scheduler_extras.rules.budgets import protected_by_budgets
 from scheduler_extras.rules.eviction import is_going, make_room
-from scheduler_extras.rules.resources import CHANCE
 
 
 @dataclass

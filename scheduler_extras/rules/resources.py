@@ -1,34 +1,9 @@
-"""Priorities by the use of resources, beside those of the script; and RandomPriority, that of chance.
+"""Priorities by the use of resources, beside those of scheduler.py.
 
 A Policy, or a configuration by another name, names them; so are shapes of utilization.
 """
 
-import random
-import types
-
-from scheduler import usage
-from scheduler_extras.rule import priority
-
-CHANCE = types.SimpleNamespace(seed=None)  # what --seed has chance begin with; None: nothing
-
-
-@priority("RandomPriority")
-def random_score(pod, node):
-    """A score by chance (not upstream). Alone, it gives all nodes that fit equal chances, as tutorials do.
-
-    With a seed, a pod and a node have the same score each time.
-    """
-    if CHANCE.seed is not None:
-        random.seed(f"{CHANCE.seed} {pod.key} {node.name}")
-    return random.randint(0, 100)
-
-
-@priority("MostRequestedPriority", plugin="NodeResourcesFit", steady=True)
-def most_requested(pod, node):
-    """The percentages of cpu and memory that are then requested, averaged: fills node after node."""
-    pairs = usage(pod.nonzero_incoming, node).values()
-    cpu, memory = [100 * used // capacity if capacity and used <= capacity else 0 for used, capacity in pairs]
-    return (cpu + memory) // 2
+from scheduler_extras.deciding.rule import priority
 
 
 # What a Policy may say: a type; a range of numbers; a set of strings; [any of these] for a list; {field: any
@@ -51,8 +26,9 @@ def shape_problems(arguments):
 
 def utilization(pod, node, resources):
     """Return {resource: the percentage that is then requested, rounded up}; of what is not there, 100."""
-    return {name: -(-100 * used // there) if there else 100
-            for name, (used, there) in usage(pod.nonzero_incoming, node, resources).items()}
+    used = {name: node.nonzero.get(name, 0) + pod.nonzero_incoming.get(name, 0) for name in resources}
+    return {name: -(-100 * used[name] // node.allocatable[name]) if node.allocatable.get(name) else 100
+            for name in resources}
 
 
 @priority("RequestedToCapacityRatio", plugin="NodeResourcesFit", check=shape_problems, steady=True,

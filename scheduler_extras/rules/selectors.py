@@ -3,8 +3,9 @@
 import collections
 import contextlib
 
-from scheduler import InvalidSelector, Malformed, pick, satisfies
-from scheduler_extras.objects import label_selector
+from scheduler_extras.common.errors import InvalidSelector, Malformed
+from scheduler_extras.reading.fields import pick
+from scheduler_extras.reading.label_selectors import label_selector, labels_match
 
 
 OWNERS = ("services", "replicationcontrollers", "replicasets", "statefulsets")  # upstream: DefaultSelector
@@ -50,7 +51,7 @@ class Selectors:
         found = {}
         for label in (None, *pod.labels.items()):
             found |= self.found_at.get((pod.namespace, label), {})
-        return [found[key] for key in sorted(found) if satisfies(pod.labels, found[key])]
+        return [found[key] for key in sorted(found) if labels_match(pod.labels, found[key])]
 
     def keep_up(self, objects):
         """Take in which objects have come, changed or gone."""

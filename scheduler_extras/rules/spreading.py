@@ -11,15 +11,15 @@ import itertools
 import math
 from dataclasses import dataclass, field, replace
 
-from scheduler import (
-    InvalidSelector, Unschedulable, hostile_taints, pick, required_terms, satisfies, wants_node
-)
-from scheduler_extras.memory import recall
-from scheduler_extras.objects import NOTHING, pod_selector
-from scheduler_extras.rule import SKIP, predicate, priority
+from scheduler import untolerated_taints, matches_node
+from scheduler_extras.common.errors import InvalidSelector, Unschedulable
+from scheduler_extras.deciding.answers import recall
+from scheduler_extras.deciding.rule import SKIP, predicate, priority
+from scheduler_extras.deciding.seen import digest
+from scheduler_extras.reading.fields import pick
+from scheduler_extras.reading.label_selectors import NOTHING, labels_match, pod_selector
 from scheduler_extras.rules.counting import count_pods, nodes_that_may_count
 from scheduler_extras.rules.selectors import OWNERS, selectors_of
-from scheduler_extras.seen import digest
 
 
 HOSTNAME = "kubernetes.io/hostname"
@@ -124,13 +124,13 @@ def spread_constraints(
             raise Unschedulable(
                 f"running {STAGES[when]} topology spread constraints: {error}") from error
         eligible = complete
-        is_choosy = pod.node_selector or required_terms(pod) is not None
+        is_choosy = pod.node_selector or pod.required_terms is not None
         if is_choosy and raw.get("nodeAffinityPolicy") != "Ignore":
-            eligible = {name: node for name, node in complete.items() if wants_node(pod, node)}
+            eligible = {name: node for name, node in complete.items() if matches_node(pod, node)}
         if raw.get("nodeTaintsPolicy") == "Honor":
-            eligible = {name: node for name, node in eligible.items() if not hostile_taints(pod, node)}
+            eligible = {name: node for name, node in eligible.items() if not untolerated_taints(pod, node)}
         numbers = matching_pods(pod, requirements, snapshot)
-        itself = satisfies(pod.labels, requirements)
+        itself = labels_match(pod.labels, requirements)
         domains = domains_by(pick(raw, str, "topologyKey"), snapshot)
         yield SpreadConstraint(
             raw, requirements, numbers, itself, domains, complete, eligible, needs_key=needs_key)
@@ -161,7 +161,7 @@ def matching_pods(pod, requirements, snapshot):
 
     def is_meant(other):
         """Say whether another pod counts."""
-        return not other.terminating and satisfies(other.labels, requirements)
+        return not other.terminating and labels_match(other.labels, requirements)
 
     def count(node):
         """Return how many pods count on a node."""

@@ -8,8 +8,10 @@ import functools
 import json
 import statistics
 
-from scheduler_extras.cluster.live import ListedCluster, make_passes
-from scheduler_extras.objects import CPU_AND_MEMORY
+from scheduler_extras.live.live import ListedCluster, make_passes
+from scheduler_extras.live.writer import DryRun
+from scheduler_extras.manifests.writer import WriterOfManifests
+from scheduler_extras.reading.pods_and_nodes import CPU_AND_MEMORY
 from scheduler_extras.show.report import warn_of_unheeded
 from scheduler_extras.show.text import align
 
@@ -41,7 +43,8 @@ def compare(manifests, files, stop, options, screen):
         while title in outcomes:
             title += ", again"
         report = functools.partial(warn_of_unheeded, under=f"{file.path}: ")
-        cluster = ListedCluster(copy.deepcopy(manifests), report, options.dry_run)
+        kind_of_writer = DryRun if options.dry_run else WriterOfManifests
+        cluster = ListedCluster(kind_of_writer(copy.deepcopy(manifests)), report)
         outcomes[title] = outcome_of(cluster, file, stop, options)
         has_failed |= cluster.has_failed()
     if stop.is_set():  # what it has by now is no comparison

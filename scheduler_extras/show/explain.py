@@ -10,16 +10,15 @@ import json
 import math
 import re
 
-from scheduler import (
-    InvalidSelector, Malformed, Requirement, node_selector_term, pick, required_terms, satisfies, term_matches
-)
-from scheduler_extras.rule import WHEN
+from scheduler import satisfies, term_matches
+from scheduler_extras.common.errors import InvalidSelector, Malformed
+from scheduler_extras.common.log_texts import at_most
+from scheduler_extras.deciding.rule import WHEN
+from scheduler_extras.reading.fields import pick
+from scheduler_extras.reading.node_affinity import node_selector_term
 from scheduler_extras.rules.spreading import by_domain, shared_domains, spread_constraints
 from scheduler_extras.show.picture import MANY
-from scheduler_extras.show.text import (
-    BOLD, DIM, GREEN, RED, align, in_digits, in_units, short_names, shorten
-)
-from scheduler_extras.trouble import at_most
+from scheduler_extras.show.text import BOLD, DIM, GREEN, RED, align, in_digits, in_units, short_names, shorten
 
 
 def in_words(decision):
@@ -238,14 +237,15 @@ def shortage(decision, name, spread):
 
 def labels_amiss(pod, node):
     """Return in words what a node has other labels for than the pod's nodeSelector and node affinity ask."""
-    asked = [Requirement(key, "In", [value]) for key, value in pod.node_selector.items()]
-    terms = required_terms(pod) or []
+    asked = [{"key": key, "operator": "In", "values": [value]} for key, value in pod.node_selector.items()]
+    terms = pod.required_terms or []
     if not any(term_matches(term, node) for term in terms):
-        asked += [each for on_labels, _ in terms for each in on_labels]
+        asked += [each for term in terms for each in term["matchExpressions"]]
     words = []
     for each in asked:
         if not satisfies(node.labels, [each]):
-            label = f"{each.key}={node.labels[each.key]}" if each.key in node.labels else f"no {each.key}"
-            values = f" [{', '.join(each.values)}]" if each.values else ""
-            words.append(f"{each.key} {each.operator}{values}: has {label}")
+            key, operator, values = each.values()
+            label = f"{key}={node.labels[key]}" if key in node.labels else f"no {key}"
+            listed = f" [{', '.join(values)}]" if values else ""
+            words.append(f"{key} {operator}{listed}: has {label}")
     return words

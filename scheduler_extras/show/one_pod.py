@@ -6,13 +6,14 @@ The command line calls it in place of the loop.
 import collections
 import json
 
-from scheduler import ApiError, schedule
-from scheduler_extras.cluster.live import come_to
-from scheduler_extras.cluster.queue import PodRecord
-from scheduler_extras.objects import FullPod
-from scheduler_extras.policy.files import did_you_mean
+from scheduler_extras.common.errors import ApiError
+from scheduler_extras.deciding.schedule import schedule
+from scheduler_extras.live.live import come_to
+from scheduler_extras.live.queue import PodRecord
 from scheduler_extras.policy.policy import CONFIGURATION_VERSION
 from scheduler_extras.policy.reloading import READERS
+from scheduler_extras.reading.hints import did_you_mean
+from scheduler_extras.reading.pods_and_nodes import FullPod
 from scheduler_extras.show.picture import where_it_stands
 
 

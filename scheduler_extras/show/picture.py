@@ -5,10 +5,10 @@ The command line prints it after a run among manifests.
 
 import re
 
-from scheduler import pick, text_at
-from scheduler_extras.extension_points import why_not_yet
-from scheduler_extras.objects import CPU_AND_MEMORY
-from scheduler_extras.policy.files import nearly
+from scheduler_extras.deciding.extension_points import why_not_yet
+from scheduler_extras.reading.fields import pick, text_at
+from scheduler_extras.reading.hints import nearly
+from scheduler_extras.reading.pods_and_nodes import CPU_AND_MEMORY
 from scheduler_extras.show.text import GREEN, align, in_digits, short_names
 
 

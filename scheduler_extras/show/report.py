@@ -6,9 +6,9 @@ The cluster calls it for each decision that is news.
 import itertools
 import json
 
-from scheduler_extras.cluster.queue import WaitsFor
+from scheduler_extras.common.log_texts import warn_once
+from scheduler_extras.live.queue import WaitsFor
 from scheduler_extras.show.explain import explain, in_words
-from scheduler_extras.trouble import warn_once
 
 
 class Reporter:

@@ -29,8 +29,9 @@ from pathlib import Path
 import requests
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
-from conftest import Command, ControlPlane, claim, node, pod, storage_class, volume, wait_for
-from faulty import Choice, FaultProxy
+from helpers.control_plane import ControlPlane, wait_for
+from helpers.extras import Command, claim, node, pod, storage_class, volume
+from helpers.faulty import Choice, FaultProxy
 
 ETCD, API_SERVER = 0, 1  # their places among the processes of a control plane
 CURSED = "a-cursed"  # a namespace whose pods are not bound; it comes first in the alphabet

@@ -23,9 +23,10 @@ from pathlib import Path
 import requests
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
-from conftest import ROOT, ControlPlane, node, pod
-from faulty import FaultProxy
-from scheduler_extras.cluster.api import THREADS
+from helpers.control_plane import ControlPlane
+from helpers.extras import ROOT, node, pod
+from helpers.faulty import FaultProxy
+from scheduler_extras.live.writer import THREADS
 
 COLUMNS = ("seconds", "passes", "pods made", "faults", "MiB", "threads", "sockets")
 SLACK = {"MiB": 4, "threads": 1, "sockets": 2}  # what may be more in the end
@@ -37,9 +38,9 @@ import sys
 
 import scheduler
 from scheduler_extras import command_line
-from scheduler_extras.cluster.live import LiveCluster
-from scheduler_extras.cluster.proxy import PooledProxy
-from scheduler_extras.trouble import STOP
+from scheduler_extras.live.live import LiveCluster
+from scheduler_extras.api.proxy import PooledProxy
+from scheduler_extras.common.clocks import STOP
 
 def known(cluster):
     return cluster.cache.pods.keys(), {
@@ -50,7 +51,7 @@ clusters = []
 command_line.LiveCluster = lambda *settings, **more: clusters.append(LiveCluster(*settings, **more)) or clusters[0]
 scheduler.main()
 STOP.clear()
-fresh = LiveCluster(PooledProxy(sys.argv[-1]))
+fresh = LiveCluster(Writer(PooledProxy(sys.argv[-1])))
 fresh.look()
 if known(clusters[0]) != known(fresh):
     sys.exit("it knows other pods than a fresh list shows")

@@ -43,7 +43,9 @@ from pathlib import Path
 import requests
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
-from conftest import ROOT, SCHEDULER, ControlPlane, claim, node, pod, scheduler, storage_class
+from helpers.control_plane import ControlPlane
+from helpers.extras import ROOT, SCHEDULER, claim, node, pod, storage_class
+from helpers.everything import scheduler
 
 FULL = {  # the Policy in which pods look at one another
     "kind": "Policy", "apiVersion": "v1",
@@ -472,7 +474,7 @@ def in_memory(count, policy, claims=0):
     things = [claim(f"data-{i}") for i in range(claims)] + [storage_class("local", "example.com/disks")]
     for thing in nodes(count) + things:
         manifests.add(thing)
-    return scheduler.LiveCluster(manifests), scheduler.load_policies(policy, "my-scheduler")
+    return scheduler.LiveCluster(scheduler.WriterOfManifests(manifests)), scheduler.load_policies(policy, "my-scheduler")
 
 
 def alone(function, *arguments):

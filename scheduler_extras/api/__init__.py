@@ -1,0 +1,1 @@
+"""The API server: HTTP, errors, the watch, and the election of a leader."""

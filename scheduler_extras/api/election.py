@@ -1,0 +1,130 @@
+"""Several replicas, of which one leads, by a Lease.
+
+The command line has the loop run only while it leads.
+"""
+
+import math
+import socket
+import time
+import uuid
+from concurrent.futures import wait
+from datetime import datetime, timezone
+
+from scheduler import log
+from scheduler_extras.api.errors import Conflict, NotFound
+from scheduler_extras.common.clocks import STOP, in_background, within
+from scheduler_extras.common.errors import Trouble
+from scheduler_extras.common.log_texts import warn_once
+from scheduler_extras.policy.policy import ELECTION
+from scheduler_extras.reading.fields import pick, text_at
+
+
+class LeaderElection:
+    """Of several replicas the one leads that holds a Lease, and renews it in time. Upstream: client-go.
+
+    Times are in seconds. Clocks need not agree: how long the Lease has not changed is measured here.
+    """
+
+    def __init__(self, api, name, settings):
+        self.api = api
+        self.identity = f"{socket.gethostname()}_{uuid.uuid4()}"
+        settings = ELECTION | settings
+        self.lease_duration = settings["leaseDuration"]
+        self.renew_deadline = settings["renewDeadline"]
+        self.retry_period = settings["retryPeriod"]
+        self.metadata = {"name": settings.get("resourceName") or name,
+                         "namespace": settings.get("resourceNamespace") or "kube-system"}
+        self.written = None  # the Lease, as this replica has just written it
+        self.observed = None  # its spec, as last read
+        self.observed_at = 0  # when it was first read like this
+        self.renewed_at = -math.inf
+        self.lost = False  # whether this replica has led, and does no more
+        self.keeper = None  # the Future of the thread that renews
+
+    def lead(self, stop, meanwhile=lambda: None):
+        """Wait until this replica leads; return whether it does. Then it renews, or sets `stop`, `lost`.
+
+        `meanwhile` is called while another one leads.
+        """
+        leader = None  # the one of whom was said that it leads
+        while not self.acquire():
+            holder = text_at(self.observed, "holderIdentity")
+            if holder and holder != leader:
+                log.info("%s waits: %s leads", self.identity, holder)
+                leader = holder
+            meanwhile()
+            if stop.wait(self.retry_period):
+                return False
+        log.info("%s became leader", self.identity)
+        self.keeper = in_background(self.keep, stop)
+        return True
+
+    def leads(self):
+        """Say whether the Lease was renewed in time, by this process's clock: else another may lead."""
+        return time.monotonic() - self.renewed_at < self.renew_deadline
+
+    def keep(self, stop):
+        """Renew the Lease until `stop`, or until that has not succeeded for too long."""
+        while not stop.wait(self.retry_period):
+            if not self.acquire() and not self.leads():
+                log.error("leader election lost")
+                self.lost = True
+                stop.set()
+
+    def release(self):
+        """Let another replica lead at once, when `stop` is set: else this one would renew again."""
+        wait([self.keeper], self.retry_period)
+        if self.leads():
+            self.acquire(to_release=True)
+
+    def acquire(self, to_release=False):
+        """Try to acquire or renew the Lease, or to release it; return whether that worked."""
+        try:
+            return self.write_lease("" if to_release else self.identity)
+        except Exception as error:
+            if not isinstance(error, Conflict):
+                warn_once(f"leader election: {error}", about="leader election")
+            return False
+
+    def ask(self, *request):
+        """Return what a request is answered, in time to go on leading. Raises ApiError."""
+        if self.renewed_at == -math.inf:  # it does not lead
+            return within(self.renew_deadline, self.api.request, *request, stop=STOP)
+        left = self.renewed_at + self.renew_deadline - time.monotonic()
+        return within(max(left, self.retry_period), self.api.request, *request)
+
+    def write_lease(self, holder):
+        """Write the Lease with this holder, unless another one holds it; return whether that was done."""
+        asked = time.monotonic()
+        leases = f"/apis/coordination.k8s.io/v1/namespaces/{self.metadata['namespace']}/leases"
+        path = f"{leases}/{self.metadata['name']}"
+        method = "PUT"
+        lease = self.written
+        self.written = None
+        try:
+            lease = lease or self.ask("GET", path)
+        except NotFound:
+            lease = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": self.metadata}
+            path = leases
+            method = "POST"
+        spec = pick(lease, dict, "spec")
+        if spec != self.observed:
+            self.observed = spec
+            self.observed_at = time.monotonic()  # it may have been renewed until it was answered
+        is_ours = spec.get("holderIdentity") == self.identity
+        is_old = asked - self.observed_at >= self.lease_duration
+        if spec.get("holderIdentity") and not is_ours and not is_old:
+            self.renewed_at = -math.inf  # whatever this one has thought
+            return False
+        spec = {**spec, "holderIdentity": holder, "leaseDurationSeconds": math.ceil(self.lease_duration),
+                "renewTime": datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%S.%fZ")}
+        if not is_ours:
+            spec["acquireTime"] = spec["renewTime"]
+            spec["leaseTransitions"] = min(spec.get("leaseTransitions", -1) + 1, 2**31 - 1)
+        renewed_at = time.monotonic()  # others count from when they have seen that, which is later
+        written = self.ask(method, path, lease | {"spec": spec})
+        if text_at(written, "spec", "holderIdentity") != holder:
+            raise Trouble(0, "the Lease was answered, but by no API server")
+        self.written = written
+        self.renewed_at = renewed_at if holder else -math.inf
+        return True

@@ -1,0 +1,87 @@
+"""What the API server knows, and how it answers: resources, errors, JSON, and when to try again.
+
+All that speaks to the API server uses it.
+"""
+
+import json
+import re
+
+from scheduler_extras.common.errors import ApiError, Trouble
+from scheduler_extras.common.log_texts import warn_once
+
+
+JSON = "application/json"
+
+
+class TooLarge(ApiError):
+    """What was to be written is larger than etcd takes."""
+
+
+class Conflict(ApiError):
+    """Somebody else was faster (409): it was written meanwhile, or another replica leads."""
+
+
+class NotFound(ApiError):
+    """There is no such thing (404)."""
+
+
+def error_of(status, message):
+    """Return the ApiError that a status means; 0: no API server answered."""
+    if status in (0, 429) or status >= 500:
+        return Trouble(status, message)
+    kind = {404: NotFound, 409: Conflict}.get(status, ApiError)
+    return kind(status, message)
+
+
+class Unreadable(Trouble):
+    """An answer that cannot be read: an API server has not sent it, or something in it is odd."""
+
+
+# What no rule looks at, and anybody may nest deeper than `json` reads it: objects and texts, but no lists.
+MANAGED_FIELDS = re.compile(r'"managedFields":\s*\[[^]["]*("[^"\\]*(\\.[^"\\]*)*"[^]["]*)*]')
+
+
+def read_json(data):
+    """Return what bytes of the API server say, without managedFields. Raises ValueError, RecursionError.
+
+    No rule looks at these, and anybody can nest those of an object deeper than `json` reads. Anybody can also
+    have an object hold bytes that are no UTF-8, which would hide all others of its list: these are replaced.
+    """
+    return json.loads(MANAGED_FIELDS.sub('"managedFields":[]', data.decode(errors="replace")), strict=False)
+
+
+def backoff(attempts, initial=1, most=10):
+    """Return the seconds to wait after so many failures: 1, 2, 4, 8 and so on, up to `most`."""
+    return min(initial * 2 ** min(attempts - 1, 30), most)
+
+
+def patiently(function, *arguments):
+    """Return what a request returns. If the API server fails (5xx), send it up to three times."""
+    for _ in range(2):
+        try:
+            return function(*arguments)
+        except ApiError as error:
+            if error.status < 500:
+                raise
+    return function(*arguments)
+
+
+def warn_of_failure(error, text):
+    """Say that a write has failed, and return True, unless it came too late.
+
+    That no answer came, or that nobody may be deleted, is said once for all pods.
+    """
+    if isinstance(error, (Conflict, NotFound)):
+        return False
+    about = None
+    if is_answer(error, 0):
+        about = "no answer to a write"
+    elif is_answer(error, 403) and text.startswith("DELETE "):
+        about = "the right to delete"
+    warn_once(text, about)
+    return True
+
+
+def is_answer(error, *statuses):
+    """Say whether an error is that of a request, and has one of these statuses; 0: no answer came."""
+    return isinstance(error, ApiError) and error.status in statuses

@@ -1,0 +1,1 @@
+"""What all other packages use: texts for the log, who is to blame, clocks and threads."""

@@ -1,0 +1,96 @@
+"""Clocks and threads: how long something may take, whether the loop goes on, and work in the background.
+
+All that waits for rules, extenders or the API server uses it.
+"""
+
+import math
+import threading
+import time
+import types
+from concurrent.futures import Future, wait
+
+from scheduler_extras.common.errors import Trouble, Unschedulable
+from scheduler_extras.common.log_texts import one_line, warn_once
+
+
+SLOW_SECONDS = 5  # after which it is said who does not answer
+STOP = threading.Event()  # set by a signal; it is global, as rules list objects, too
+# When the loop was last seen to go on, in monotonic seconds; for how long it may not come round.
+CAME_ROUND = types.SimpleNamespace(at=0, limit=math.inf)
+
+
+TURN_SECONDS = 2  # that questions to rules may take at a time, for the other pods' sake
+TURN = types.SimpleNamespace(ends_at=math.inf)  # when that of now is over, in monotonic seconds
+
+
+def come_round(waited=0):
+    """Note that the loop, which runs in the main thread, goes on, or has waited on purpose, for seconds."""
+    if threading.current_thread() is threading.main_thread():
+        CAME_ROUND.at = time.monotonic()
+        TURN.ends_at += waited
+
+
+def has_time():
+    """Note, between two questions to a rule, that the loop goes on. Say whether the pod's turn does, too."""
+    CAME_ROUND.at = time.monotonic()
+    return CAME_ROUND.at < TURN.ends_at
+
+
+class OutOfTime(Unschedulable):
+    """The pod's turn is over: the decision is broken off, and goes on in its next turn."""
+
+    def __init__(self, where=""):
+        super().__init__(f"its decision takes over {TURN_SECONDS} s{where}: it goes on in the next turn")
+
+    def at(self, rule):
+        """Return the same, with the rule at which it is over."""
+        return OutOfTime(f", at the rule {rule.title or rule.name}")
+
+
+def within(seconds, function, *arguments, late=None, whom="", stop=None):
+    """Return what a function returns. Raises `late`, or else ApiError, if that takes longer.
+
+    whom: who is named if no answer comes for a while. stop: an event that ends the wait with an ApiError.
+    """
+    future = in_background(function, *arguments)
+    waited = 0
+    while not future.done():
+        if waited >= seconds:
+            raise late or Trouble(0, f"no answer within {seconds:.3g} s")
+        if stop and stop.is_set():
+            raise Trouble(0, "a signal ended the script")
+        if whom and waited >= SLOW_SECONDS:
+            warn_once(f"{whom} has not answered for {SLOW_SECONDS} s; it may take up to {seconds} s")
+        pause = min(0.1, seconds - waited)
+        wait([future], pause)
+        come_round(waited=pause)
+        waited += pause
+    return future.result()
+
+
+def in_background(function, *arguments):
+    """Call a function in a thread, for whose end Python does not wait. Return its Future."""
+    future = Future()
+
+    def call():
+        """Pass on what the function returns or raises."""
+        try:
+            future.set_result(function(*arguments))
+        except BaseException as error:
+            future.set_exception(error)
+
+    start_thread(call)
+    return future
+
+
+def start_thread(function):
+    """Start a thread, for whose end Python does not wait. Raises Trouble if this machine has none left."""
+    try:
+        threading.Thread(target=function, daemon=True).start()
+    except (RuntimeError, MemoryError) as error:
+        raise Trouble(0, f"this machine gives the script no more threads: {one_line(error)}") from error
+
+
+def now():
+    """Return the time as the API writes it."""
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())

@@ -1,0 +1,16 @@
+"""Kinds of API objects: the resources of each group and version.
+
+api/watch.py and live/known.py make paths by it.
+"""
+
+
+
+
+CORE = [  # resources of api/v1
+    "configmaps", "endpoints", "events", "limitranges", "namespaces", "nodes", "persistentvolumeclaims",
+    "persistentvolumes", "pods", "podtemplates", "replicationcontrollers", "resourcequotas", "secrets",
+    "serviceaccounts", "services"]
+GROUPS = {  # resource -> its group and version
+    **dict.fromkeys(CORE, "api/v1"), **dict.fromkeys(["replicasets", "statefulsets"], "apis/apps/v1"),
+    **dict.fromkeys(["storageclasses", "csinodes", "csidrivers", "csistoragecapacities", "volumeattachments"],
+                    "apis/storage.k8s.io/v1")}

@@ -1,0 +1,140 @@
+"""The cache of answers: nobody asks again about a node that has not changed.
+
+Rules are asked through `recall` (asking.py), and so is whoever counts pods. Without it answers are the same.
+"""
+
+from __future__ import annotations
+
+import itertools
+import random
+from dataclasses import dataclass, field, replace
+
+from scheduler_extras.common.clocks import OutOfTime, has_time
+
+
+# It only saves time. What a function says of a node is remembered until the node changes, or a pod on it:
+# with each change the node gets a new version. What answers rest on beside the node and the pod, such as a
+# rule's metadata, is their `basis`: on another one, all are asked for anew.
+
+
+@dataclass
+class Finding:
+    """What was found out about nodes. It is never changed: another one takes its place."""
+
+    basis: object  # what it rests on, beside the nodes
+    version: int  # of the memory, by then
+    nodes: dict = None  # name -> Node, of those that the result is about
+    answers: dict = field(default_factory=dict)  # of these nodes, in their order; then of others
+    result: object = None  # what `then` has made of the answers about these nodes
+
+
+@dataclass(eq=False)
+class Memory:
+    """What was found out about nodes, and the version of each that has changed."""
+
+    MOST = 2_000_000  # answers about nodes, of some 50 bytes each: 100 MiB
+    version: int = 0  # grows with each change of a node, and is then this node's version
+    versions: dict = field(default_factory=dict)  # name of a node -> its version; the newest is last
+    findings: dict = field(default_factory=dict)  # (subject, what pods share) -> Finding
+    changes: dict = field(default_factory=dict)  # version -> the nodes that have changed since, if asked for
+
+    def note(self, name):
+        """Note that a node has changed."""
+        self.version += 1
+        self.versions.pop(name, None)
+        self.versions[name] = self.version
+        self.changes = {}
+
+    def changed_since(self, version):
+        """Return the names of the nodes that have changed since a version."""
+        if len(self.changes) > 10:  # a pod's rules were last asked at few versions, and sets may be large
+            self.changes = {}
+        if version not in self.changes:
+            changed = itertools.takewhile(lambda name: self.versions[name] > version, reversed(self.versions))
+            self.changes[version] = frozenset(changed)
+        return self.changes[version]
+
+    def copy(self):
+        """Return another memory that knows the same."""
+        return replace(self, versions=dict(self.versions), findings=dict(self.findings))
+
+    def rename(self, subject, before, now):
+        """Have what was found out for pods that share `before` be that for those that share `now`."""
+        found = self.findings.pop((subject, before), None)
+        if found and now is not None:
+            self.findings[subject, now] = found
+
+    def keep(self, key, finding, size):
+        """Keep a finding. If so many, about so many nodes, are too much, forget any others.
+
+        Any: if more kinds of pods take turns than there is room for, the oldest is asked for next.
+        """
+        self.findings[key] = finding
+        while len(self.findings) * (size + 500) > self.MOST:  # 500 for what is not of a node
+            del self.findings[random.choice([*self.findings])]
+
+
+def recall(subject, like, snapshot, nodes, function, basis=None, then=lambda nodes, answers: answers,
+           change=None, at_once=None, so_far=None):
+    """Return then(nodes, {name: function(node)}) of these nodes, {name: Node}.
+
+    What is known on the subject, for pods that share `like`, and on this basis, is not asked for again.
+    at_once: a function that returns the answers about all nodes, where that is quicker than one by one.
+    change: a function of (result, answers before, answers now) that returns the result if some are others.
+    so_far: of a decision, where to keep what no pods share: it may be broken off. Raises OutOfTime.
+    """
+    memory = snapshot.memory
+    last = memory.findings.get((subject, like)) if so_far is None else so_far.get((subject, memory))
+    if last is None or last.basis != basis:
+        last = Finding(basis, memory.version)  # nothing is known
+        if at_once:
+            answers = at_once(nodes)
+            last = Finding(basis, memory.version, nodes, answers, then(nodes, answers))
+    are_same_nodes = nodes is last.nodes or nodes == last.nodes  # `is` takes no time
+    changed = memory.changed_since(last.version)
+    answers, news, is_over = answers_by_now(last, nodes, function, changed, are_same_nodes)
+    result = last.result
+    if is_over:
+        nodes = None  # the answers are about some of these
+    elif news and are_same_nodes and change:
+        result = change(result, {name: last.answers[name] for name in news}, news)
+    elif news or not are_same_nodes:  # else it is what it was
+        about_these = answers
+        if len(answers) > len(nodes):
+            about_these = {name: answers[name] for name in nodes}
+        result = then(nodes, about_these)
+    finding = Finding(basis, memory.version, nodes, answers, result)
+    if so_far is not None:
+        so_far[subject, memory] = finding
+    elif like is not None:
+        memory.keep((subject, like), finding, len(snapshot.nodes))
+    if is_over:
+        raise OutOfTime
+    return result
+
+
+def answers_by_now(last, nodes, function, changed, are_same_nodes):
+    """Return the answers of a Finding, brought up to date for these nodes; and which of them are others.
+
+    Asked are the nodes that have changed, and those that were not asked before. What was said of others that
+    have changed is forgotten. The third that is returned: whether the turn is over, and nodes are left.
+    """
+    answers = last.answers
+    to_ask = changed & nodes.keys()
+    if not are_same_nodes:
+        to_ask |= nodes.keys() - answers.keys()
+    news = {}
+    left = sorted(to_ask, reverse=True)
+    while left and has_time():
+        name = left.pop()
+        answer = function(nodes[name])
+        if name not in answers or answers[name] != answer:
+            news[name] = answer
+    outdated = (changed - to_ask).union(left)
+    if news or outdated:
+        answers = answers | news
+        for name in outdated:
+            answers.pop(name, None)
+    if not (are_same_nodes or left):
+        answers = {name: answers[name] for name in nodes} | answers  # in the order of the nodes
+    return answers, news, bool(left)

@@ -1,0 +1,154 @@
+"""How rules are asked about the nodes for a pod.
+
+policy/policy.py asks Prepared rules, those that have their metadata for a pod.
+"""
+
+from __future__ import annotations
+
+import functools
+import time
+import types
+
+from scheduler_extras.common.blame import STRINGS, check_number, check_points, strings_of, wrong_answer
+from scheduler_extras.common.clocks import TURN, OutOfTime
+from scheduler_extras.deciding.answers import recall
+from scheduler_extras.deciding.decision import Vote
+from scheduler_extras.deciding.rule import SKIP, Rejected
+from scheduler_extras.deciding.seen import Seen, likeness, looked_at, signature
+
+
+class Prepared:
+    """A rule that is ready to be asked about nodes: its metadata for a pod, or pods alike, is worked out."""
+
+    def __init__(self, rule, pod, metadata):
+        self.rule = rule
+        self.pod = pod
+        self.metadata = metadata
+        self.function = rule.function
+        if rule.metadata:
+            self.function = functools.partial(rule.function, metadata=metadata)
+        self.like = likeness(pod, rule, metadata)  # the pods for which answers are kept, if any
+        self.seen = pod if self.like is None else Seen(pod, rule.reads)  # what the rule is given
+        self.lets_all_pass = False  # whether it was seen to: it has no reasons, and looks at no node
+        self.shared = {}  # the text of reasons -> these; so equal ones take up the room of one
+
+    def reasons(self, node):
+        """Return the reasons that a predicate has against a node."""
+        reasons = self.function(self.seen, node)
+        if isinstance(reasons, types.GeneratorType):
+            reasons = [*self.all_of(reasons)]
+        if reasons == []:  # the usual answer, so that this is to be fast
+            return reasons
+        reasons = strings_of(self.rule, reasons)
+        return self.shared.setdefault(repr(reasons), reasons)
+
+    def all_of(self, answer):
+        """Yield what a predicate yields. Raises InputError if it returns something, too, as that is lost."""
+        returned = yield from answer
+        if returned:
+            raise wrong_answer(self.rule, STRINGS, returned)
+
+    def score(self, node):
+        """Return the score that a priority gives a node."""
+        score = self.function(self.seen, node)
+        if self.rule.reduce and not isinstance(score, (int, types.NoneType)):  # it sees to None itself
+            check_number(self.rule, score)
+        if not self.rule.reduce and not (type(score) is int and 0 <= score <= 100):
+            check_points(self.rule, {node.name: score})
+        return score
+
+    def split(self, nodes, snapshot):
+        """Return those of these nodes that a predicate lets pass; and its reasons against the others."""
+        return self.ask(nodes, snapshot, self.reasons, split_nodes)
+
+    def vote(self, nodes, snapshot):
+        """Return what a priority gives to these nodes, {name: Node}: a Vote."""
+        at_once = self.rule.at_once and functools.partial(self.rule.at_once, metadata=self.metadata)
+        return self.ask(nodes, snapshot, self.score, self.make_vote, at_once)
+
+    def ask(self, nodes, snapshot, question, then, at_once=None):
+        """Return then(nodes, the answers about them), as `recall` does. Note what the rule has looked at."""
+        memory = snapshot.memory
+        is_known = self.like is None or (self.rule, self.like) in memory.findings
+        # Metadata may have nodes in it: a rule that asks whether the node `is` one of these leaves no note.
+        if not (is_known or self.metadata):
+            question = self.for_all_if_no_node_is_looked_at(nodes, question)
+        so_far = self.pod.so_far if self.like is None else None
+        try:
+            return recall(self.rule, self.like, snapshot, nodes, question, self.metadata, then,
+                          at_once=at_once, so_far=so_far)
+        except OutOfTime as error:
+            raise error.at(self.rule) from None
+        finally:  # also if the turn is over: what was found by now is kept for the pod's next one
+            self.note_reads(memory)
+
+    def for_all_if_no_node_is_looked_at(self, nodes, question):
+        """Ask about the first node. Return what to ask of all: an answer found without it is that of all."""
+        first = next(iter(nodes.values()), None)
+        if first is None:
+            return question
+        seen = Seen(first)
+        answer = question(seen)
+        looks_at_nodes = bool(looked_at(seen))
+        self.lets_all_pass = answer == [] and self.metadata is None and not looks_at_nodes
+        return lambda node: question(node) if looks_at_nodes and node is not first else answer
+
+    def note_reads(self, memory):
+        """Have the rule's answers kept by all that it has looked at, if that is more than it ever was.
+
+        What was found until now is right for this pod, and so for all that are like it in more.
+        """
+        rule = self.rule
+        before = self.like
+        if before is None:
+            return
+        if looked_at(self.seen):
+            rule.reads = tuple(dict.fromkeys(rule.reads) | looked_at(self.seen))
+            self.like = likeness(self.pod, rule, self.metadata)
+            memory.rename(rule, before, self.like)
+        if self.lets_all_pass and self.like is not None and len(rule.not_to_ask) < 1000:
+            rule.not_to_ask.add(self.like)
+
+    def make_vote(self, nodes, raw):
+        """Make a Vote of raw scores. They may be of any size: `reduce` makes points from 0 to 100 of them."""
+        rule = self.rule
+        points = raw
+        if rule.reduce:
+            try:
+                points = rule.reduce(dict(raw))
+            except TypeError:
+                if None in raw.values():  # the rule has no `return`
+                    check_number(rule, None)
+                raise
+            if not isinstance(points, dict) or points.keys() != raw.keys():
+                raise wrong_answer(rule, "reduce: return {name: score} of all nodes", points, rule.reduce)
+            check_points(rule, points, rule.reduce)
+        return Vote(rule.title, rule.weight, raw, points)
+
+
+def split_nodes(nodes, reasons):
+    """Return the nodes that a predicate has no reasons against, {name: Node}; and the reasons that it has."""
+    refused = {name: against for name, against in reasons.items() if against}
+    passing = {name: node for name, node in nodes.items() if name not in refused} if refused else nodes
+    return passing, refused
+
+
+def prepare(rules, pod, nodes, snapshot):
+    """Return the rules as Prepared ones, without those that have nothing to say. Raises Unschedulable."""
+    prepared = []
+    node_list = list(nodes.values()) if any(rule.metadata for rule in rules) else []
+    for rule in rules:
+        began = time.monotonic()
+        try:
+            metadata = rule.metadata(pod, node_list, snapshot) if rule.metadata else None
+        except OutOfTime as error:
+            raise error.at(rule) from None
+        except Rejected as error:
+            error.title = rule.title
+            raise
+        if rule.metadata:  # it has a turn of its own, as it cannot go on in the next one where it was
+            TURN.ends_at += time.monotonic() - began
+        lets_all_pass = metadata is None and rule.not_to_ask and signature(pod, rule.reads) in rule.not_to_ask
+        if metadata is not SKIP and not lets_all_pass:
+            prepared.append(Prepared(rule, pod, metadata))
+    return prepared

@@ -1,0 +1,144 @@
+"""The decision about a pod, and what it is put together from: votes, and the reasons against nodes.
+
+policy/policy.py makes one for each attempt; all that binds, explains and shows reads it.
+"""
+
+from __future__ import annotations
+
+import collections
+import contextlib
+import functools
+import itertools
+from dataclasses import dataclass, field
+
+from scheduler import Decision, log, sum_up
+from scheduler_extras.common.blame import what_broke
+from scheduler_extras.common.clocks import OutOfTime
+from scheduler_extras.common.errors import ApiError, Malformed, Trouble, Unschedulable
+from scheduler_extras.deciding.rule import WHATEVER_THE_NODE, Rejected
+from scheduler_extras.deciding.snapshot import FullSnapshot
+
+
+class Failures(dict):
+    """What is against the nodes that do not fit: {node: {predicate: its reasons}}."""
+
+    @functools.cached_property
+    def message(self):
+        """Why no node fits, such as "0/3 nodes are available: 3 Too many pods."."""
+        return sum_up(self)
+
+
+class SharedFailures(Failures):
+    """Failures of which many are the same object, as for a pod of thousands of resources: it is read once."""
+
+    @functools.cached_property
+    def message(self):
+        """Why no node fits, as `sum_up` says it."""
+        numbers = collections.Counter(map(id, self.values()))
+        counts = collections.Counter()
+        for key, against in {id(against): against for against in self.values()}.items():
+            for reason in itertools.chain.from_iterable(against.values()):
+                counts[reason] += numbers[key]
+        parts = ", ".join(sorted(f"{count} {reason}" for reason, count in counts.items()))
+        return f"0/{len(self)} nodes are available: {parts}."
+
+
+def put_together(nodes, refusals):
+    """Return the nodes that no predicate refuses, and the Failures of the others, in the nodes' order.
+
+    refusals: [(title of a predicate, {node: its reasons})].
+    """
+    if not refusals:
+        return nodes, Failures()
+    against = collections.defaultdict(dict)
+    for title, refused in refusals:
+        for name, reasons in refused.items():
+            against[name][title] = reasons
+    shared = {}  # the text of what is against a node -> that; so equal ones take up the room of one
+    by_lists = {}  # the same by which lists these are: to say them as a text for each node takes long
+    failed = SharedFailures()
+    for name in [name for name in nodes if name in against]:
+        lists = tuple((title, id(reasons)) for title, reasons in against[name].items())
+        if lists not in by_lists:
+            by_lists[lists] = shared.setdefault(repr(against[name]), against[name])
+        failed[name] = by_lists[lists]
+    return {name: node for name, node in nodes.items() if name not in failed}, failed
+
+
+@dataclass
+class Vote:
+    """What a priority, or an extender, gives to the nodes that fit."""
+
+    title: str
+    weight: int
+    raw: dict  # node -> its score, as the function of the priority gave it; None for an extender
+    points: dict  # node -> 0 to 100, after `reduce`; an extender's are weighted already (weight: 1)
+
+    @functools.cached_property
+    def of_each(self):
+        """The points that each node gets, if all get the same, as by most priorities; else None."""
+        different = {*self.points.values()}
+        return different.pop() if len(different) == 1 else None
+
+
+@dataclass(eq=False)
+class FullDecision(Decision):
+    """A decision, with what the other extension points and the extenders add."""
+
+    failed: Failures = field(default_factory=Failures)  # why the other nodes do not fit
+    policy: object = None  # the FullPolicy whose rules are asked
+    snapshot: FullSnapshot | None = None  # what they look at
+    condition_reason: str = "Unschedulable"  # without a node: in its condition PodScheduled
+    votes: list = field(default_factory=list)  # of each priority and each extender, on the nodes that fit
+    remedy: str = ""  # without a node: what a rule does about that
+    trouble: Trouble | None = None  # what was the matter with the API server
+    rule_has_broken: bool = False
+    waits: str = ""  # with a node: why the pod is not bound to it yet
+    requests: list = field(default_factory=list)  # without a node: to be sent, as a remedy
+
+    @property
+    def raw(self):
+        """The scores as the priorities gave them, {priority: {node: score}}."""
+        return {vote.title: vote.raw for vote in self.votes if vote.raw is not None}
+
+    @property
+    def scores(self):
+        """The points times the weights, {priority or extender: {node: score}}."""
+        return {vote.title: {name: vote.weight * points for name, points in vote.points.items()}
+                for vote in self.votes}
+
+    @property
+    def fits_nowhere(self):
+        """Whether each node has been ruled out, or there is none."""
+        return self.node is None and len(self.failed) == len(self.nodes)
+
+    @functools.cached_property
+    def unheeded(self):
+        """What the pod requires though no active rule looks at that, and the rule that would look."""
+        node = self.nodes.get(self.node)
+        found = []
+        for what, (rule, is_asked) in self.policy.not_looked_at.items():
+            with contextlib.suppress(Exception):  # what no active rule has read may be anything
+                if is_asked(self.pod, node):
+                    name = self.policy.name_for(rule)
+                    found.append(f"has {what}, and {name}, which looks at that, is not active")
+        return found
+
+    def give_up(self, error):
+        """Become a decision to leave the pod pending, and say which rule has broken."""
+        if isinstance(error, Trouble):
+            self.trouble = error
+        self.pod.is_undecided = isinstance(error, OutOfTime)
+        if self.pod.is_undecided or (self.node and not isinstance(error, Unschedulable)):
+            self.condition_reason = "SchedulerError"  # as kube-scheduler's, if it is not that no node fits
+        self.node = None
+        self.waits = ""
+        is_known = isinstance(error, (Unschedulable, Malformed, ApiError))
+        self.message = str(error) if is_known else what_broke(error)
+        if isinstance(error, Rejected):
+            why = {f"{error.title}{WHATEVER_THE_NODE}": [str(error)]}
+            self.failed = Failures(dict.fromkeys(self.nodes, why))
+            self.message = self.policy.rejection(error, self.failed)
+        if not is_known:
+            self.rule_has_broken = True
+            log.debug("%s", self.pod.key, exc_info=error)

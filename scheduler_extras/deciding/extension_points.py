@@ -1,0 +1,130 @@
+"""The other extension points of the scheduling framework, at which a rule may have functions: hooks.
+
+live/ calls them as a pod goes its way; the rules of claims and preemption have some.
+"""
+
+from dataclasses import dataclass
+
+from scheduler_extras.common.blame import FAILURE, warn_if_broken, what_broke, wrong_answer
+from scheduler_extras.common.errors import Unschedulable
+from scheduler_extras.common.log_texts import warn_once
+
+
+# A rule may have functions for the other extension points of the scheduling framework, too: hooks, which are
+# options of its decorator. What stands at preFilter, filter, preScore, score and normalizeScore is its own
+# function, with `metadata` and `reduce`.
+#
+# The loop's thread calls all but bind and post_bind, one after another. They need no locks, and may look at
+# all of the snapshot. But all pods wait for them: they should be quick, and return requests, not send these.
+# bind and post_bind are called in other threads, for several pods at once. They may send requests, must not
+# change the pod or look at nodes and snapshots, and need locks for what they share. bind has a minute.
+# A hook that breaks, or calls sys.exit, does harm to its pod only (queue_sort: has no effect).
+
+
+def are_requests(answer):
+    """Say whether an answer is a list of requests, (method, path, body), each of which writes something.
+
+    A GET has as its body what has to be so: else nothing that comes behind it is sent.
+    """
+    return isinstance(answer, (list, tuple)) and all(
+        isinstance(each, (list, tuple)) and len(each) == 3
+        and each[0] in ("GET", "POST", "PUT", "PATCH", "DELETE") for each in answer)
+
+
+def with_reason(answer):
+    """Return an answer of a rule as a pair: what it wants; and why, "" if it does not say."""
+    is_pair = isinstance(answer, tuple) and len(answer) == 2 and isinstance(answer[1], str)
+    return answer if is_pair else (answer, "")
+
+
+ANSWERS = {  # what a hook may return beside None -> a function that says whether an answer is that
+    "anything": lambda answer: True,
+    "a string": lambda answer: isinstance(answer, str),
+    "True or False": lambda answer: isinstance(answer, bool),
+    "seconds, or (seconds, why)": lambda answer: type(with_reason(answer)[0]) in (int, float),
+    "a list of requests": are_requests,
+    "a list of requests, or (requests, why)": lambda answer: are_requests(with_reason(answer)[0])}
+
+
+@dataclass
+class ExtensionPoint:
+    """A point at which a rule may have a function: what that takes, and may return."""
+
+    parameters: str
+    in_configuration: str  # what a KubeSchedulerConfiguration calls it
+    answer: str = "anything"  # one of ANSWERS
+    refusal: str = ""  # how kube-scheduler says that a plugin refuses a pod there
+
+
+EXTENSION_POINTS = {  # by the option of the decorator
+    # Why the pod is not ready to be tried; or None.
+    "pre_enqueue": ExtensionPoint("pod", "preEnqueue", "a string"),
+    # A key: pods with lower ones are tried first.
+    "queue_sort": ExtensionPoint("pod", "queueSort"),
+    # No node fits: requests that may help, and what they do; or None.
+    "post_filter": ExtensionPoint(
+        "pod failed snapshot", "postFilter", "a list of requests, or (requests, why)"),
+    # Takes note that the pod goes to the node; may raise Unschedulable.
+    "reserve": ExtensionPoint(
+        "pod node snapshot", "reserve", refusal='running Reserve plugin "{rule}"'),
+    # Forgets that, even if another rule's `reserve` failed. Requests; or None.
+    "unreserve": ExtensionPoint("pod snapshot", "reserve", "a list of requests"),
+    # None approves, Unschedulable denies. Seconds, or these and why: it is asked again, for so long.
+    "permit": ExtensionPoint(
+        "pod node snapshot", "permit", "seconds, or (seconds, why)",
+        refusal='rejected pod "{pod}" by permit plugin "{rule}"'),
+    # None: go on. Requests, maybe [], or these and why: they are sent, and it is asked again in each pass.
+    "pre_bind": ExtensionPoint(
+        "pod node snapshot", "preBind", "a list of requests, or (requests, why)",
+        refusal='running PreBind plugin "{rule}"'),
+    # Binds the pod, and returns True; else the next one is asked, at last the script.
+    "bind": ExtensionPoint("pod node_name", "bind", "True or False"),
+    # The pod is bound.
+    "post_bind": ExtensionPoint("pod node_name", "postBind")}
+
+
+def call_hook(rule, point, *things):
+    """Return what a rule answers at an extension point. Raises InputError if it may not answer that."""
+    there = EXTENSION_POINTS[point]
+    try:
+        answer = rule.hooks[point](*things)
+    except Unschedulable as error:
+        if not there.refusal:
+            raise
+        refusal = there.refusal.format(rule=rule.plugin or rule.title, pod=things[0].name)
+        raise Unschedulable(f"{refusal}: {error}") from error
+    if answer is not None and not ANSWERS[there.answer](answer):
+        raise wrong_answer(rule, f"{point}: return None or {there.answer}", answer, rule.hooks[point])
+    return answer
+
+
+def ready(pod, policy):
+    """Say whether the pod is to be tried at all."""
+    if pod.terminating or pod.gates or pod.phase in ("Succeeded", "Failed"):
+        return False
+    reason = why_not_yet(pod, policy)
+    if reason:
+        warn_once(f"{pod.key} is not tried yet: {reason}")
+    return not reason
+
+
+def why_not_yet(pod, policy):
+    """Return why a rule (pre_enqueue) does not want the pod to be tried, with the rule's name; or ""."""
+    for rule in policy.rules_with["pre_enqueue"]:
+        try:
+            reason = call_hook(rule, "pre_enqueue", pod)
+        except (Exception, SystemExit) as error:
+            FAILURE.set()
+            reason = what_broke(error)
+        if reason:
+            return f"{rule.title}: {reason}"
+    return ""
+
+
+def unreserve(decision, snapshot):
+    """Have the rules forget that the pod was to go to a node. Return the requests that they want sent."""
+    requests = []
+    for rule in decision.policy.rules_with["unreserve"]:
+        with warn_if_broken(decision.pod.key):
+            requests += call_hook(rule, "unreserve", decision.pod, snapshot) or []
+    return requests

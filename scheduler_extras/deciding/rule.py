@@ -1,0 +1,90 @@
+"""A rule and its options, and the catalogues of all rules.
+
+The decorators of rules/ make a FullRule; asking.py asks it.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from scheduler import Rule
+from scheduler_extras.common.blame import code_of, note_rule
+from scheduler_extras.common.errors import InputError, Unschedulable
+from scheduler_extras.reading.fields import pick
+
+
+CATALOGUES = {"predicates": {}, "priorities": {}}  # name -> FullRule, in kube-scheduler's order
+PREDICATES, PRIORITIES = CATALOGUES.values()
+
+
+@dataclass(eq=False)
+class FullRule(Rule):
+    """A rule, and all that decorators and the Policy say of it."""
+
+    # What its decorator says:
+    where: str = "predicates"  # which list of a Policy names it; else "priorities"
+    metadata: Callable | None = None  # works out, once per pod, what the function takes as `metadata`
+    argument: dict | None = None  # the fields of an entry's `argument`, {field: type}; None: it takes none
+    default: dict = field(default_factory=dict)  # the values of fields that an entry may leave out
+    member: str | None = None  # an entry whose argument has this field means this rule, whatever its name
+    at_once: Callable | None = None  # of a priority: returns the scores of all `nodes` by `metadata`, sooner
+    check: Callable | None = None  # yields what is wrong with the arguments
+    hooks: dict = field(default_factory=dict)  # its functions for the other extension points
+    steady: bool = False  # it says the same whenever it looks at the same, and `metadata` are equal
+    # What a pod may ask for -> function(pod, its node or None), whether it does: to warn that nobody looks.
+    looks_at: dict = field(default_factory=dict)
+    aliases: list = field(default_factory=list)  # other names of it in a Policy; several rules may have one
+    always: bool = False  # it is active whatever a Policy names
+    by_default: int = 0  # 1, or a priority's weight: it is active where a Policy leaves the list out
+    plugin: str = ""  # the plugin that it is part of today; "": one of its own name
+
+    # What the Policy says:
+    title: str = ""  # what it calls the rule, by any of its names
+    settings: dict = field(default_factory=dict)  # what functions take by these names; else their defaults
+
+    # What was seen of it, if it is steady: the attributes of pods that the function has looked at so far; and
+    # what those pods share for which a predicate lets all nodes pass, without a look at any.
+    reads: tuple = field(default=(), init=False)
+    not_to_ask: set = field(default_factory=set, init=False)
+
+
+def full_rule(where, name, function, **options):
+    """Return the rule that a decorator registers, with all that it says. Raises InputError."""
+    if not code_of(function):
+        raise InputError(f'rule "{name}": expected a Python function, got {function!r:.60}')
+    note_rule(name, [function, *options.values()])
+    given = {option: value for option, value in options.items() if value is not None}
+    hooks = {option: given.pop(option) for option in given.keys() - FullRule.__dataclass_fields__.keys()}
+    return FullRule(name, function, where=where, hooks=hooks, **({"plugin": name} | given))
+
+
+def register(where, name, make=full_rule, **options):
+    """Return a decorator that makes a function the rule of this name. Options: the fields of FullRule."""
+    def decorate(function):
+        """Register the function."""
+        CATALOGUES[where][name] = make(where, name, function, **options)
+        return function
+
+    return decorate
+
+
+predicate = functools.partial(register, "predicates")  # of the rules of this folder
+priority = functools.partial(register, "priorities")
+WHEN = "DuringSchedulingIgnoredDuringExecution"  # the end of two names of fields: required..., preferred...
+
+
+def requires(side, pod, node):
+    """Say whether the pod has required affinity of a kind, such as podAntiAffinity."""
+    return pick(pod.spec, dict, "affinity", side).get(f"required{WHEN}")
+
+
+SKIP = object()  # what a `metadata` function returns to have its rule left out for the pod
+WHATEVER_THE_NODE = " (whatever the node)"  # ends the title of a rule that has Rejected a pod
+
+
+class Rejected(Unschedulable):
+    """The pod fits no node at all, for this reason: said by a `metadata` function."""
+
+    title = ""  # of the rule

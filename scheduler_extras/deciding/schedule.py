@@ -1,0 +1,22 @@
+"""How a pod gets its node: filter, score, select a host.
+
+The loop, --explain and --fits call it. Unlike the `schedule` of scheduler.py, it keeps votes, shares the
+messages of pods that are alike, and says on one line which rule has broken.
+"""
+
+from scheduler import select_host
+
+
+def schedule(pod, snapshot, policy):
+    """Choose a node for the pod: find the nodes that fit, prioritize them, select a host."""
+    decision = policy.new_decision(pod, snapshot)
+    try:
+        feasible, decision.failed = policy.nodes_that_fit(pod, snapshot)
+        if feasible:
+            decision.total = policy.prioritize(decision, feasible)
+            decision.node = feasible[select_host(decision.total)].name
+        else:
+            decision.message = decision.failed.message
+    except (Exception, SystemExit) as error:  # such as a mistake in a rule
+        decision.give_up(error)
+    return decision

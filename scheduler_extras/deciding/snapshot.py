@@ -1,0 +1,43 @@
+"""The snapshot: the cluster as all rules see it.
+
+The cache keeps one up to date; rules are given it, and may look at all of it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from scheduler_extras.deciding.answers import Memory
+from scheduler_extras.reading.quantities import add_to
+
+
+@dataclass(eq=False)
+class FullSnapshot:
+    """The cluster as all rules see it. It is as the cache is: up to date."""
+
+    nodes: dict  # name -> Node, of those that can take pods
+    objects: dict  # resource -> {namespace/name or name: the API's JSON}
+    is_live: bool = False  # whether controllers act on what we write: no dry run, and no manifests
+    memory: Memory = field(default_factory=lambda: Memory())  # what was found out of the nodes
+    policies: dict = field(default_factory=dict)  # schedulerName -> Policy
+    nominated: list = field(default_factory=list)  # pending pods, of any scheduler, with a nominated node
+    selectors: dict = field(default_factory=dict)  # resource -> its Selectors; see rules/selectors.py
+    going: set = field(default_factory=set)  # uids of pods that are to be deleted, as this pass has decided
+
+    def put(self, pod, node):
+        """Put a pod on a node."""
+        node.add(pod)
+        self.note_change(node)
+
+    def take_off(self, pod, node):
+        """Take a pod off a node again, if it is there."""
+        pod = node._pods.pop(pod.uid, None)
+        if pod:
+            add_to(node._requested, {name: -amount for name, amount in pod.requests.items()})
+            add_to(node._nonzero, {name: -amount for name, amount in pod.nonzero.items()})
+            self.note_change(node)
+
+    def note_change(self, node):
+        """Have what was known of the node found out anew."""
+        node.derived.clear()
+        self.memory.note(node.name)

@@ -1,0 +1,213 @@
+"""From a decision to a Binding: each method of BindingCycle is a step on this way, or the way back.
+
+live.py calls it in the loop's thread, for each decision.
+"""
+
+import queue
+import time
+
+from scheduler_extras.api.errors import is_answer, warn_of_failure
+from scheduler_extras.common.blame import what_broke
+from scheduler_extras.common.clocks import come_round
+from scheduler_extras.common.errors import ApiError, Trouble, Unschedulable
+from scheduler_extras.common.log_texts import one_line
+from scheduler_extras.deciding.extension_points import call_hook, unreserve, with_reason
+from scheduler_extras.live.queue import WaitsFor
+
+
+SEVERAL = 10  # if so many pods have met trouble of the API server, it is not up to these
+
+
+class BindingCycle:
+    """What becomes of a pod once there is a decision: each method is a step of that.
+
+    It runs in the loop's thread. Upstream: schedule_one.go.
+    """
+
+    def __init__(self, cache, writer, recorder, show_bound):
+        self.cache = cache
+        self.writer = writer
+        self.recorder = recorder
+        self.show_bound = show_bound  # is called with each decision by which a pod has been bound
+        self.under_way = 0  # how many Bindings are being written
+        self.failing = []  # the Trouble that pods have met in this pass, since one was bound
+        self.has_failed = False  # whether a rule has broken, there was trouble, or a write has failed
+
+    def assume(self, decision):
+        """Put the pod on its node, and have the rules take note of that (reserve)."""
+        node = self.cache.snapshot.nodes.get(decision.node)
+        if node is None:  # somebody has edited `select_host`
+            decision.give_up(Unschedulable(f"there is no node {decision.node}"))
+            return
+        self.cache.nodes.place(decision.pod, node.name)
+        decision.pod.record.wait_for(WaitsFor.PERMIT, decision)
+        try:
+            for rule in decision.policy.rules_with["reserve"]:
+                call_hook(rule, "reserve", decision.pod, node, self.cache.snapshot)
+        except (Exception, SystemExit) as error:
+            decision.give_up(error)
+
+    def ask_rules(self, decision):
+        """Ask rules whether a pod may be bound by now (permit, pre_bind). Return what to send first."""
+        if not decision.node:  # a rule has refused already to reserve it
+            return []
+        requests = []
+        decision.trouble = None
+        decision.condition_reason = "Unschedulable"
+        record = decision.pod.record
+        node = self.cache.snapshot.nodes.get(decision.node)
+        try:
+            if node is None:
+                raise Unschedulable(f"node {decision.node} has gone")
+            if record.waits_for is WaitsFor.PERMIT:
+                decision.waits = why_held(decision, node, self.cache.snapshot)
+                if decision.waits:
+                    return []
+            decision.condition_reason = "SchedulerError"  # of what is wrong now; as kube-scheduler's PreBind
+            requests, decision.waits = what_comes_first(decision, node, self.cache.snapshot)
+            if decision.waits:
+                record.wait_for(WaitsFor.PRE_BIND, decision)
+            else:
+                record.wait_for(WaitsFor.BINDING)
+        except (Exception, SystemExit) as error:
+            record.put_back()  # what rules have set aside in memory; what is written comes again as news
+            if isinstance(error, Trouble):  # of the API server: then it waits, as it stands
+                decision.trouble = error
+                decision.waits = decision.waits or one_line(error)
+            else:
+                decision.give_up(error)
+        return requests
+
+    def put_off(self, decision, nominated=(), going=()):
+        """Have a pod that has no node back off, and say why it stays pending.
+
+        nominated, going: who was nominated to nodes, and who was to be deleted, before there was a remedy.
+        """
+        self.end_turn(decision)
+        self.fall_back(decision)
+        left, is_failure = self.writer.try_to_send(decision.requests)
+        self.has_failed |= is_failure
+        if any(method == "DELETE" for method, *_ in left):  # nobody makes room
+            self.cache.snapshot.nominated = [*nominated]
+            self.cache.snapshot.going = {*going}
+            decision.remedy = ""
+        reason = decision.condition_reason
+        self.recorder.say(decision, "Warning", "FailedScheduling", reason, decision.message)
+
+    def bind(self, decision, requests):
+        """Have a thread bind a pod that has its node; or send first what rules want sent."""
+        record = decision.pod.record
+        self.end_turn(decision)
+        try:
+            if record.waits_for is not WaitsFor.BINDING:
+                self.writer.send(requests)
+                self.recorder.say(decision, "Normal", "Waiting", "Waiting", decision.waits)
+            else:
+                self.writer.bind(decision, self.recorder)
+                self.under_way += 1
+        except Exception as error:
+            self.take_failure(decision, error)
+
+    def end_turn(self, decision):
+        """Note how long the loop has spent on the pod, and what went wrong."""
+        if not decision.pod.is_undecided:
+            decision.pod.so_far.clear()
+        decision.pod.record.end_turn()
+        self.has_failed |= decision.rule_has_broken
+        self.note_trouble(decision, decision.trouble)
+
+    def note_trouble(self, decision, error):
+        """Note whether what a pod has met is trouble of the API server."""
+        if decision.pod.record.meet(error):
+            self.failing.append(error)
+            self.has_failed = True
+
+    def raise_trouble(self):
+        """If several pods have met trouble, raise it: the pass ends."""
+        if len(self.failing) >= SEVERAL:
+            raise self.failing.pop()
+
+    def fall_back(self, decision):
+        """Have a pod wait for a node again: give up its room, have the rules forget it, have it back off."""
+        record = decision.pod.record
+        had_room = record.waits_for is not WaitsFor.NODE
+        record.back_off(decision)
+        if had_room:
+            self.cache.forget(decision.pod)
+            _, is_failure = self.writer.try_to_send(unreserve(decision, self.cache.snapshot))
+            self.has_failed |= is_failure
+
+    def take_answers(self, patience=0.5):
+        """Take in how Bindings have ended; for those under way wait so many seconds."""
+        until = time.monotonic() + patience
+        while self.under_way:
+            try:
+                decision, error = self.writer.answered.get(timeout=max(until - time.monotonic(), 0))
+            except queue.Empty:
+                return
+            self.under_way -= 1
+            if error:
+                self.take_failure(decision, error, heading="binding rejected: ")
+            else:
+                decision.pod.record.wait_for(WaitsFor.NEWS)
+                self.failing.clear()
+                self.show_bound(decision)
+
+    def take_failure(self, decision, error, heading=""):
+        """Have a pod fall back for which something could not be written."""
+        pod = decision.pod
+        self.fall_back(decision)
+        self.note_trouble(decision, error)
+        is_known = isinstance(error, (ApiError, Unschedulable))
+        why = one_line(error) if is_known else what_broke(error)
+        is_failure = warn_of_failure(error, f"{pod.key}: {why}")
+        self.has_failed |= is_failure
+        is_answered = not is_answer(error, 0, 429)
+        if is_failure and is_answered:  # else it might well not be told either
+            self.recorder.say(decision, "Warning", "FailedScheduling", "SchedulerError", f"{heading}{why}")
+
+    def finish(self, seconds, stop=None):
+        """Wait until all is written, but no longer than this, or until `stop` is set."""
+        until = time.monotonic() + seconds
+        while self.under_way or self.writer.tasks.unfinished_tasks:
+            if time.monotonic() > until or (stop and stop.is_set()):
+                break
+            come_round()
+            self.take_answers(patience=0.02)
+            time.sleep(0.002)
+
+
+def why_held(decision, node, snapshot):
+    """Return which rule does not permit the binding yet, or "". Raises Unschedulable if time is up."""
+    held = []  # (the seconds for which a rule lets the pod wait, its name, why)
+    for rule in decision.policy.rules_with["permit"]:
+        seconds, reason = with_reason(call_hook(rule, "permit", decision.pod, node, snapshot))
+        if seconds:
+            held.append((seconds, rule.title or rule.name, reason))
+    if not held:
+        return ""
+    seconds, name, reason = min(held)
+    if not time.monotonic() - decision.pod.record.since < seconds:  # which may be NaN
+        late = f"rejected due to timeout after waiting {seconds:g}s at plugin {name}"
+        rejected = f'pod "{decision.pod.name}" rejected while waiting on permit: {late}'
+        raise Unschedulable(with_why(rejected, reason))
+    return with_why(f"{name} does not permit the binding to {node.name} yet", reason)
+
+
+def what_comes_first(decision, node, snapshot):
+    """Return what rules want sent before the binding (pre_bind), and what has to take effect, or ""."""
+    requests = []
+    waits = ""
+    for rule in decision.policy.rules_with["pre_bind"]:
+        wanted, reason = with_reason(call_hook(rule, "pre_bind", decision.pod, node, snapshot))
+        if wanted is not None and not snapshot.is_live:  # nothing will change: so it is asked again now
+            wanted, reason = with_reason(call_hook(rule, "pre_bind", decision.pod, node, snapshot))
+        if wanted is not None:
+            requests += wanted
+            waits = with_why(f"{rule.title or rule.name} prepares the binding to {node.name}", reason)
+    return requests, waits
+
+
+def with_why(text, reason):
+    """Return a text with the reason that a rule has given, if any."""
+    return f"{text}: {reason}" if reason else text

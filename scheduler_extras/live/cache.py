@@ -1,0 +1,234 @@
+"""What follows for nodes and pods from what the API server has said: where each pod counts.
+
+The loop takes in news by it before each decision; rules see its nodes as the snapshot.
+"""
+
+import contextlib
+import difflib
+import math
+
+from scheduler_extras.common.clocks import TURN, come_round
+from scheduler_extras.common.errors import ApiError, Malformed
+from scheduler_extras.common.log_texts import one_line, warn_once
+from scheduler_extras.deciding.answers import Memory
+from scheduler_extras.deciding.snapshot import FullSnapshot
+from scheduler_extras.reading.fields import pick, text_at
+from scheduler_extras.reading.ignored_fields import is_as_in
+from scheduler_extras.reading.pods_and_nodes import FullNode, FullPod, key_in
+from scheduler_extras.rules.affinity import seekers
+
+
+class UnreadPod(FullPod):
+    """One that cannot be read, except who it is, and where. Nothing may be added to its node."""
+
+    def __init__(self, raw):
+        metadata = {name: text_at(raw, "metadata", name) for name in ("namespace", "name", "uid")}
+        gates = [{"name": "it cannot be read"}]  # so that it is not tried
+        spec = {"nodeName": text_at(raw, "spec", "nodeName"), "schedulingGates": gates}
+        super().__init__({"metadata": metadata, "spec": spec})
+
+
+def read_or_warn(kind, raw):
+    """Return a FullPod or FullNode. If it cannot be read, name it once, and return None."""
+    try:
+        thing = kind(raw)
+        if not thing.name:
+            raise Malformed("metadata.name: is missing")
+        return thing
+    except Exception as error:
+        what = "node" if kind is FullNode else "pod"
+        warn_once(f"{what} {key_in(raw)} is left out: {one_line(error)}")
+        return None
+
+
+class CachedNodes(dict):
+    """{name: Node}, and on which of them pods count; also of nodes that do not exist, but have pods."""
+
+    def __init__(self, snapshot):
+        super().__init__()
+        self.snapshot = snapshot
+        self.snapshot_is_old = False  # whether by now other nodes can take pods
+        self.have_affinity = False  # whether any pod that was there had affinity for pods
+        self.seekers_are_old = False  # whether such pods have come or gone, or other nodes
+
+    def __missing__(self, name):
+        node = self[name] = FullNode({"metadata": {"name": name}})
+        node.exists = False
+        return node
+
+    def take(self, name, raw):
+        """Take in a node; None: it has gone. The pods on it stay, as it may come again.
+
+        Return whether pods may fit it that did not before.
+        """
+        node = self[name]
+        if node.exists and raw and is_as_in(node, raw):  # it is a heartbeat, for example
+            node.raw = raw
+            return False
+        read = read_or_warn(FullNode, raw) if raw else None
+        if node.exists != bool(read):
+            node.exists = bool(read)
+            self.snapshot_is_old = True
+        if not read:
+            return False
+        for pod in node.pods.values():
+            read.add(pod)
+        vars(node).update(vars(read))
+        self.snapshot.note_change(node)
+        return True
+
+    def place(self, pod, name):
+        """Have a pod count on the node of this name, and on no other one; "": on none."""
+        self.snapshot_is_old |= isinstance(pod, UnreadPod)
+        was_on = pod.counts_on
+        pod.counts_on = name
+        if was_on == name:
+            return
+        self.have_affinity |= pod.is_affine
+        self.seekers_are_old |= pod.is_affine
+        if was_on:
+            node = self[was_on]
+            self.snapshot.take_off(pod, node)
+            if not (node.exists or node.pods):  # pods may name nodes that there never were
+                del self[was_on]
+        if name:
+            self.snapshot.put(pod, self[name])
+
+    def renew_snapshot(self):
+        """Give the snapshot the nodes that can take pods, by their names. Return whether it had others."""
+        self.snapshot_is_old = False
+        nodes = {name: node for name, node in sorted(self.items()) if can_take_pods(node)}
+        gone = [name for name, node in self.items() if not (node.exists or node.pods)]
+        for name in gone:
+            del self[name]
+        if nodes == self.snapshot.nodes:
+            return False
+        self.snapshot.nodes = nodes  # a node of a name may be another one by now
+        self.snapshot.memory = Memory()
+        self.seekers_are_old = self.have_affinity
+        return True
+
+
+def can_take_pods(node):
+    """Say whether a node exists, and each pod on it can be read: else nobody knows what is free there."""
+    return node.exists and not any(isinstance(pod, UnreadPod) for pod in node.pods.values())
+
+
+class Cache:
+    """What follows for nodes and pods from what is known of them. Upstream: internal/cache.
+
+    A pod counts where it is assumed to be until the API server shows it on a node, or that it has gone; or
+    until it is forgotten, as its binding has failed.
+    """
+
+    def __init__(self, api, is_live, kind_of_objects):
+        self.objects = kind_of_objects(api, self.take)
+        self.snapshot = FullSnapshot({}, self.objects, is_live)
+        self.nodes = CachedNodes(self.snapshot)
+        self.pods = {}  # namespace/name -> Pod, of those that have not ended
+        self.arrived = {}  # uid -> Pod, of those for a Policy that have come, or changed, while they wait
+        self.has_changed = False  # so that pods that fitted nowhere may fit now
+
+    def refresh(self):
+        """Take in what there is by now: the news, or else lists, which are newer. Raises ApiError."""
+        self.snapshot.going.clear()  # from here on, the news says who is being deleted
+        self.take_news()
+        self.objects.refresh()
+        self.take_news()
+
+    def keep_up(self):
+        """Take in the news while another replica leads, so that this one may lead at once."""
+        with contextlib.suppress(ApiError):  # which the loop meets, once it runs
+            self.refresh()
+        self.arrived.clear()  # all that wait will be listed
+
+    def take_news(self, patience=0):
+        """Take in what Reflectors have told; if that is nothing, wait so many seconds for some."""
+        self.objects.take_news(patience)
+        if self.nodes.snapshot_is_old:
+            self.has_changed |= self.nodes.renew_snapshot()
+        if self.nodes.seekers_are_old:
+            TURN.ends_at = math.inf  # their terms may be very many: it is nobody's turn
+            self.nodes.seekers_are_old = False
+            seekers(self.snapshot)
+
+    def take(self, resource, key, thing):
+        """Take in an object that has come or changed; None: it has gone."""
+        come_round()  # there may be very many
+        if resource == "nodes":
+            self.has_changed |= self.nodes.take(key, thing)
+        elif resource == "pods":
+            self.take_pod(key, thing)
+        else:
+            self.has_changed = True
+
+    def take_pod(self, key, raw):
+        """Take in a pod; None: it has gone."""
+        before = self.pods.get(key)
+        if before and raw and is_as_in(before, raw):
+            self.take_report(before, raw)
+        else:
+            pod = raw and (read_or_warn(FullPod, raw) or UnreadPod(raw))
+            self.exchange(key, before, pod)
+        self.note_nomination(before, self.pods.get(key))
+
+    def take_report(self, pod, raw):
+        """Take in JSON that says the same of a pod, except maybe where it is. It is not read anew."""
+        was_on = pod.node_name
+        pod.raw = raw
+        pod.spec = pick(raw, dict, "spec")
+        pod.node_name = text_at(raw, "spec", "nodeName")
+        pod.phase = text_at(raw, "status", "phase")
+        if pod.node_name != was_on:
+            self.nodes.place(pod, pod.node_name)
+            self.has_changed = True
+
+    def exchange(self, key, before, pod):
+        """Have a pod count instead of the one that has had its name; None: there is none, or there was none.
+
+        If it is the same one, which says something else now, it keeps the place where it is assumed.
+        """
+        assumed_on = before.counts_on if before and pod and before.uid == pod.uid else ""
+        if before:
+            del self.pods[key]
+            self.nodes.place(before, "")
+        if pod:
+            self.pods[key] = pod
+            self.nodes.place(pod, pod.node_name or assumed_on)
+        self.has_changed |= bool(before or (pod and pod.node_name))
+        if pod and not pod.node_name:
+            self.note_arrival(pod)
+
+    def note_arrival(self, pod):
+        """Note that a pod waits which names a scheduler of ours; if nearly so, say that."""
+        if pod.scheduler in self.snapshot.policies:
+            self.arrived[pod.uid] = pod
+            return
+        for name in difflib.get_close_matches(pod.scheduler, self.snapshot.policies, 1, cutoff=0.9):
+            warn_once(f"{pod.key} names {pod.scheduler}: did you mean {name}?", about=f"not {pod.scheduler}")
+
+    def note_nomination(self, before, pod):
+        """Note whether a pod is nominated to a node.
+
+        What a rule has noted of it, and the API server does not show, lasts as long as the pod waits.
+        """
+        nominated = self.snapshot.nominated
+        for each in filter(None, (before, pod)):
+            if each.nominated_node or not self.still_waiting(each):
+                nominated = [other for other in nominated if other.uid != each.uid]
+        if pod and pod.nominated_node and not (pod.node_name or pod.terminating):
+            nominated = [*nominated, pod]
+        self.snapshot.nominated = nominated
+
+    def forget(self, pod):
+        """Take a pod off the node on which it is assumed, unless the API server shows it on one by now."""
+        self.has_changed = True  # others have met it there
+        latest = self.still_waiting(pod)
+        if latest:
+            self.nodes.place(latest, "")
+
+    def still_waiting(self, pod):
+        """Return a pod as it is by now; or None, if the API server shows that it has gone, or is bound."""
+        latest = self.pods.get(pod.key)
+        is_waiting = latest and latest.uid == pod.uid and not latest.node_name
+        return latest if is_waiting else None

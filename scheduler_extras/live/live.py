@@ -1,0 +1,302 @@
+"""The cluster that the loop works with, live or made of manifests.
+
+The loop calls its methods; the command line makes one.
+"""
+
+import math
+import threading
+import time
+
+from scheduler import log
+from scheduler_extras.api.errors import backoff
+from scheduler_extras.api.watch import UNFINISHED, list_all
+from scheduler_extras.common.blame import FAILURE
+from scheduler_extras.common.clocks import CAME_ROUND, STOP, TURN, TURN_SECONDS
+from scheduler_extras.common.errors import Trouble
+from scheduler_extras.deciding.schedule import schedule
+from scheduler_extras.live.binding import BindingCycle
+from scheduler_extras.live.cache import Cache
+from scheduler_extras.live.events import Recorder
+from scheduler_extras.live.known import ListedObjects, Objects
+from scheduler_extras.live.loop import schedule_pending_pods
+from scheduler_extras.live.queue import SchedulingQueue
+from scheduler_extras.reading.pods_and_nodes import key_in
+
+
+class WaitingPods:
+    """Which pods wait for a scheduler of ours: by lists; and between these, for those that come, by news.
+
+    The lists tell names only, and may lag: the pods themselves are as the cache has them, and those are left
+    out that are known to have gone, or of which no news came yet.
+    """
+
+    LAG = 5  # seconds by which news may be behind a list, at most
+
+    def __init__(self, api, cache):
+        self.api = api
+        self.cache = cache
+        self.is_to_list = True  # whether they are listed the next time
+        self.listed_at = 0  # when they were last listed, in monotonic seconds
+        self.unheard = {}  # namespace/name of pods that are listed, and not told -> since when
+        self.behind_since = math.inf  # when a list was first found to be earlier than what was told
+
+    def find(self, policies):
+        """Return the pods that name one of these schedulers, and have no node yet. Raises ApiError."""
+        arrived = self.cache.arrived
+        is_to_list = self.is_to_list or policies.keys() != self.cache.snapshot.policies.keys()
+        self.is_to_list = True
+        self.cache.snapshot.policies = dict(policies)  # from here on, pods arrive that name one of these
+        if is_to_list:
+            arrived.clear()  # these are listed now; who arrives later is met again in the next pass
+            keys = self.list(policies)
+            self.cache.refresh()
+            self.prove_the_watch(keys)
+        else:
+            self.cache.refresh()
+            keys = [pod.key for pod in arrived.values()]
+            arrived.clear()
+        pods = [self.cache.pods.get(key) for key in keys]
+        return [pod for pod in pods if pod and pod.scheduler in policies and not pod.node_name]
+
+    def list(self, policies):
+        """List the pods that wait; return a dict whose keys are namespace/name."""
+        self.listed_at = time.monotonic()
+        keys = {}
+        for name in policies:
+            selector = f"{UNFINISHED},spec.schedulerName={name},spec.nodeName="
+            raws, version = list_all(self.api, "pods", selector, names_only=True)
+            keys |= dict.fromkeys(map(key_in, raws))
+            is_behind = self.cache.objects.is_behind("pods", version)
+            self.behind_since = min(self.behind_since, self.listed_at) if is_behind else math.inf
+        return keys
+
+    def prove_the_watch(self, keys):
+        """List all anew if a pod is listed of which no news has come for long: others may lack, too.
+
+        Likewise if lists are earlier than the news for long: etcd was restored from a copy.
+        """
+        if self.listed_at > self.behind_since + self.LAG:
+            self.behind_since = math.inf
+            self.cache.objects.doubt("versions have gone back")
+            self.cache.refresh()
+            return
+        unknown = keys.keys() - self.cache.pods.keys()
+        self.unheard = {key: self.unheard.get(key, self.listed_at) for key in unknown}
+        for key, since in self.unheard.items():
+            if self.listed_at > since + self.LAG:
+                self.cache.objects.doubt(f"in {self.LAG} s not of pod {key}, which is listed")
+                self.cache.refresh()
+                return
+
+    def do_without_a_list(self, interval):
+        """Have the next pass take the pods that have come, unless none has listed them for long."""
+        self.is_to_list = time.monotonic() >= self.listed_at + max(interval, self.LAG)
+
+
+class LiveCluster:
+    """What the loop works with: a cache that is kept up to date, a queue, threads that write."""
+
+    OBJECTS = Objects  # how what there is becomes known
+    turn_seconds = TURN_SECONDS  # in which a decision is broken off
+
+    def __init__(self, writer, show=lambda decision: None, at_rest=lambda: None):
+        api = writer.api
+        self.api = api
+        self.writer = writer
+        self.show = show  # prints a decision
+        self.due = []  # pods not yet tried in this pass; some are left if it ended early
+        self.last_error = None  # the error that cut the last pass short, if any
+        self.failed_passes = 0  # in a row, until now
+        self.cache = Cache(api, self.writer.is_live, self.OBJECTS)
+        self.snapshot = self.cache.snapshot
+        self.cycle = BindingCycle(self.cache, self.writer, Recorder(self.writer), self.show_news)
+        self.pending = SchedulingQueue(self.cache, self.cycle)
+        self.at_rest = at_rest  # is called when a pass is over
+        self.waiting = WaitingPods(api, self.cache)
+        self.began_at = 0  # when the last pass began, in monotonic seconds
+        self.looked_ahead_by = {}  # the Policies whose rules have what they need for the first pod
+
+    def begin_pass(self, policies):
+        """Find out which pods are due. Raises ApiError."""
+        pods = self.pending.renew(self.waiting_pods(policies), policies)
+        if self.cache.has_changed:
+            self.cache.has_changed = False
+            for record in self.pending.values():
+                record.retry_after_backoff()
+        self.cycle.failing.clear()
+        self.look_ahead()
+        self.due = self.pending.due(pods)
+        ready_at = time.monotonic()
+        self.ends_at = ready_at + max(1, ready_at - self.began_at)
+
+    def waiting_pods(self, policies):
+        """Return the pods that name one of these schedulers, and have no node yet. Raises ApiError."""
+        self.began_at = time.monotonic()
+        return self.waiting.find(policies)
+
+    def next_pod(self, stop):
+        """Return the next pod to decide about; before, take in what has changed. Raises ApiError.
+
+        About those that have a node and wait for rules, these are asked again. None ends the pass: before, it
+        takes in how Bindings have ended. A pass that raises leaves that to the next one.
+        """
+        while pod := self.next_due(stop):
+            decision = pod.record.decision
+            if not decision:
+                return pod
+            self.go_on(decision)
+            self.report(decision)
+        self.pending.note_pass(self.began_at)
+        self.cycle.take_answers()  # which pods the API server has bound, and which not
+        self.cycle.raise_trouble()
+        return None
+
+    def next_due(self, stop):
+        """Take in the news, and return the next pod to decide about. None ends the pass. Raises ApiError.
+
+        If pods have come meanwhile, the pass ends after a second, as one of them may be more important; after
+        lists that took longer, it takes as long as these, so that at least half of the time is for decisions.
+        So it does if no news come, which are listed then.
+        """
+        while self.due:
+            is_late = time.monotonic() > self.ends_at
+            if stop.is_set() or (is_late and (self.has_come() or self.cache.objects.silent())):
+                return None
+            self.cycle.take_answers(patience=0)
+            self.cycle.raise_trouble()
+            self.writer.wait_for_a_free_thread()
+            self.cache.take_news()
+            pod = self.due.pop(0)
+            latest = self.cache.still_waiting(pod)
+            if latest and not (latest.terminating or latest.gates):  # else it is bound, goes, or is unread
+                pod.record.begin_turn(latest)
+                TURN.ends_at = time.monotonic() + self.turn_seconds
+                return latest
+        return None
+
+    def has_come(self):
+        """Say whether a pod is to be tried that has come, or changed, since these were listed."""
+        return any(self.pending.is_to_be_tried(pod, self.began_at) for pod in self.cache.arrived.values())
+
+    def bind(self, decision):
+        """Give the pod its room, ask the rules; if none is against it, have a thread POST the Binding."""
+        TURN.ends_at = math.inf
+        self.cycle.assume(decision)
+        self.go_on(decision)
+
+    def go_on(self, decision):
+        """Ask rules whether a pod may be bound by now to the node that it has; bind it, or put it off."""
+        requests = self.cycle.ask_rules(decision)
+        if decision.node:  # else one of the rules has refused
+            self.cycle.bind(decision, requests)
+        else:
+            self.cycle.put_off(decision)
+
+    def put_off(self, decision):
+        """Have rules do something about a pod that fits nowhere; it backs off."""
+        TURN.ends_at = math.inf
+        nominated = self.snapshot.nominated
+        going = frozenset(self.snapshot.going)
+        decision.policy.seek_remedy(decision, self.snapshot)
+        self.cycle.put_off(decision, nominated, going)
+
+    def report(self, decision):
+        """Show a decision; but one by which the pod is to be bound only once it is: see `take_answers`.
+
+        Somebody else may bind it first, or delete it; then nothing is shown that was not so.
+        """
+        waits_for_rules = decision.pod.record.decision
+        if waits_for_rules or not decision.node or not self.writer.is_live:
+            self.show_news(decision)
+
+    def show_news(self, decision):
+        """Show a decision, unless it says what was last said of the pod."""
+        if decision.pod.record.take_note(decision):
+            self.show(decision)
+
+    def end_pass(self, error=None):
+        """Log what has cut a pass short, unless a signal has, but not twice in a row; and the end of it."""
+        if STOP.is_set():
+            error = None
+        if error and str(error) != str(self.last_error):
+            log.error("%s", error)
+        if isinstance(self.last_error, Trouble) and not error:
+            log.warning("the API server answers again")
+        self.last_error = error
+        self.failed_passes = self.failed_passes + 1 if self.last_error else 0
+
+    def rest(self, seconds, stop):
+        """Wait for so many seconds; after trouble, for longer. `stop` ends it; without trouble, work does."""
+        self.at_rest()
+        if self.last_error:
+            CAME_ROUND.at = math.inf
+            stop.wait(min(max(seconds, backoff(self.failed_passes)), threading.TIMEOUT_MAX))
+            self.cache.take_news()  # they would pile up while lists fail
+            return
+        until = time.monotonic() + seconds
+        while not (self.has_come() or self.pending.could_pop() or stop.is_set()) and time.monotonic() < until:
+            self.cache.take_news(patience=0.1)
+            self.cycle.take_answers(patience=0)
+        if self.has_come():
+            self.waiting.do_without_a_list(seconds)
+
+    def look_ahead(self):
+        """Have the rules of new Policies look up what they need, so that this takes no pod's turn."""
+        policies = self.snapshot.policies
+        if policies != self.looked_ahead_by:
+            self.looked_ahead_by = policies
+            for policy in policies.values():
+                policy.look_ahead(self.snapshot)
+
+    def has_failed(self):
+        """Say whether a rule has broken, or there was trouble, or something is not written."""
+        return bool(FAILURE.is_set() or self.cycle.has_failed or self.cycle.under_way or self.last_error)
+
+    def look(self, policies=()):
+        """Return the cluster as it is by now. Raises ApiError."""
+        self.snapshot.policies = dict(policies)
+        self.cache.refresh()
+        return self.snapshot
+
+
+class ListedCluster(LiveCluster):
+    """One that is listed in each pass, and not watched: manifests, or what is looked at once."""
+
+    OBJECTS = ListedObjects
+    turn_seconds = math.inf  # nobody comes meanwhile
+
+    def has_come(self):
+        """Say that no pod comes between the lists."""
+        return False
+
+
+def come_to(pod, cluster, policies, stop):
+    """Decide about the pods that a run tries before this one. Return how many; 0 if it does not try this."""
+    cluster.begin_pass(policies)
+    if pod.key not in [each.key for each in cluster.due]:
+        return 0
+    count = 0
+    show = cluster.show
+    cluster.show = lambda decision: None
+    while (other := cluster.next_pod(stop)) and other.key != pod.key:
+        decision = schedule(other, cluster.snapshot, policies[other.scheduler])
+        (cluster.bind if decision.node else cluster.put_off)(decision)
+        count += 1
+    cluster.cycle.finish(cluster.writer.patience, stop)
+    cluster.show = show
+    return count
+
+
+def make_passes(cluster, policies, stop, once):
+    """Make passes until one changes nothing. Return a snapshot without the pods that are still held."""
+    while not stop.is_set():
+        before = cluster.api.changes
+        schedule_pending_pods(cluster, policies, stop)
+        cluster.cycle.finish(cluster.writer.patience, stop)
+        if once or cluster.api.changes == before:
+            break
+        cluster.pending.end_backoff()  # there is nothing to wait for: nobody else changes manifests
+    for record in cluster.pending.values():
+        if record.decision:  # it waits for rules
+            cluster.cycle.fall_back(record.decision)
+    return cluster.look(policies)

@@ -1,0 +1,103 @@
+"""The rules of scheduler.py, and what more is to be said of them here.
+
+Edits of these rules in scheduler.py count here, too, except for those of PodFitsHostPorts and NoDiskConflict.
+"""
+
+import functools
+import inspect
+import random
+import types
+
+import scheduler
+from scheduler import untolerated_taints
+from scheduler_extras.common.blame import note_rule
+from scheduler_extras.common.chance import CHANCE
+from scheduler_extras.deciding.rule import CATALOGUES, full_rule, requires
+from scheduler_extras.deciding.seen import Seen, looked_at
+
+
+OWN_VERSIONS = {"PodFitsHostPorts", "NoDiskConflict"}  # quicker ones, in ports.py and disks.py
+OF_THE_SCRIPT = {"predicates": scheduler.PREDICATES, "priorities": scheduler.PRIORITIES}
+# Name of a rule of the script -> its function. Edits of a rule there count here, too; so does its deletion.
+IN_THE_SCRIPT = {rule.name: rule.function for rules in OF_THE_SCRIPT.values() for rule in rules.values()
+                 if rule.name not in OWN_VERSIONS}
+GENERAL = {"by_default": 1, "aliases": ["GeneralPredicates"]}
+
+
+def pod_fits_other_resources(pod, node, excepted=()):
+    """PodFitsResources, but for the resources that extenders see to."""
+    reasons = IN_THE_SCRIPT["PodFitsResources"](pod, node)
+    if not excepted:
+        return reasons
+    return [reason for reason in reasons if reason.removeprefix("Insufficient ") not in excepted]
+
+
+pod_fits_other_resources.__signature__ = inspect.signature(pod_fits_other_resources)
+pod_fits_other_resources.__wrapped__ = IN_THE_SCRIPT.get("PodFitsResources")  # mistakes are said to be there
+
+
+def random_priority(pod, node):
+    """RandomPriority (not upstream); with a seed, a pod and a node have the same score each time."""
+    if CHANCE.seed is not None:
+        random.seed(f"{CHANCE.seed} {pod.key} {node.name}")
+    return IN_THE_SCRIPT["RandomPriority"](pod, node)
+
+
+random_priority.__wrapped__ = IN_THE_SCRIPT.get("RandomPriority")
+
+
+def asked_once(name):
+    """Return a rule of the script that is asked about one of the nodes with the same taints, for all of them.
+
+    That saves time if a pod has very many tolerations. If an edit looks at more of a node, each is asked about.
+    """
+    function = IN_THE_SCRIPT.get(name)
+
+    def rule(pod, node):
+        """Return what the rule of the script says, as it is known from another node."""
+        known = function, node.taints
+        if known not in pod.derived:
+            seen = Seen(node)
+            answer = function(pod, seen)
+            answer = [*answer] if isinstance(answer, types.GeneratorType) else answer
+            if looked_at(seen).keys() - {"taints"}:
+                return answer
+            pod.derived[known] = answer
+        return pod.derived[known]
+
+    rule.__wrapped__ = function  # mistakes are reported there
+    return rule
+
+
+# Most of these are steady: each says the same whenever it looks at the same. Who edits one so that it goes by
+# chance, the clock, a file, or what it has kept, adds "steady": False here, takes asked_once away, and it is asked each time.
+# A rule of the script that is not here is not steady: nobody has said so.
+SAID_OF_THE_SCRIPTS_RULES = {
+    "CheckNodeUnschedulable": {"plugin": "NodeUnschedulable", "always": True},
+    "HostName": {"plugin": "NodeName", **GENERAL},
+    "MatchNodeSelector": {
+        "plugin": "NodeAffinity", **GENERAL,
+        "looks_at": {"a node selector": lambda pod, node: pod.node_selector,
+                     "required node affinity": functools.partial(requires, "nodeAffinity")}},
+    "PodFitsResources": {
+        "function": pod_fits_other_resources, "plugin": "NodeResourcesFit", **GENERAL,
+        "looks_at": {"resource requests": lambda pod, node: any(pod.requests.values())}},
+    "PodToleratesNodeTaints": {
+        "function": asked_once("PodToleratesNodeTaints"), "plugin": "TaintToleration", "always": True,
+        "looks_at": {"no toleration for taints there": lambda pod, node: node and untolerated_taints(pod, node)}},
+    "LeastRequestedPriority": {"plugin": "NodeResourcesFit", "by_default": 1},
+    "MostRequestedPriority": {"plugin": "NodeResourcesFit"},
+    "RandomPriority": {"function": random_priority, "steady": False},
+    "BalancedResourceAllocation": {"plugin": "NodeResourcesBalancedAllocation", "by_default": 1},
+    "NodeAffinityPriority": {"plugin": "NodeAffinity", "by_default": 1},
+    "TaintTolerationPriority": {
+        "function": asked_once("TaintTolerationPriority"), "plugin": "TaintToleration", "by_default": 1}}
+
+
+for where, rules in OF_THE_SCRIPT.items():
+    for rule in [rule for rule in rules.values() if rule.name in IN_THE_SCRIPT]:
+        said = SAID_OF_THE_SCRIPTS_RULES.get(rule.name, {"steady": False})
+        options = {"function": rule.function, "reduce": rule.reduce, "steady": True} | said
+        CATALOGUES[where][rule.name] = full_rule(where, rule.name, **options)
+        note_rule(rule.name, [rule.function])
+

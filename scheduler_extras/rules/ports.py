@@ -1,0 +1,35 @@
+"""PodFitsHostPorts, for nodes with many pods: it takes the place of the rule in scheduler.py."""
+
+import collections
+
+from scheduler_extras.deciding.rule import predicate
+from scheduler_extras.reading.pods_and_nodes import kept_with_pod
+
+
+@predicate("PodFitsHostPorts", plugin="NodePorts", by_default=1, steady=True,
+           aliases=["PodFitsPorts", "GeneralPredicates"],
+           looks_at={"host ports": lambda pod, node: pod.host_ports})
+def pod_fits_host_ports(pod, node):
+    """No pod there uses a host port of this pod."""
+    if pod.host_ports and any(share_a_port(pod, other) for other in node.pods.values()):
+        yield "node(s) didn't have free ports for the requested pod ports"
+
+
+def share_a_port(pod, other):
+    """Return whether two pods use a host port of one protocol, number and IP; 0.0.0.0 is any IP."""
+    if not other.host_ports:  # as most pods
+        return False
+    ours, theirs = ips_by_port(pod), ips_by_port(other)
+    for port in ours.keys() & theirs.keys():  # in time: the fewer are looked up
+        if "0.0.0.0" in ours[port] | theirs[port] or ours[port] & theirs[port]:
+            return True
+    return False
+
+
+@kept_with_pod
+def ips_by_port(pod):
+    """Return the host ports of a pod, {(protocol, number): IPs}."""
+    ips = collections.defaultdict(set)
+    for protocol, number, ip in pod.host_ports:
+        ips[protocol, number].add(ip)
+    return dict(ips)

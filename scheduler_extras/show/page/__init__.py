@@ -1,0 +1,1 @@
+"""The page: what a run has decided, as HTML to look at."""

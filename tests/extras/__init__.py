@@ -1,0 +1,1 @@
+"""Tests of the second program, `python scheduler_extras`."""

@@ -1,0 +1,58 @@
+"""Fixtures of the tests of the second program."""
+
+import inspect
+
+import pytest
+from helpers.everything import MODULES, scheduler
+from helpers.extras import PATIENT, Running, ask_all
+
+
+@pytest.fixture
+def without_memory(monkeypatch):
+    """Every rule is asked about every node for every pod."""
+    monkeypatch.setattr(scheduler, "recall", ask_all)
+    for module in MODULES:
+        for name, function in [*vars(module).items()]:
+            if hasattr(function, "__wrapped__") and [*inspect.signature(function).parameters][:1] == ["pod"]:
+                monkeypatch.setattr(module, name, function.__wrapped__)
+
+
+@pytest.fixture
+def serve():
+    """A function that takes in a server, which is stopped at the end of the test."""
+    servers = []
+    yield lambda server: servers.append(server) or server
+    for server in servers:
+        server.stop()
+
+
+@pytest.fixture(params=["with memory", "without memory"])
+def memory(request):
+    """The test is carried out as it stands, and again without memory."""
+    if request.param == "without memory":
+        request.getfixturevalue("without_memory")
+
+
+@pytest.fixture(autouse=True)
+def nothing_said_yet():
+    """What is said once is said once in each test, and none has failed or been told to end before it."""
+    scheduler.WARNED.clear()
+    scheduler.STOP.clear()
+    scheduler.FAILURE.clear()
+
+
+@pytest.fixture
+def start_scheduler(tmp_path):
+    """A function that starts the program beside the test; what runs at the end of the test is ended."""
+    started = []
+
+    def start(*arguments, program=PATIENT, **options):
+        folder = tmp_path / f"run-{len(started)}"
+        folder.mkdir()
+        started.append(Running(folder, arguments, program=program, **options))
+        return started[-1]
+
+    yield start
+    for running in started:
+        running.kill()
+        running.wait()

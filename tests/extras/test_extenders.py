@@ -1,0 +1,459 @@
+"""HTTP extenders of the Policy, against a real HTTP server."""
+
+import base64
+import datetime
+import ipaddress
+import json
+import re
+import ssl
+import threading
+import time
+from http.server import BaseHTTPRequestHandler
+
+from helpers import extras
+import pytest
+from helpers.everything import scheduler
+from helpers.control_plane import free_port
+from helpers.extras import a_cluster, a_pass, node, pod, run_scheduler, table, wait_until_told
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import rsa
+from cryptography.x509.oid import NameOID
+from helpers.faulty import QuietServer
+from extras.test_loop import Server
+
+
+class Service:
+    """An HTTP server that records what it is asked and answers what the test put into `answers`, by verb."""
+
+    def __init__(self, context=None):
+        service = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self):
+                verb = self.path.rpartition("/")[2]
+                service.asked.append((verb, json.loads(self.rfile.read(int(self.headers["Content-Length"])))))
+                answer = service.answers[verb]
+                status, answer = answer() if callable(answer) else answer
+                time.sleep(service.delay)
+                self.send_response(status)
+                self.end_headers()
+                self.wfile.write(answer.encode() if isinstance(answer, str) else json.dumps(answer).encode())
+
+            def log_message(self, *arguments):
+                pass
+
+        self.asked, self.answers, self.delay = [], {}, 0
+        self.server = QuietServer(("127.0.0.1", 0), Handler)
+        if context:
+            self.server.socket = context.wrap_socket(self.server.socket, server_side=True)
+        self.url = f"http{'s' if context else ''}://127.0.0.1:{self.server.server_port}/scheduler"
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+
+    def stop(self):
+        self.server.shutdown()
+        self.server.server_close()
+
+
+@pytest.fixture
+def service():
+    service = Service()
+    yield service
+    service.stop()
+
+
+def decide(extenders, incoming=None, nodes="abc", priorities=()):
+    """The decision about a pod under a Policy with these extenders."""
+    policies = {"my-scheduler": scheduler.read_policy({
+        "kind": "Policy", "apiVersion": "v1", "predicates": [], "priorities": list(priorities),
+        "extenders": extenders})}
+    return extras.decide(policies, incoming or pod("p"), *map(node, nodes))
+
+
+@pytest.mark.parametrize("names_only", [False, True])
+def test_a_filter_is_asked_about_the_nodes_and_its_reasons_are_kept(service, names_only):
+    kept = {"NodeNames": ["b"]} if names_only else {"Nodes": {"items": [node("b")]}}
+    service.answers["filter"] = 200, {**kept, "FailedNodes": {"a": "a is haunted"}}
+    decision = decide([{"urlPrefix": service.url, "filterVerb": "filter", "nodeCacheCapable": names_only}])
+    assert (decision.node, list(decision.total)) == ("b", ["b"])
+    assert decision.failed == {"a": {"extenders[0]": ["a is haunted"]}, "c": {"extenders[0]": []}}
+    [(verb, asked)] = service.asked
+    assert verb == "filter" and asked["Pod"]["metadata"]["name"] == "p"
+    assert asked["NodeNames"] == (["a", "b", "c"] if names_only else None)
+    assert asked["Nodes"] is None if names_only else [item["metadata"]["name"] for item in asked["Nodes"]["items"]] == [
+        "a", "b", "c"]
+
+
+@table("names_only, answer, feasible", {
+    "names": (True, {"NodeNames": ["b"]}, ["b"]),
+    "nodes, though it was asked about names": (True, {"Nodes": {"items": [node("b")]}}, ["b"]),
+    "names, though it was asked about nodes": (False, {"NodeNames": ["b"], "Nodes": {"items": [node("c")]}}, ["c"]),
+    "nothing": (False, {}, []),
+    "null": (False, None, []),
+    "names in lower case, as many extenders answer": (True, {"nodenames": ["b"]}, ["b"]),
+    "names that begin with a small letter": (True, {"nodeNames": ["b"]}, ["b"]),
+    "nodes in lower case": (False, {"nodes": {"Items": [{"Metadata": {"name": "b", "labels": {"x": "y"}}}]}}, ["b"]),
+    "what nobody asked for, too": (False, {"nodes": {"items": [node("b")], "kind": "NodeList"}, "took": 3}, ["b"]),
+    "names that are null": (True, {"nodeNames": None, "nodes": {"items": [node("b")]}}, ["b"]),
+})
+def test_what_a_filter_may_answer(service, names_only, answer, feasible):
+    service.answers["filter"] = 200, answer
+    decision = decide([{"urlPrefix": service.url, "filterVerb": "filter", "nodeCacheCapable": names_only}])
+    assert list(decision.total) == feasible
+
+
+@pytest.mark.parametrize("field", ["FailedNodes", "failedNodes"])
+def test_what_no_extender_lets_pass_is_counted_in_the_message(service, field):
+    service.answers["filter"] = 200, {"Nodes": {"items": []}, field: {"a": "a is haunted", "b": "a is haunted"}}
+    decision = decide([{"urlPrefix": service.url, "filterVerb": "filter"}])
+    assert decision.message == "0/3 nodes are available: 2 a is haunted."
+
+
+@table("kind, answer, message", {
+    "a configuration has them, too": (
+        "KubeSchedulerConfiguration", {"failedAndUnresolvableNodes": {"a": "a is lost", "b": "b is lost"}},
+        "1 a is lost, 1 b is lost"),
+    "... and they count before the others": (
+        "KubeSchedulerConfiguration", {"FailedNodes": {"a": "a is haunted", "b": "b is haunted"},
+                                       "FailedAndUnresolvableNodes": {"a": "a is lost"}},
+        "1 a is lost, 1 b is haunted"),
+    "a Policy does not know them": (
+        "Policy", {"FailedNodes": {"a": "a is haunted", "b": "b is haunted"}, "FailedAndUnresolvableNodes": {"a": 1}},
+        "1 a is haunted, 1 b is haunted"),
+})
+def test_reasons_that_no_preemption_helps_against(service, kind, answer, message):
+    service.answers["filter"] = 200, answer
+    extenders = [{"urlPrefix": service.url, "filterVerb": "filter"}]
+    read = {"Policy": lambda document, name: {name: scheduler.read_policy(document)},
+            "KubeSchedulerConfiguration": scheduler.read_configuration}[kind]
+    policies = read({"kind": kind, "apiVersion": scheduler.CONFIGURATION_VERSION, "extenders": extenders}, "my-scheduler")
+    decision = extras.decide(policies, pod("p"), node("a"), node("b"))
+    assert decision.message == f"0/2 nodes are available: {message}."
+
+
+@table("host, score", {"as Go writes them": ("Host", "Score"), "in lower case": ("host", "score")})
+def test_scores_are_multiplied_by_the_weight_and_by_ten_and_added(service, host, score):
+    service.answers["prioritize"] = 200, [{host: "a", score: 1}, {host: "b", score: 10}]
+    decision = decide([{"urlPrefix": service.url, "prioritizeVerb": "prioritize", "weight": 3}],
+                      priorities=[{"name": "LeastRequestedPriority", "weight": 1}])
+    assert decision.scores[f"extenders[0] {service.url}"] == {"a": 30, "b": 300, "c": 0}
+    assert decision.node == "b"
+    assert decision.total["b"] - decision.total["c"] == 300
+    decision = decide([{"urlPrefix": service.url, "prioritizeVerb": "prioritize", "weight": 3}])
+    assert decision.total == {"a": 30, "b": 300, "c": 0}, "without priorities nodes start at 0, as in kube-scheduler"
+
+
+def test_scores_of_a_node_that_is_named_twice_are_added(service):
+    service.answers["prioritize"] = 200, [{"Host": "a", "Score": 5}, {"Host": "b", "Score": 6}, {"Host": "a", "Score": 4}]
+    decision = decide([{"urlPrefix": service.url, "prioritizeVerb": "prioritize", "weight": 1}])
+    assert decision.total == {"a": 90, "b": 60, "c": 0}
+
+
+def test_a_reason_of_an_extender_has_a_bound(service):
+    service.answers["filter"] = 200, {"FailedNodes": dict.fromkeys("abc", "x" * 100_000)}
+    decision = decide([{"urlPrefix": service.url, "filterVerb": "filter"}])
+    assert decision.message == f"0/3 nodes are available: 3 {'x' * 996} ...."
+
+
+def test_the_scores_of_an_extender_can_be_seen(service):
+    service.answers["prioritize"] = 200, [{"Host": "a", "Score": 1}, {"Host": "b", "Score": 10}]
+    decision = decide([{"urlPrefix": service.url, "prioritizeVerb": "prioritize", "weight": 3}])
+    names, scores, total = [line.split() for line in scheduler.explain(decision, scheduler.Screen())[1:4]]
+    assert (names, total) == (["*", "b", "a", "c"], ["Total", "300", "30", "0"])
+    assert (scores[0], scores[2:]) == ("extenders[0]", ["300", "30", "0"])
+
+
+@table("resources, container, asked", {
+    "no resources mean all pods": ([], {}, True),
+    "a request of one": (["example.com/fpga"], {"requests": {"example.com/fpga": "1"}}, True),
+    "a limit of one": (["example.com/fpga"], {"limits": {"example.com/fpga": "1"}}, True),
+    "another resource": (["example.com/fpga"], {"requests": {"example.com/gpu": "1"}}, False),
+})
+def test_an_extender_is_asked_about_pods_with_its_resources_only(service, resources, container, asked):
+    service.answers["filter"] = 200, {"Nodes": {"items": [node("a")]}}
+    incoming = pod("p", containers=[{"name": "c", "resources": container}])
+    decision = decide([{"urlPrefix": service.url, "filterVerb": "filter",
+                        "managedResources": [{"name": name} for name in resources]}], incoming)
+    assert bool(service.asked) == asked
+    assert list(decision.total) == (["a"] if asked else ["a", "b", "c"])
+
+
+@table("status, answer, why", {
+    "an error of its own": (200, {"Error": "the licence has expired"}, "the licence has expired"),
+    "an error in lower case": (200, {"error": "the licence has expired"}, "the licence has expired"),
+    "a failure": (500, "oops", "it answers 500 Internal Server Error"),
+    "no JSON": (200, "<html>", "Expecting value: line 1 column 1 (char 0)"),
+    "JSON of another kind": (200, [], "the answer: expected an object, got []"),
+    "a name that is none": (200, {"nodeNames": [1]}, "the answer.nodeNames[0]: expected a string, got 1"),
+    "nodes that it was not asked about": (
+        200, {"Nodes": {"items": [node("z")]}}, "passes nodes it was not asked about"),
+    "reasons that are none": (200, {"FailedNodes": {"a": 1}}, "FailedNodes[a]: expected a string, got 1"),
+})
+def test_a_filter_that_fails_makes_the_pod_wait_unless_it_is_ignorable(service, status, answer, why, caplog):
+    service.answers["filter"] = status, answer
+    extender = {"urlPrefix": service.url, "filterVerb": "filter"}
+    decision = decide([extender])
+    assert (decision.node, decision.message) == (None, f"extender {service.url}: filter: {why}")
+    assert list(decide([extender | {"ignorable": True}]).total) == ["a", "b", "c"]
+    assert caplog.messages == [f"extender {service.url}: filter: {why}; it is ignorable, so the pods go on without it"]
+
+
+def test_a_dead_extender_makes_the_pod_wait_and_says_so():
+    url = f"http://127.0.0.1:{free_port()}"
+    decision = decide([{"urlPrefix": url, "filterVerb": "filter"}])
+    assert decision.node is None and decision.message.startswith(f"extender {url}: filter: ")
+    assert decision.message.endswith("filter: [Errno 111] Connection refused"), "the same each time, so it is told once"
+
+
+@table("status, answer", {
+    "a failure": (500, "oops"),
+    "no list": (200, {}),
+    "a score beyond ten": (200, [{"Host": "a", "Score": 11}]),
+    "a score that is none": (200, [{"Host": "a", "Score": "high"}]),
+})
+def test_scores_that_cannot_be_had_are_left_out(service, status, answer, caplog):
+    service.answers["prioritize"] = status, answer
+    decision = decide([{"urlPrefix": service.url, "prioritizeVerb": "prioritize", "weight": 1}])
+    assert decision.scores == {} and decision.node
+    assert caplog.messages[0].endswith("its scores are left out")
+
+
+def test_an_extender_is_not_asked_where_there_is_nothing_to_decide(service):
+    extenders = [{"urlPrefix": service.url, "filterVerb": "filter", "prioritizeVerb": "prioritize", "weight": 1}]
+    service.answers["filter"] = 200, {"Nodes": {"items": [node("a")]}}
+    assert decide(extenders, nodes="a").node == "a"
+    assert [verb for verb, _ in service.asked] == ["filter"], "a single node needs no score"
+    assert decide(extenders * 2, pod("p", tolerations=[]), nodes="").node is None
+    service.answers["filter"] = 200, {"Nodes": {"items": []}}
+    assert decide(extenders * 2, nodes="a").node is None
+    assert len(service.asked) == 2, "where no node is left, the next one is not asked"
+
+
+def test_ignorable_extenders_are_asked_last(service):
+    service.answers["first"] = 200, {"Nodes": {"items": [node("a"), node("b")]}}
+    service.answers["last"] = 200, {"Nodes": {"items": [node("b")]}}
+    decide([{"urlPrefix": service.url, "filterVerb": "last", "ignorable": True},
+            {"urlPrefix": service.url, "filterVerb": "first"}])
+    assert [verb for verb, _ in service.asked] == ["first", "last"]
+    assert [item["metadata"]["name"] for item in service.asked[1][1]["Nodes"]["items"]] == ["a", "b"]
+
+
+def test_two_extenders_at_one_address_both_count(service):
+    service.answers["one"] = 200, [{"Host": "a", "Score": 1}]
+    service.answers["two"] = 200, [{"Host": "a", "Score": 2}]
+    decision = decide([{"urlPrefix": service.url, "prioritizeVerb": verb, "weight": 1} for verb in ("one", "two")])
+    assert decision.total == {"a": 30, "b": 0, "c": 0}
+
+
+def test_a_slow_extender_is_not_waited_for(service):
+    service.delay = 60
+    service.answers["filter"] = 200, {"Nodes": {"items": []}}
+    decision = decide([{"urlPrefix": service.url, "filterVerb": "filter", "httpTimeout": 200000000}])
+    assert re.search(r": filter: (no answer within 0\.2 s|.*timed out)", decision.message), decision.message
+
+
+def test_a_timeout_is_in_nanoseconds(service):
+    policy = scheduler.read_policy({"kind": "Policy", "apiVersion": "v1", "extenders": [
+        {"urlPrefix": service.url, "httpTimeout": 1500000000}, {"urlPrefix": service.url}]})
+    assert [extender.timeout for extender in policy.extenders] == [1.5, 5]
+
+
+@table("answer, said", {
+    "an error of its own": ((200, {"error": "disk quota exceeded"}), "disk quota exceeded"),
+    "a failure": ((500, "oops"), "it answers 500 Internal Server Error"),
+    "a long error": ((200, {"error": "x" * 5000}), "x" * 900),
+    "that it has, which is not so": ((200, {}), "says that the pod is bound to a, and it is not"),
+})
+def test_an_extender_that_does_not_bind_has_its_pod_back_off_and_that_is_said(service, answer, said):
+    service.answers["bind"] = answer
+    server = Server(node("a"), pod("p"))
+    policies = {"my-scheduler": scheduler.read_policy({
+        "kind": "Policy", "apiVersion": "v1", "extenders": [{"urlPrefix": service.url, "bindVerb": "bind"}]})}
+    server.kind_of_writer = scheduler.Writer
+    cluster = a_cluster(server)
+    policies["my-scheduler"].initial_backoff = policies["my-scheduler"].max_backoff = 600
+    for _ in range(2):
+        a_pass(cluster, policies)
+        cluster.cycle.take_answers(patience=60)
+    wait_until_told(cluster)
+    [record] = cluster.pending.values()
+    assert (len(service.asked), record.attempts, server.places()) == (1, 1, {})
+    [message] = [body["message"] for *_, body in server.sent("POST", "/events")]
+    assert message.startswith(f"binding rejected: extender {service.url}") and said in message
+    assert len(message) <= 1024
+
+
+@table("answer, bound, said", {
+    "it binds": ({}, True, ""),
+    "it fails": ({"Error": "no"}, False, "bind: no"),
+    "it says that it binds": ({}, False, "says that the pod is bound to a, and it is not"),
+})
+def test_an_extender_binds_instead_of_us(control_plane, service, tmp_path, answer, bound, said):
+    service.answers["bind"] = lambda: (200, answer, bound and control_plane.bind("p", "a"))[:2]
+    control_plane.create(node("a"), pod("p"))
+    uid = control_plane.pods()["default/p"]["metadata"]["uid"]
+    (tmp_path / "policy.json").write_text(json.dumps({
+        "kind": "Policy", "apiVersion": "v1", "predicates": [], "priorities": [],
+        "extenders": [{"urlPrefix": service.url, "bindVerb": "bind"}]}))
+    run = run_scheduler("--server", control_plane.server, "--policy", tmp_path / "policy.json", "--once", "--dry-run")
+    assert (run.returncode, service.asked) == (0, []), "a dry run has nobody bind"
+    run = run_scheduler("--server", control_plane.server, "--policy", tmp_path / "policy.json", "--once")
+    assert service.asked == [("bind", {"PodName": "p", "PodNamespace": "default", "PodUID": uid, "Node": "a"})]
+    assert (run.returncode == 0) == bound and said in run.stderr
+    assert control_plane.places() == ({"default/p": "a"} if bound else {}), "that is the extender's to do"
+    assert len(control_plane.events("Scheduled")) == bound
+
+
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory):
+    """A self-signed certificate for 127.0.0.1, and its key: two PEM files."""
+    folder = tmp_path_factory.mktemp("certificate")
+    key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "127.0.0.1")])
+    now = datetime.datetime.now(datetime.timezone.utc)
+    signed = (x509.CertificateBuilder().subject_name(name).issuer_name(name).public_key(key.public_key())
+              .serial_number(1).not_valid_before(now - datetime.timedelta(days=1))
+              .not_valid_after(now + datetime.timedelta(days=1))
+              .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]), False)
+              .add_extension(x509.BasicConstraints(True, None), True).sign(key, hashes.SHA256()))
+    (folder / "cert.pem").write_bytes(signed.public_bytes(serialization.Encoding.PEM))
+    (folder / "key.pem").write_bytes(key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.TraditionalOpenSSL, serialization.NoEncryption()))
+    return folder / "cert.pem", folder / "key.pem"
+
+
+@table("host, tls, works", {
+    "no CA is no check": ("localhost", {}, True),
+    "insecure is no check": ("localhost", {"insecure": True}, True),
+    "a CA, and the name in the certificate": ("127.0.0.1", {"caFile": "CERT"}, True),
+    "a CA, and another name": ("localhost", {"caFile": "CERT"}, False),
+    "a CA, and the name that the certificate is for": ("localhost", {"caFile": "CERT", "serverName": "127.0.0.1"}, True),
+    "a CA as data": ("127.0.0.1", {"caData": "CERT"}, True),
+    "a CA as data in lines": ("127.0.0.1", {"caData": "CERT", "in lines": True}, True),
+    "data beside a file that is not there": ("127.0.0.1", {"caFile": "/nowhere", "caData": "CERT"}, True),
+    "a CA as data, and another name": ("localhost", {"caData": "CERT"}, False),
+    "data that take precedence over a file": ("127.0.0.1", {"caFile": "KEY", "caData": "CERT"}, True),
+    "a client certificate": ("127.0.0.1", {"certFile": "CERT", "keyFile": "KEY"}, True),
+    "a client certificate as data": ("127.0.0.1", {"certData": "CERT", "keyData": "KEY"}, True),
+})
+def test_https(certificate, host, tls, works):
+    cert, key = certificate
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(cert, key)
+    if not tls.keys().isdisjoint(["certFile", "certData"]):
+        context.verify_mode = ssl.CERT_REQUIRED
+        context.load_verify_locations(cert)
+    files = {"CERT": cert, "KEY": key}
+    tls, encode = dict(tls), base64.b64encode
+    if tls.pop("in lines", False):
+        encode = base64.encodebytes
+    tls = {name: value if value not in files else encode(files[value].read_bytes()).decode() if "Data" in name
+           else str(files[value]) for name, value in tls.items()}
+    service = Service(context)
+    url = service.url.replace("127.0.0.1", host)
+    service.answers["filter"] = 200, {"Nodes": {"items": [node("a")]}}
+    decision = decide([{"urlPrefix": url, "filterVerb": "filter", "enableHttps": True, "tlsConfig": tls}])
+    service.stop()
+    assert (decision.node == "a") == works, decision.message
+
+
+A_NODE_EACH = [*(node(name, cpu="1") for name in "abc"), *(
+    pod(f"on-{name}", {"cpu": "1"}, nodeName=name, priority=i, metadata={"uid": f"uid-{name}"}) for i, name in enumerate("abc"))]
+KINDS = {"Policy": lambda document: {"my-scheduler": scheduler.read_policy(document, ["Preemption"])},
+         "KubeSchedulerConfiguration": lambda document: scheduler.read_configuration(document, "my-scheduler")}
+
+
+def remedy(extenders, objects=A_NODE_EACH, kind="Policy"):
+    """What is done, with these extenders, about a pod that fits nowhere."""
+    document = {"kind": kind, "apiVersion": scheduler.CONFIGURATION_VERSION, "extenders": extenders}
+    if kind == "Policy":
+        document |= {"predicates": [{"name": "PodFitsResources"}], "priorities": []}
+    policies = KINDS[kind](document)
+    cluster = extras.cluster_of(*objects, pod("p", {"cpu": "1"}, priority=9))
+    [waiting] = extras.pending_pods(cluster, policies)
+    snapshot = cluster.look(policies)
+    decision = scheduler.schedule(waiting, snapshot, policies["my-scheduler"])
+    policies["my-scheduler"].seek_remedy(decision, snapshot)
+    assert any("DELETE" in request for request in decision.requests) == decision.remedy.startswith("It preempts default/")
+    return decision.remedy
+
+
+def victims(*uids, **more):
+    """What an extender says of a node."""
+    return {"Pods": [{"UID": uid} for uid in uids], **more}
+
+
+@pytest.mark.parametrize("names_only", [False, True])
+def test_an_extender_is_asked_who_may_go(service, names_only):
+    service.answers["preempt"] = 200, {"NodeNameToMetaVictims": {"c": victims("uid-c")}}
+    said = remedy([{"urlPrefix": service.url, "preemptVerb": "preempt", "nodeCacheCapable": names_only}])
+    assert said == "It preempts default/on-c on c, where that helps."
+    [(verb, asked)] = service.asked
+    assert verb == "preempt" and asked["Pod"]["metadata"]["name"] == "p"
+    kind = "NodeNameToMetaVictims" if names_only else "NodeNameToVictims"
+    assert asked.keys() == {"Pod", kind} and asked[kind].keys() == {*"abc"}
+    [first] = asked[kind]["a"]["Pods"]
+    assert first == {"UID": "uid-a"} if names_only else first["metadata"]["uid"] == "uid-a" and "spec" in first
+    assert asked[kind]["a"]["NumPDBViolations"] == 0
+
+
+@table("answer, said", {
+    "all": ({"NodeNameToMetaVictims": {name: victims(f"uid-{name}") for name in "abc"}}, "It preempts default/on-a on a"),
+    "fewer nodes, in lower case": ({"nodenametometavictims": {"b": {"pods": [{"uid": "uid-b"}]}}}, "It preempts default/on-b on b"),
+    "no node": ({"NodeNameToMetaVictims": {}}, "It preempts nobody, as extenders leave it no node."),
+    "nothing": ({}, "It preempts nobody, as extenders leave it no node."),
+    "a node that it was not asked about": (
+        {"NodeNameToMetaVictims": {"z": victims("uid-z")}}, "names nodes it was not asked about."),
+    "a pod that is not there": (
+        {"NodeNameToMetaVictims": {"a": victims("uid-b")}}, "names others than the pods on a."),
+    "nobody": ({"NodeNameToMetaVictims": {"a": victims(), "b": victims("uid-b")}}, "names nobody on a."),
+    "what cannot be read": ({"NodeNameToMetaVictims": {"a": []}}, "expected an object, got []."),
+    "an error": ("oops", "Expecting value: line 1 column 1 (char 0)."),
+})
+def test_what_an_extender_says_of_those_who_may_go(service, answer, said):
+    service.answers["preempt"] = 200, answer
+    extender = {"urlPrefix": service.url, "preemptVerb": "preempt"}
+    text = remedy([extender])
+    assert said in text and text.startswith("It preempts")
+    if "nobody: " in text:
+        assert text.startswith(f"It preempts nobody: extender {service.url}: preempt: ")
+        is_read = said == "names nobody on a."  # so that what else it says counts, if it is ignorable
+        otherwise = "on-b on b, where that helps." if is_read else "on-a on a, where the most important of these matters least."
+        assert remedy([extender | {"ignorable": True}]) == f"It preempts default/{otherwise}"
+
+
+def test_extenders_are_asked_one_after_another_about_what_is_left(service):
+    answers = [{name: victims(f"uid-{name}") for name in "bc"}, {"c": victims("uid-c")}]
+    service.answers["preempt"] = lambda: (200, {"NodeNameToMetaVictims": answers[len(service.asked) - 1]})
+    extender = {"urlPrefix": service.url, "preemptVerb": "preempt", "nodeCacheCapable": True}
+    other = {"urlPrefix": service.url, "preemptVerb": "others", "managedResources": [{"name": "example.com/gpu"}]}
+    assert remedy([extender, other, extender]) == "It preempts default/on-c on c, where that helps."
+    assert [[*asked["NodeNameToMetaVictims"]] for _, asked in service.asked] == [[*"abc"], [*"bc"]]
+
+
+def test_once_an_extender_has_left_no_node_no_other_is_asked(service):
+    service.answers["preempt"] = 200, {"NodeNameToMetaVictims": {}}
+    extender = {"urlPrefix": service.url, "preemptVerb": "preempt"}
+    assert remedy([extender, extender]) == "It preempts nobody, as extenders leave it no node."
+    assert len(service.asked) == 1
+
+
+def test_nobody_is_asked_where_no_preemption_helps(service):
+    assert remedy([{"urlPrefix": service.url, "preemptVerb": "preempt"}], [node("a", cpu="0")]) == ""
+    assert service.asked == []
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_how_many_budgets_an_extender_says_are_violated(service, kind):
+    service.answers["preempt"] = 200, {"NodeNameToMetaVictims": {
+        "a": victims("uid-a", NumPDBViolations=1), "c": victims("uid-c", NumPDBViolations=0)}}
+    said = remedy([{"urlPrefix": service.url, "preemptVerb": "preempt"}], kind=kind)
+    assert said == "It preempts default/on-c on c, where the fewest budgets are violated."
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_nobody_goes_from_nodes_that_an_extender_refuses(service, kind, caplog):
+    """Each node has room, were it not for the extender."""
+    roomy = [*(node(name) for name in "abc"), *A_NODE_EACH[3:]]
+    service.answers["filter"] = 200, {"Nodes": {"items": []}, "FailedNodes": dict.fromkeys("abc", "no licence")}
+    assert (remedy([{"urlPrefix": service.url, "filterVerb": "filter"}], roomy, kind), caplog.messages) == ("", [])

@@ -1,0 +1,290 @@
+"""Random histories of preemption, in memory: requests fail, victims end slowly, budgets change, another replica takes over.
+
+Who is deleted is compared with what kube-scheduler would do by what the script knows: see `kube_schedulers_choice`.
+"""
+
+import itertools
+import os
+import random
+
+import pytest
+from helpers.everything import scheduler
+from helpers.extras import a_cluster, a_pass, node, wait_until_told
+from extras.test_loop import Server
+from extras.test_preemption import A, GOING, budget, built, configured, incoming, running
+
+LEVELS = [-5, 0, 3, 7, 20]
+
+
+class Cluster(Server):
+    """An API server whose pods end slowly, and which fails by chance. `wrongs` says what ought not to have been asked of it."""
+
+    def __init__(self, chance):
+        self.chance, self.faults, self.wrongs, self.numbers = chance, 0.0, [], itertools.count(1)
+        nodes = [node(f"n{i}", cpu=str(chance.randint(2, 5))) for i in range(3)]
+        super().__init__(*nodes, budget(1))
+        for each in nodes:
+            for _ in range(int(each["status"]["allocatable"]["cpu"])):
+                self.put(running(self.new_name(), each["metadata"]["name"], chance.choice(LEVELS[:4]), start=self.second(),
+                                 labels=A if chance.random() < 0.5 else None))
+
+    def new_name(self):
+        return f"x{next(self.numbers)}"
+
+    def second(self):
+        """The second of a start time. It is another one each time, so that no two pods have started at once."""
+        return f"{next(self.numbers):04}"
+
+    def put(self, *objects):
+        super().put(*objects)
+        for place in [place for place in self.objects if place[0] == "pods" and "resourceVersion" not in self.objects[place]["metadata"]]:
+            self.change(place)
+
+    def change(self, place, **parts):
+        """Change parts of an object: it has another version then."""
+        thing = self.objects[place]
+        version = {"resourceVersion": str(next(self.numbers))}
+        self.objects[place] = thing | parts | {"metadata": thing["metadata"] | version | parts.get("metadata", {})}
+
+    def pods(self):
+        """The pods as they are."""
+        return [scheduler.FullPod(thing) for (kind, *_), thing in [*self.objects.items()] if kind == "pods"]
+
+    def free(self):
+        """The cpu that is free on each node, in millicores."""
+        free = {name: int(thing["status"]["allocatable"]["cpu"]) * 1000 for name, thing in self.by_name("nodes").items()}
+        for pod in self.pods():
+            if pod.node_name:
+                free[pod.node_name] -= pod.requests["cpu"]
+        return free
+
+    def open_nodes(self):
+        """The names of the nodes that are not cordoned."""
+        return {name for name, thing in self.by_name("nodes").items() if not thing["spec"].get("unschedulable")}
+
+    def request(self, method, path, body=None, params=None, accept=None):
+        is_fault = method != "GET" and self.chance.random() < self.faults
+        status, is_carried_out = self.chance.choice([(500, True), (500, False), (0, True), (0, False), (403, False), (409, False), (429, False)])
+        if is_fault and not is_carried_out:
+            raise scheduler.error_of(status, "injected")
+        answer = self.carry_out(method, path, body, params, accept)
+        if is_fault:
+            raise scheduler.error_of(status, "injected")
+        return answer
+
+    def carry_out(self, method, path, body, params, accept):
+        """Do what is asked for as an API server does, and what a kubelet does then."""
+        if method == "DELETE":
+            return self.delete(path, body)
+        place = "pods", *path.split("/")[-4:-1:2]
+        if place not in self.objects:  # it is not about a pod
+            return super().request(method, path, body, params, accept)
+        thing = self.objects[place]
+        if path.endswith("/binding") and thing["spec"].get("nodeName"):
+            raise scheduler.error_of(409, "it is bound")
+        status = (body or {}).get("status", {})
+        if "conditions" in status:
+            others = [each for each in thing["status"].get("conditions", []) if each["type"] != status["conditions"][0]["type"]]
+            self.change(place, status=thing["status"] | {"conditions": others + status["conditions"]})
+        else:
+            super().request(method, path, body, params, accept)
+            started = {"startTime": f"2020-01-01T00:00:{self.second()}Z"} if path.endswith("/binding") else {}
+            self.change(place, status=self.objects[place]["status"] | started)
+        return {"kind": "Pod"}
+
+    def delete(self, path, body):
+        """Have a pod begin to end."""
+        place = "pods", *path.split("/")[-3::2]
+        victim = self.objects.get(place)
+        if victim is None:
+            raise scheduler.error_of(404, "not found")
+        if any(victim["metadata"][name] != value for name, value in body["preconditions"].items()):
+            raise scheduler.error_of(409, "another uid, or version")
+        if body.get("dryRun") and "deletionTimestamp" in victim["metadata"]:
+            self.wrongs.append(f"{place[2]} is to go twice")
+        if not body.get("dryRun"):
+            self.change(place, metadata=GOING)
+        return {"kind": "Pod"}
+
+    def go_on(self):
+        """Have time pass: some who leave have left, pods come, some are deleted by people, budgets change, nodes are cordoned."""
+        for pod in self.pods():
+            if pod.terminating and self.chance.random() < 0.4:
+                del self.objects["pods", pod.namespace, pod.name]
+            elif pod.node_name and self.chance.random() < 0.03:
+                self.change(("pods", pod.namespace, pod.name), metadata=GOING)
+        if self.chance.random() < 0.5:
+            policy = {"preemptionPolicy": "Never"} if self.chance.random() < 0.1 else {}
+            self.put(incoming(str(self.chance.randint(1, 4)), self.chance.choice(LEVELS), name=self.new_name(),
+                              labels=A if self.chance.random() < 0.5 else None, **policy))
+        if self.chance.random() < 0.2:
+            self.objects["poddisruptionbudgets", "default", "budget"] = budget(self.chance.randint(0, 2))
+        if self.chance.random() < 0.1:
+            self.cordon(self.chance.choice([*self.by_name("nodes")]), self.chance.random() < 0.5)
+
+    def cordon(self, name, is_cordoned):
+        """Take a node out, or in again."""
+        self.change(("nodes", None, name), spec={"unschedulable": is_cordoned})
+
+
+class Replica:
+    """The API server as a replica sees it, which leads until it has asked for so many deletions, rehearsals among them."""
+
+    def __init__(self, server, deletions):
+        self.server_itself, self.deletions_left = server, deletions
+
+    def __getattr__(self, name):
+        return getattr(self.server_itself, name)
+
+    def kind_of_writer(self, _):
+        """One that is told what has come of a write whose answer was lost, as on a live cluster."""
+        writer = scheduler.Writer(self)
+        writer.may_write = self.leads
+        return writer
+
+    def leads(self):
+        return self.deletions_left > 0
+
+    def request(self, method, path, *more, **options):
+        if method == "DELETE" and not self.leads():
+            self.wrongs.append(f"{path} is deleted by a replica that was deposed")
+        self.deletions_left -= method == "DELETE"
+        return self.server_itself.request(method, path, *more, **options)
+
+
+def kube_schedulers_choice(pod, snapshot, is_of_today):
+    """Return the nodes from which kube-scheduler may make pods go for this one: {name: their uids}. Read from its source.
+
+    As simple as it can be where pods ask for nothing but cpu, and nodes may be cordoned. There are fewer nodes than it
+    would choose from by chance. Upstream: default_preemption.go.
+    """
+    if pod.spec.get("preemptionPolicy") == "Never":
+        return {}
+    nodes = [each for each in snapshot.nodes.values() if not each.unschedulable]
+    assumed = set().union(*(each.pods for each in snapshot.nodes.values()))  # which ends their nominations
+    nominated = [other for other in snapshot.nominated if other.uid not in assumed]
+    for place in nodes:
+        is_home = any(other.uid == pod.uid and other.nominated_node == place.name for other in nominated)
+        lower = [other for other in place.pods.values() if other.priority < pod.priority]
+        if is_home and any(waits_for(other, snapshot, is_of_today) for other in lower):
+            return {}
+    found = {}
+    for place in nodes:
+        promised = sum(other.requests["cpu"] for other in nominated
+                       if other.nominated_node == place.name and other.uid != pod.uid and other.priority >= pod.priority)
+        victims, violations = victims_on(place, pod, promised, snapshot)
+        if victims:
+            first = max(victims, key=lambda other: other.priority) if is_of_today else victims[0]
+            highest = max(other.priority for other in victims)
+            since = min(start_of(other) for other in victims if other.priority == highest)
+            found[place.name] = victims, [violations, first.priority, sum(other.priority + 2**31 for other in victims), len(victims), -since]
+    least = min((cost for _, cost in found.values()), default=None)
+    return {name: {other.uid for other in victims} for name, (victims, cost) in found.items() if cost == least}
+
+
+def victims_on(node, pod, promised, snapshot):
+    """Return who goes from a node, those first that a budget protects, and how many of them these are."""
+    free = node.allocatable["cpu"] - promised - sum(other.requests["cpu"] for other in node.pods.values() if other.priority >= pod.priority)
+    lower = sorted((other for other in node.pods.values() if other.priority < pod.priority),
+                   key=lambda other: (-other.priority, start_of(other), other.key))  # of equal ones upstream takes any
+    allowed = snapshot.objects["apis/policy/v1/poddisruptionbudgets"]["default/budget"]["status"]["disruptionsAllowed"]
+    protected = [other for other in lower if other.labels.get("app") == "a"][allowed:]
+    victims = []
+    for other in protected + [other for other in lower if other not in protected]:
+        if free - other.requests["cpu"] >= pod.requests["cpu"]:
+            free -= other.requests["cpu"]
+        else:
+            victims.append(other)
+    return (victims if free >= pod.requests["cpu"] else []), sum(other in protected for other in victims)
+
+
+def start_of(pod):
+    """When a pod has started: the later, the larger. One that has not is the youngest."""
+    return int(pod.raw["status"].get("startTime", "9999").removeprefix("2020-01-01T00:00:").removesuffix("Z"))
+
+
+def waits_for(pod, snapshot, is_of_today):
+    """Whether a pod is on its way out, and a pod that is nominated there waits for it: in 1.36 only if it was preempted."""
+    if pod.uid in snapshot.going:
+        return True
+    return pod.terminating and (not is_of_today or any(
+        condition.get("reason") == "PreemptionByScheduler" for condition in pod.raw["status"].get("conditions", [])))
+
+
+def compared(policies, server, is_of_today):
+    """Have each choice of a Policy compared with kube-scheduler's."""
+    [policy] = policies.values()
+    plain = policy.seek_remedy
+
+    def seek_remedy(decision, snapshot):
+        """Note where the choices differ."""
+        choice = kube_schedulers_choice(decision.pod, snapshot, is_of_today) if decision.fits_nowhere else {}
+        going = {*snapshot.going} | {pod.uid for node in snapshot.nodes.values() for pod in node.pods.values() if pod.terminating}
+        plain(decision, snapshot)
+        uids = {body["preconditions"]["uid"] for method, _, body in decision.requests if method == "DELETE"}
+        on = [body["status"]["nominatedNodeName"] for _, path, body in decision.requests
+              if path.endswith(f"/{decision.pod.name}/status") and decision.remedy.startswith("It preempts ")]
+        expected = [([name], gone - going) for name, gone in choice.items()] or [([], set())]
+        if (on, uids) not in expected:
+            server.wrongs.append(f"{decision.pod.name}: {(on, uids)}, not {expected}")
+
+    policy.seek_remedy = seek_remedy
+    return policies
+
+
+def settle(cluster, server, policies):
+    """Make passes until nothing changes any more."""
+    for _ in range(30):
+        a_pass(cluster, policies)
+        wait_until_told(cluster)
+        cluster.cycle.take_answers(5)
+        for pod in server.pods():
+            if pod.terminating:
+                del server.objects["pods", pod.namespace, pod.name]
+        cluster.pending.end_backoff()
+
+
+def history(seed, is_of_today):
+    """Play one; return the API server as it is in the end."""
+    chance = random.Random(seed)
+    server = Cluster(chance)
+    policies = compared((configured if is_of_today else built)(), server, is_of_today)
+    replica, cluster = None, None
+    server.faults = chance.choice([0.0, 0.1, 0.3])
+    for _ in range(12):
+        server.go_on()
+        if not (replica and replica.leads()):  # another one takes over, which has been told nothing
+            replica = Replica(server, chance.choice([1, 2, 3, 5, 8, 13]))
+            cluster = a_cluster(replica)
+        try:
+            a_pass(cluster, policies)
+        except scheduler.ApiError as error:
+            cluster.end_pass(error)
+        cluster.cycle.finish(60)  # or else two would bind at a time
+        wait_until_told(cluster)
+        cluster.pending.end_backoff()
+    server.faults = 0.0
+    for name in server.by_name("nodes"):
+        server.cordon(name, False)
+    settle(a_cluster(Replica(server, 10**9)), server, policies)
+    return server
+
+
+@pytest.mark.parametrize("is_of_today", [False, True], ids=["1.20", "1.36"])
+@pytest.mark.parametrize("tens", range(int(os.environ.get("EXAMPLES", 40)) // 10))
+def test_of_ten_histories_each_ends_well(tens, is_of_today, monkeypatch):
+    monkeypatch.setattr(scheduler.time, "sleep", lambda seconds: None)
+    for seed in range(10 * tens, 10 * tens + 10):
+        server = history(seed, is_of_today)
+        assert server.wrongs == [], seed
+        assert min(server.free().values()) >= 0, (seed, "overcommitted")
+        pods = server.pods()
+        for pod in pods:
+            is_kept_away = not is_of_today and any(  # in 1.20 by a nomination that is of no use
+                other.nominated_node and not other.node_name and other.priority >= pod.priority for other in pods if other is not pod)
+            if not (pod.node_name or is_kept_away or pod.spec.get("preemptionPolicy")):
+                room = server.free()
+                for other in pods:
+                    if other.node_name and other.priority < pod.priority:
+                        room[other.node_name] += other.requests["cpu"]
+                assert pod.requests["cpu"] > max(room.values()), (seed, "forgotten, or it could have made room", pod.name)

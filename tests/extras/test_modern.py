@@ -1,0 +1,489 @@
+"""Kubernetes of today: the decisions of kube-scheduler 1.36.2 itself under a KubeSchedulerConfiguration (tests/golden/),
+one by one; and fields of pods and volumes that 1.20 did not know, which count whatever the configuration."""
+
+import copy
+import gzip
+import json
+from pathlib import Path
+
+import pytest
+from helpers.everything import scheduler
+from helpers.extras import (
+    a_cluster, claim, cluster_of, csi_node, decide, node, pending_pods, pod, remembering, run_scheduler, storage_class,
+    table, volume
+)
+
+MODERN = Path(__file__).parents[1] / "golden" / "modern.jsonl.gz"
+SEQUENCES = {line["id"]: line for line in map(json.loads, gzip.open(MODERN, "rt"))}
+ALIKE_EVERYWHERE = "DynamicResources"  # a plugin of kube-scheduler's that gives each node the same score here
+
+
+@pytest.mark.parametrize("name", SEQUENCES)
+def test_every_step_is_decided_as_kube_scheduler_does(name):
+    """Every node is among our best, every score is equal, every message is equal."""
+    sequence = SEQUENCES[name]
+    policies = scheduler.read_configuration(copy.deepcopy(sequence["config"]), "my-scheduler")
+    manifests = scheduler.Manifests()
+    for thing in sequence["objects"]:
+        manifests.add(thing)
+    cluster, differences = a_cluster(manifests), []
+    for step in sequence["steps"]:
+        pod = scheduler.FullPod(step["pod"])
+        decision = scheduler.schedule(pod, cluster.look(policies), policies["my-scheduler"])
+        highest = max(decision.total.values(), default=None)
+        best = {node for node, total in decision.total.items() if total == highest} or {None}
+        if step["node"] not in best or decision.message != step.get("message"):
+            differences.append((pod.key, step["node"], step.get("message"), best, decision.message))
+        for plugin, scores in (step["scores"] or {}).items():
+            if plugin != ALIKE_EVERYWHERE and decision.scores.get(plugin) != scores:
+                differences.append((pod.key, plugin, scores, decision.scores.get(plugin)))
+        idle = decision.scores.keys() - (step["scores"] or {}).keys() if len(decision.total) > 1 else ()
+        differences += [(pod.key, f"{plugin} has nothing to score here") for plugin in idle
+                        if any(decision.scores[plugin].values())]
+        if step["node"]:
+            settled = copy.deepcopy(step.get("afterwards") or step["pod"])
+            settled["spec"]["nodeName"] = step["node"]
+            manifests.add(settled)
+    assert not differences, f"{len(differences)} of {len(sequence['steps'])} steps: {differences[:3]}"
+
+
+def test_a_configuration_is_todays_and_a_policy_is_not():
+    taints = [{"key": "k", "value": "v", "effect": "NoSchedule"}]
+    said = {kind: decide(policies, pod("p"), node("n", taints=taints)).message for kind, policies in BOTH.items()}
+    assert said == {
+        "Policy": "0/1 nodes are available: 1 node(s) had taint {k: v}, that the pod didn't tolerate.",
+        "KubeSchedulerConfiguration": "0/1 nodes are available: 1 node(s) had untolerated taint(s)."}
+
+
+BOTH = {"Policy": {"my-scheduler": scheduler.read_policy({"kind": "Policy", "apiVersion": "v1"})},
+        "KubeSchedulerConfiguration": scheduler.read_configuration({
+            "apiVersion": scheduler.CONFIGURATION_VERSION, "kind": "KubeSchedulerConfiguration"}, "my-scheduler")}
+BY_BOTH = pytest.mark.parametrize("policies", BOTH.values(), ids=BOTH.keys())
+
+
+def named(*terms):
+    """Required node affinity to nodes by their names; in each term, to those of all its lists."""
+    return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [
+        {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [name]} for name in names]}
+        for names in terms]}}}
+
+
+@table("incoming, objects, message", {
+    "who names nodes is told no more of the others": (
+        pod("p", {"cpu": "9"}, affinity=named(["a"], ["gone"])), [node("b", unschedulable=True), node("c")],
+        "1 Insufficient cpu, 2 node(s) didn't satisfy plugin(s) [NodeAffinity]"),
+    "a name that no node has": (
+        pod("p", affinity=named(["gone"])), [], "1 node(s) didn't satisfy plugin(s) [NodeAffinity]"),
+    "names that exclude one another reject the pod": (
+        pod("p", affinity=named(["a", "b"])), [node("b")], "pod affinity terms conflict"),
+    "so does a claim that does not exist": (
+        pod("p", volumes=[{"name": "v", "persistentVolumeClaim": {"claimName": "none"}}]), [node("b")],
+        'persistentvolumeclaim "none" not found'),
+})
+def test_messages_where_not_every_node_is_asked(incoming, objects, message):
+    decision = decide(BOTH["KubeSchedulerConfiguration"], incoming, node("a"), *objects)
+    assert decision.message == f"0/{1 + len(objects)} nodes are available: {message}."
+    assert decision.failed.keys() == {"a", *(thing["metadata"]["name"] for thing in objects)}
+
+
+def resized(spec, actual=None, allocated=None, condition=None, **more):
+    """A pod on node n whose container is being resized in place."""
+    status = {"name": "main", **({} if actual is None else {"resources": {"requests": {"cpu": actual}}}),
+              **({"allocatedResources": {"cpu": allocated}} if allocated else {})}
+    conditions = [{"type": "PodResizePending", "status": "True", "reason": condition}] if condition else []
+    return pod("resized", {"cpu": spec}, nodeName="n", status={
+        "phase": "Running", "containerStatuses": [status], "conditions": conditions}, **more)
+
+
+@BY_BOTH
+@table("there, fits", {
+    "a pod that is as it was made": (resized("2", "2"), True),
+    "one that is to grow counts as what it is to be": (resized("3", "2", "2"), False),
+    "... but not if it can never be that": (resized("3", "2", "2", "Infeasible"), True),
+    "... while it is put off it counts": (resized("3", "2", "2", "Deferred"), False),
+    "one that is to shrink counts as what it still has": (resized("1", "3", "1"), False),
+    "... and as what it has been granted": (resized("1", "1", "3"), False),
+    "a status that tells no resources says nothing": (resized("1", None, "3"), True),
+})
+def test_a_pod_that_is_resized_in_place(policies, there, fits):
+    assert bool(decide(policies, pod("p", {"cpu": "2"}), there, node("n")).node) == fits
+
+
+def test_a_resized_sidecar_counts_too_and_another_init_container_does_not():
+    def requests(**more):
+        container = {"name": "init", "resources": {"requests": {"cpu": "1"}}, **more}
+        status = {"name": "init", "resources": {"requests": {"cpu": "4"}}}
+        return scheduler.FullPod(pod("p", {"cpu": "2"}, initContainers=[container], status={
+            "initContainerStatuses": [status]})).requests["cpu"]
+
+    assert (requests(), requests(restartPolicy="Always")) == (2000, 6000)
+
+
+@BY_BOTH
+@table("spec, status, reason, fits", {
+    "a pod that asks for nothing as a whole": (None, {"allocatedResources": {"cpu": "3"}}, None, True),
+    "one that is as it was made": ("2", {"resources": {"requests": {"cpu": "2"}}}, None, True),
+    "one that is to shrink counts as what it still has": ("1", {"resources": {"requests": {"cpu": "3"}}}, None, False),
+    "... and as what it has been granted": ("1", {"resources": {}, "allocatedResources": {"cpu": "3"}}, None, False),
+    "... but not before its kubelet says what it has": ("1", {"allocatedResources": {"cpu": "3"}}, None, True),
+    "one that is to grow counts as what it is to be": ("3", {"resources": {"requests": {"cpu": "2"}}}, "Deferred", False),
+    "... but not if it can never be that": ("3", {"resources": {"requests": {"cpu": "2"}}}, "Infeasible", True),
+    "what the spec does not name does not count": (
+        "1", {"resources": {"requests": {"cpu": "1", "memory": "8Gi"}}}, None, True),
+})
+def test_a_pod_that_is_resized_as_a_whole(policies, spec, status, reason, fits):
+    conditions = [{"type": "PodResizePending", "status": "True", "reason": reason}] if reason else []
+    whole = {"resources": {"requests": {"cpu": spec}}} if spec else {}
+    there = pod("there", nodeName="n", status={"phase": "Running", "conditions": conditions, **status}, **whole)
+    assert bool(decide(policies, pod("p", {"cpu": "2"}), there, node("n")).node) == fits
+
+
+def test_pods_that_differ_in_their_size_only_are_of_different_kinds():
+    kinds = {scheduler.signature(scheduler.FullPod(resized("1", actual)), ("requests",)) for actual in ("1", "2", "2")}
+    assert len(kinds) == 2
+
+
+@table("resources, nonzero", {
+    "none: each container counts a little": (None, {"cpu": 100, "memory": 200 * 2**20}),
+    "what the pod says as a whole is not added to": (
+        {"requests": {"cpu": "1", "memory": "1Gi"}}, {"cpu": 1000, "memory": 2**30}),
+    "what it does not say is": ({"requests": {"cpu": "1"}}, {"cpu": 1000, "memory": 200 * 2**20}),
+})
+def test_requests_of_a_pod_as_a_whole(resources, nonzero):
+    there = scheduler.FullPod(pod("p", nodeName="n", **({"resources": resources} if resources else {})))
+    assert there.nonzero == nonzero
+    assert there.requests["cpu"] == (1000 if resources else 0)
+
+
+def with_port(name, restart_policy, **more):
+    """A pod whose init container has a host port."""
+    ports = [{"containerPort": 80, "hostPort": 80}]
+    return pod(name, initContainers=[{"name": "init", "ports": ports, "restartPolicy": restart_policy}], **more)
+
+
+@BY_BOTH
+@table("restart_policy, fits", {"a sidecar has its host ports": ("Always", False),
+                                "another init container has none": (None, True)})
+def test_host_ports_of_init_containers(policies, restart_policy, fits):
+    decision = decide(policies, with_port("p", restart_policy), with_port("there", restart_policy, nodeName="n"),
+                      node("n"))
+    assert bool(decision.node) == fits
+
+
+def nominated(name="q", node_name="n", priority=10, cpu="3", **more):
+    """A pending pod for which room is being made."""
+    return pod(name, {"cpu": cpu}, priority=priority, status={"nominatedNodeName": node_name}, **more)
+
+
+@BY_BOTH
+@table("other, node_name", {
+    "room is left to a more important pod": (nominated(priority=11), None),
+    "... and to one as important": (nominated(), None),
+    "a pod of another scheduler keeps none": (nominated(schedulerName="other"), "n"),
+    "a less important one does not get it": (nominated(priority=9), "n"),
+    "a pod does not leave room to itself": (nominated("p"), "n"),
+    "who has a node already is there, not to come": (nominated("there"), "n"),
+    "another node's room is no matter": (nominated(node_name="m"), "n"),
+    "there may be room for both": (nominated(cpu="2"), "n"),
+    "what the other one repels does not fit": (nominated(cpu="0", affinity={"podAntiAffinity": {
+        "requiredDuringSchedulingIgnoredDuringExecution": [{
+            "topologyKey": "kubernetes.io/hostname", "labelSelector": {}}]}}), None),
+})
+def test_room_for_pods_that_are_nominated(policies, other, node_name):
+    objects = [node("n", labels={"kubernetes.io/hostname": "n"}), pod("there", nodeName="n"),
+               pod("p", {"cpu": "2"}, priority=10)]
+    cluster = cluster_of(*objects)
+    [incoming], snapshot = pending_pods(cluster, policies), cluster.look(policies)
+    snapshot.nominated = [scheduler.FullPod(other)]
+    decision = scheduler.schedule(incoming, snapshot, policies["my-scheduler"])
+    assert decision.node == node_name, decision.message
+    assert decision.failed == {} or decision.failed["n"].keys() == {"room for nominated pods"}
+    assert snapshot.nodes["n"].pods.keys() == {"default/there"}, "all is as it was"
+
+
+@table("by, nominated_to, node_name", {
+    "the nominated node is taken, though another one is better": ("KubeSchedulerConfiguration", "full", "full"),
+    "... unless it does not fit": ("KubeSchedulerConfiguration", "cordoned", "empty"),
+    "... or has gone": ("KubeSchedulerConfiguration", "gone", "empty"),
+    "1.20 takes the best one": ("Policy", "full", "empty"),
+})
+def test_a_pod_that_is_itself_nominated_to_a_node(by, nominated_to, node_name):
+    decision = decide(BOTH[by], nominated("p", nominated_to, cpu="1"), pod("there", {"cpu": "3"}, nodeName="full"),
+                      node("full"), node("empty"), node("cordoned", unschedulable=True))
+    assert decision.node == node_name
+
+
+def owned(kind, api_version="apps/v1", name="owner", is_controller=True):
+    """The metadata of a pod that belongs to something."""
+    return {"ownerReferences": [{"apiVersion": api_version, "kind": kind, "name": name, "uid": "u", "controller": is_controller}]}
+
+
+def owner(kind, namespace="default", **selector):
+    """What may own pods, or select them: those with these labels."""
+    if kind not in ("Service", "ReplicationController"):
+        selector = {"matchLabels": selector}
+    return {"kind": kind, "metadata": {"name": "owner", "namespace": namespace}, "spec": {"selector": selector}}
+
+
+def spread_from(policies, metadata, *owners):
+    """From which nodes a pod with the label app=a is spread: each has a pod with the labels in its name."""
+    fellows = {"app-a": {"app": "a"}, "app-b": {"app": "b"}, "tier-t": {"tier": "t"}, "app-a-tier-t": {"app": "a", "tier": "t"},
+               "other": {}}
+    decision = decide(
+        policies, pod("p", labels={"app": "a"}, metadata=metadata), *owners,
+        *(node(name, labels={"kubernetes.io/hostname": name, TODAY: "z"}) for name in fellows),
+        *(pod(f"on-{name}", labels=labels, nodeName=name) for name, labels in fellows.items()))
+    scores = decision.scores.get("PodTopologySpread") or decision.scores["SelectorSpreadPriority"]
+    return {name for name, score in scores.items() if score < scores["other"]}
+
+
+@table("metadata, owners, names", {
+    "a pod of a ReplicaSet": (owned("ReplicaSet"), [owner("ReplicaSet", app="a")], {"app-a", "app-a-tier-t"}),
+    "... of a StatefulSet": (owned("StatefulSet"), [owner("StatefulSet", app="a")], {"app-a", "app-a-tier-t"}),
+    "... of a ReplicationController": (
+        owned("ReplicationController", "v1"), [owner("ReplicationController", app="a")], {"app-a", "app-a-tier-t"}),
+    "... of one whose selector does not select it": (
+        owned("ReplicaSet"), [owner("ReplicaSet", tier="t")], {"tier-t", "app-a-tier-t"}),
+    "... of one whose selector cannot be read": (owned("ReplicaSet"), [owner("ReplicaSet", app="not a label!")], {}),
+    "... of one that selects all": (owned("ReplicaSet"), [owner("ReplicaSet")], {}),
+    "... of one that has gone": (owned("ReplicaSet", name="gone"), [owner("ReplicaSet", app="a")], {}),
+    "... of one of that name in another namespace": (owned("ReplicaSet"), [owner("ReplicaSet", "red", app="a")], {}),
+    "... of one of an old version": (owned("ReplicaSet", "extensions/v1beta1"), [owner("ReplicaSet", app="a")], {}),
+    "... of one that is not its controller": (
+        owned("ReplicaSet", is_controller=False), [owner("ReplicaSet", app="a")], {}),
+    "a pod that belongs to nothing, beside a ReplicaSet that selects it": ({}, [owner("ReplicaSet", app="a")], {}),
+    "a Job's": (owned("Job", "batch/v1"), [owner("Job", app="a")], {}),
+    "a DaemonSet's": (owned("DaemonSet"), [owner("DaemonSet", app="a")], {}),
+    "a node's own": (owned("Node", "v1"), [], {}),
+    "a pod of a Service": ({}, [owner("Service", app="a")], {"app-a", "app-a-tier-t"}),
+    "... and of a DaemonSet": (
+        owned("DaemonSet"), [owner("Service", app="a"), owner("DaemonSet", tier="t")], {"app-a", "app-a-tier-t"}),
+    "... and of a ReplicaSet, which requires something else: both count": (
+        owned("ReplicaSet"), [owner("Service", app="a"), owner("ReplicaSet", tier="t")], {"app-a-tier-t"}),
+    "... which contradicts it: nobody meets both": (
+        owned("ReplicaSet"), [owner("Service", app="a"), owner("ReplicaSet", app="b")], {}),
+    "... of a ReplicationController, which contradicts it: that one counts": (
+        owned("ReplicationController", "v1"), [owner("Service", app="a"), owner("ReplicationController", app="b")],
+        {"app-b"}),
+})
+def test_from_whom_a_pod_is_spread_by_default(metadata, owners, names):
+    assert spread_from(BOTH["KubeSchedulerConfiguration"], metadata, *owners) == set(names)
+
+
+def test_under_a_policy_all_that_select_the_pod_say_from_whom_it_is_spread():
+    policies = {"my-scheduler": scheduler.read_policy({"kind": "Policy", "apiVersion": "v1", "priorities": [
+        {"name": "SelectorSpreadPriority", "weight": 1}]})}
+    assert spread_from(policies, {}, owner("ReplicaSet", app="a")) == {"app-a", "app-a-tier-t"}
+    assert spread_from(policies, owned("ReplicaSet"), owner("ReplicaSet", tier="t")) == set()
+
+
+def test_what_is_always_asked_is_not_part_of_what_the_policy_says():
+    for policies in BOTH.values():
+        said = "\n".join(scheduler.lines_of(policies["my-scheduler"]))
+        assert not any(rule.title in said for rule in scheduler.ALWAYS_ASKED)
+
+
+CLAIMS = [{"name": "gpu", "resourceClaimName": "mine"}]
+
+
+@table("policies, message", {
+    "by a Policy": (BOTH["Policy"], "0/2 nodes are available: 2 pod claims devices (spec.resourceClaims), which this "
+                                    "scheduler does not allocate."),
+    "by a configuration": (BOTH["KubeSchedulerConfiguration"], "0/2 nodes are available: pod claims devices "
+                                                               "(spec.resourceClaims), which this scheduler does not "
+                                                               "allocate."),
+    "by a Policy without predicates": (
+        {"my-scheduler": scheduler.read_policy({"kind": "Policy", "apiVersion": "v1", "predicates": []})},
+        "0/2 nodes are available: 2 pod claims devices (spec.resourceClaims), which this scheduler does not allocate."),
+})
+def test_who_claims_devices_stays_pending(policies, message):
+    assert decide(policies, pod("p", resourceClaims=CLAIMS), node("a"), node("b")).message == message
+
+
+def test_who_has_got_its_devices_is_not_said_to_have_none(tmp_path):
+    path = tmp_path / "cluster.json"
+    path.write_text(json.dumps({"kind": "List", "items": [
+        node("a"), pod("p", nodeName="a", resourceClaims=CLAIMS, status={"phase": "Running"})]}))
+    run = run_scheduler("--policy", "DefaultProvider", "--cluster", path, "--explain", "p")
+    assert "claims devices" not in run.stdout and "default/p -> a" in run.stdout, run.stdout + run.stderr
+
+
+BETA, TODAY = "failure-domain.beta.kubernetes.io/zone", "topology.kubernetes.io/zone"
+
+
+@table("on_volume, on_node, fits", {
+    "the same label": (TODAY, TODAY, True),
+    "an old volume, and a node of today": (BETA, TODAY, True),
+    "both old": (BETA, BETA, True),
+    "a volume of today, and an old node": (TODAY, BETA, False),
+    "another label": (TODAY, "topology.kubernetes.io/region", False),
+})
+def test_zone_labels_of_volumes(on_volume, on_node, fits):
+    claim = {"kind": "PersistentVolumeClaim", "metadata": {"name": "c", "annotations": {
+        "pv.kubernetes.io/bind-completed": "yes"}}, "spec": {"volumeName": "v"}}
+    volume = {"kind": "PersistentVolume", "metadata": {"name": "v", "labels": {on_volume: "a__b"}}, "spec": {}}
+    decision = decide(BOTH["KubeSchedulerConfiguration"], pod("p", volumes=CLAIMED), claim, volume,
+                      node("n", labels={on_node: "a"}))
+    assert bool(decision.node) == fits
+
+
+CLAIMED = [{"name": "data", "persistentVolumeClaim": {"claimName": "c"}}]
+
+
+def capacity(size, maximum=None, storage_class="fast", zone="a"):
+    """What a driver says of its storage in a zone."""
+    return {"kind": "CSIStorageCapacity", "metadata": {"name": "capacity"}, "storageClassName": storage_class,
+            "capacity": size, "nodeTopology": {"matchLabels": {"zone": zone}},
+            **({"maximumVolumeSize": maximum} if maximum else {})}
+
+
+@BY_BOTH
+@table("tells, capacities, fits", {
+    "a driver that does not tell its capacity has enough": (False, [], True),
+    "one that tells has none until it says so": (True, [], False),
+    "enough for the claim": (True, [capacity("5Gi")], True),
+    "too little": (True, [capacity("4Gi")], False),
+    "enough, but not in one piece": (True, [capacity("9Gi", "4Gi")], False),
+    "of another class": (True, [capacity("9Gi", storage_class="slow")], False),
+    "where the node cannot reach it": (True, [capacity("9Gi", zone="b")], False),
+})
+def test_storage_capacity(monkeypatch, policies, tells, capacities, fits):
+    objects = {
+        "persistentvolumeclaims": {"default/c": {"metadata": {"name": "c", "namespace": "default"}, "spec": {
+            "storageClassName": "fast", "resources": {"requests": {"storage": "5Gi"}}}}},
+        "storageclasses": {"fast": {"provisioner": "csi.example.com", "volumeBindingMode": "WaitForFirstConsumer"}},
+        "csidrivers": {"csi.example.com": {"spec": {"storageCapacity": tells}}}, "persistentvolumes": {},
+        "csistoragecapacities": {f"default/{i}": thing for i, thing in enumerate(capacities)}}
+    cluster = cluster_of(node("n", labels={"zone": "a"}), pod("p", volumes=CLAIMED))
+    [incoming], snapshot = pending_pods(cluster, policies), cluster.look(policies)
+    snapshot.objects.update(objects)
+    decision = scheduler.schedule(incoming, snapshot, policies["my-scheduler"])
+    assert (decision.node is not None) == fits
+    assert fits or "1 node(s) did not have enough free storage" in decision.message
+
+
+def using(*claims, ephemeral=(), disks=(), **more):
+    """A pod with these claims, ephemeral volumes and EBS disks; its uid is its key."""
+    return pod("p", volumes=[
+        *({"name": name, "persistentVolumeClaim": {"claimName": name}} for name in claims),
+        *({"name": name, "ephemeral": {"volumeClaimTemplate": {}}} for name in ephemeral),
+        *({"name": name, "awsElasticBlockStore": {"volumeID": name}} for name in disks)], **more)
+
+
+def attachment(driver="driver", node_name="a", volume_name="v"):
+    """A VolumeAttachment of no pod's."""
+    return {"kind": "VolumeAttachment", "metadata": {"name": "attachment"}, "spec": {
+        "attacher": driver, "nodeName": node_name, "source": {"persistentVolumeName": volume_name}}}
+
+
+def of_csi(name):
+    """A volume of a CSI driver's."""
+    return volume(name, "made", csi={"driver": "driver", "volumeHandle": name})
+
+
+LOCAL, MADE, EBS = storage_class("local"), storage_class("made", "driver"), storage_class("ebs", "kubernetes.io/aws-ebs")
+ELSEWHERE = {"required": {"nodeSelectorTerms": [{"matchExpressions": [
+    {"key": "zone", "operator": "In", "values": ["elsewhere"]}]}]}}
+OWNED = {"ownerReferences": [{"kind": "Pod", "name": "p", "uid": "default/p", "controller": True}]}
+BOUND = {"annotations": {"pv.kubernetes.io/bind-completed": "yes"}}
+TELLING = {"kind": "CSIDriver", "metadata": {"name": "driver"}, "spec": {"storageCapacity": True}}
+NO_VOLUME = "1 node(s) didn't find available persistent volumes to bind"
+TOO_MANY = "1 node(s) exceed max volume count"
+IN_USE = ("1 node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode already in-use by "
+          "another pod")
+
+
+def azure(*disks):
+    """A pod with Azure disks, each of a name and a URI."""
+    return pod("p", volumes=[{"name": uri, "azureDisk": {"diskName": name, "diskURI": uri}} for name, uri in disks])
+
+
+@table("incoming, objects, reason", {
+    "a bound volume out of reach": (
+        using("c"), [claim("c", volumeName="v"), volume("v", nodeAffinity=ELSEWHERE)],
+        "1 node(s) didn't match PersistentVolume's node affinity"),
+    "a volume of another attributes class": (
+        using("c"), [LOCAL, claim("c"), volume("v", volumeAttributesClassName="gold")], NO_VOLUME),
+    "a volume of the same one": (
+        using("c"), [LOCAL, claim("c", volumeAttributesClassName="gold"),
+                     volume("v", volumeAttributesClassName="gold")], None),
+    "a bound volume that is gone": (
+        using("c"), [claim("c", volumeName="v")], 'persistentvolume "v" not found'),
+    "... of an ephemeral volume": (
+        using(ephemeral=["e"]), [claim("p-e", volumeName="v", metadata=OWNED | BOUND)],
+        "1 node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)"),
+    "a claim that has lost its volume": (
+        using("c"), [claim("c", volumeName="v", status={"phase": "Lost"})],
+        'persistentvolumeclaim "c" bound to non-existent persistentvolume "v"'),
+    "a claim that is going, and one that is missing": (
+        using("c", "d"), [LOCAL, claim("c", metadata={"deletionTimestamp": "2024-01-01T00:00:00Z"})],
+        'persistentvolumeclaim "d" not found'),
+    "an ephemeral volume's claim that is still to be made": (
+        using(ephemeral=["e"]), [],
+        'waiting for ephemeral volume controller to create the persistentvolumeclaim "p-e"'),
+    "one that is another's": (
+        using(ephemeral=["e"]), [MADE, claim("p-e", "made")],
+        "PVC default/p-e was not created for pod default/p (pod is not owner)"),
+    "one that is the pod's": (using(ephemeral=["e"]), [MADE, claim("p-e", "made", metadata=OWNED)], None),
+    "one whose volume is in another zone": (
+        using(ephemeral=["e"]), [claim("p-e", volumeName="v", metadata=OWNED | BOUND),
+                                 volume("v", metadata={"labels": {TODAY: "elsewhere"}})], None),
+    "a claim for one pod at a time that another one has": (
+        using("c"), [LOCAL, claim("c", accessModes=["ReadWriteOncePod"]),
+                     using("c") | {"metadata": {"name": "q"}, "spec": using("c", nodeName="a")["spec"]}], IN_USE),
+    "too little storage for the smaller of two claims, and none for the other": (
+        using("small", "large"), [LOCAL, MADE, TELLING, claim("small", "made"),
+                                  claim("large", resources={"requests": {"storage": "9Gi"}})],
+        "1 node(s) did not have enough free storage"),
+    "two claims that remember this node: the first one's reason counts, whatever their sizes": (
+        using("large", "small"), [MADE, LOCAL, TELLING, claim("small", metadata=remembering("a")), claim(
+            "large", "made", metadata=remembering("a"), resources={"requests": {"storage": "9Gi"}})],
+        "1 node(s) did not have enough free storage"),
+    "one that remembers another node, and one for which there is too little storage": (
+        using("large", "small"), [MADE, TELLING, claim("small", "made", metadata=remembering("b")), claim(
+            "large", "made", resources={"requests": {"storage": "9Gi"}})], NO_VOLUME),
+    "Azure's disks of one name, and as many as can be attached": (
+        azure(["d", "one"], ["d", "two"]), [csi_node(**{"disk.csi.azure.com": 1})], TOO_MANY),
+    "one Azure disk by two names": (
+        azure(["d", "one"], ["e", "one"]), [csi_node(**{"disk.csi.azure.com": 1})], None),
+    "one Portworx volume more than can be attached": (
+        pod("p", volumes=[{"name": name, "portworxVolume": {"volumeID": name}} for name in "ab"]),
+        [csi_node(**{"pxd.portworx.com": 1})], TOO_MANY),
+    "as many EBS disks as their CSI driver can attach": (
+        using(disks=["d"]), [csi_node(**{"ebs.csi.aws.com": 1})], None),
+    "one more": (using(disks=["d", "e"]), [csi_node(**{"ebs.csi.aws.com": 1})], TOO_MANY),
+    "one more, which is to be provisioned": (
+        using("c", disks=["d"]), [csi_node(**{"ebs.csi.aws.com": 1}), EBS, claim("c", "ebs")], TOO_MANY),
+    "one more where nothing says how many": (using(disks=["d", "e"]), [], None),
+    "a limit that only the node tells": (
+        using("c"), [node("a", status={"allocatable": {"pods": "9", "attachable-volumes-csi-driver": "0"}}), MADE,
+                     claim("c", "made")], None),
+    "a volume that is attached, but no pod's": (
+        using("c"), [csi_node(driver=1), MADE, claim("c", "made"), of_csi("v"), attachment()], TOO_MANY),
+    "one that is attached to another node": (
+        using("c"), [csi_node(driver=1), MADE, claim("c", "made"), of_csi("v"), attachment(node_name="b")], None),
+    "one that is attached for a pod there": (
+        using("c"), [csi_node(driver=2), MADE, claim("c", "made"), of_csi("v"), attachment(),
+                     claim("d", "made", volumeName="v"), using("d", nodeName="a") | {"metadata": {"name": "q"}}], None),
+})
+def test_volumes_of_today(incoming, objects, reason):
+    decision = decide(BOTH["KubeSchedulerConfiguration"], incoming, node("a", labels={TODAY: "here"}), *objects)
+    assert decision.message == (reason and f"0/1 nodes are available: {reason}.")
+
+
+@table("status, known", {"an API server that does not know them has none": (404, True),
+                         "one that does not show them is an error": (403, False)})
+def test_storage_capacities_of_an_old_api_server(status, known):
+    class Old(scheduler.Manifests):
+        def request(self, *_):
+            raise scheduler.error_of(status, "no")
+
+    objects = a_cluster(Old()).cache.objects
+    if known:
+        assert objects["csistoragecapacities"] == {} == dict(objects)["csistoragecapacities"]
+    else:
+        with pytest.raises(scheduler.ApiError):
+            objects["csistoragecapacities"]
+        assert not objects
+    with pytest.raises(scheduler.ApiError):
+        objects["services"]

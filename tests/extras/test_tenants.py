@@ -1,0 +1,384 @@
+"""Whatever one tenant writes into his own pods, claims and services, the others' pods go on.
+
+What grows with what he writes is measured in steps, the instructions of the script that are run, at two sizes: twice as much may
+take twice as many.
+"""
+
+import gc
+import sys
+import time
+import tracemalloc
+import weakref
+
+from helpers.everything import MODULES, scheduler
+from helpers.extras import claim, cluster_of, node, pending_pods, pod, run_scheduler, storage_class, table, volume
+from helpers.faulty import ApiServer
+from extras.test_watch import Told
+
+FILES = {module.__file__ for module in MODULES}
+PROVIDER = scheduler.load_policies("DefaultProvider", "my-scheduler")
+PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
+
+
+def steps(function, *arguments):
+    """Return how many instructions of the script's Python a function runs."""
+    taken = 0
+
+    def trace(frame, event, _):
+        nonlocal taken
+        if frame.f_code.co_filename not in FILES:
+            return None
+        frame.f_trace_opcodes = True
+        taken += event == "opcode"
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        function(*arguments)
+    finally:
+        sys.settrace(before)
+    return taken
+
+
+def decide_all(cluster):
+    """Decide about the pods of a cluster that wait."""
+    snapshot = cluster.look(PROVIDER)
+    for each in pending_pods(cluster, PROVIDER):
+        decision = scheduler.schedule(each, snapshot, PROVIDER["my-scheduler"])
+        if decision.node:
+            cluster.cycle.assume(decision)
+
+
+def container(**more):
+    """A container."""
+    return {"name": "main", "image": "nginx", **more}
+
+
+def ports(size, first):
+    """A pod with so many host ports."""
+    given = [{"containerPort": 80, "hostPort": first + i} for i in range(size)]
+    return pod(f"ports-{first}", containers=[container(ports=given)], **({"nodeName": "n"} if first < 20_000 else {}))
+
+
+def ceph(size, name="p", **more):
+    """A pod with a disk of so many monitors."""
+    monitors = [f"{name}-{i}" for i in range(size)]
+    return pod(name, volumes=[{"name": "v", "rbd": {"image": "i", "pool": "p", "monitors": monitors}}], **more)
+
+
+def affine(size, name="p", **more):
+    """A pod with so many preferences for the pods of its node."""
+    terms = [{"weight": 1, "podAffinityTerm": {"topologyKey": "zone", "labelSelector": {"matchLabels": {"a": "b"}}}}]
+    return pod(name, labels={"a": "b"}, affinity={"podAffinity": {PREFERRED: terms * size}}, **more)
+
+
+def together(size):
+    """A pod that has to be with others in so many kinds of domains."""
+    terms = [{"topologyKey": f"t-{i}", "labelSelector": {"matchLabels": {"a": "b"}}} for i in range(size)]
+    return pod("p", labels={"a": "b"}, affinity={"podAffinity": {f"required{scheduler.WHEN}": terms}})
+
+
+def using(*claims, name="p", **more):
+    """A pod that has a volume of each of these claims."""
+    volumes = [{"name": each, "persistentVolumeClaim": {"claimName": each}} for each in claims]
+    return pod(name, volumes=volumes, **more)
+
+
+def waiting_for(wanted, times=1):
+    """A pod that has so many volumes of a claim, and the claim."""
+    source = {"persistentVolumeClaim": {"claimName": wanted["metadata"]["name"]}}
+    return pod("p", volumes=[{"name": f"v-{i}", **source} for i in range(times)]), wanted
+
+
+def on_node(name):
+    """A volume that is reached from one node."""
+    terms = [{"matchExpressions": [{"key": "own", "operator": "In", "values": [name]}]}]
+    return volume(f"on-{name}", nodeAffinity={"required": {"nodeSelectorTerms": terms}})
+
+
+def nodes(count, key="zone"):
+    """Nodes of a zone, each with a pod that has a label of its own."""
+    names = [f"n-{i}" for i in range(count)]
+    return [node(name, labels={key: "z", "own": name}) for name in names] + [
+        pod(f"on-{name}", labels={"a": "b", "own": name}, nodeName=name) for name in names]
+
+
+@table("scene", {  # a function of a size: the pod that waits, then all others
+    "host ports": (lambda size: [ports(size, 20_001), ports(size, 1), node("n")],),
+    "host ports, and pods that have some": (lambda size: [
+        ports(size, 20_001), node("n"), *(ports(1, 1 + i) for i in range(size))],),
+    "monitors of a disk, and pods that have some": (lambda size: [
+        ceph(size), node("n"), *(ceph(1, f"there-{i}", nodeName="n") for i in range(size))],),
+    "preferences, and nodes": (lambda size: [affine(size), *nodes(size // 5)],),
+    "preferences of a pod that is there, and kinds of pods": (lambda size: [
+        *(pod(f"p-{i}", labels={"a": "b", "own": str(i)}) for i in range(size // 5)),
+        node("n", labels={"zone": "z"}), affine(size, "there", nodeName="n")],),
+    "free volumes that no claim selects, and nodes": (lambda size: [
+        *waiting_for(claim(selector={"matchLabels": {"a": "b"}})), storage_class("local"), *nodes(size // 5),
+        *(volume(f"v-{i}") for i in range(size))],),
+    "free volumes that are each on one of the nodes, and nodes": (lambda size: [
+        *waiting_for(claim()), storage_class("local"), *nodes(size // 5), *(on_node(f"n-{i}") for i in range(size))],),
+    "places where there is storage for new volumes, and nodes": (lambda size: [
+        *waiting_for(claim()), storage_class("local", "csi"), *nodes(size // 5),
+        {"kind": "CSIDriver", "metadata": {"name": "csi"}, "spec": {"storageCapacity": True}},
+        *({"kind": "CSIStorageCapacity", "metadata": {"name": f"c-{i}"}, "storageClassName": "local", "capacity": "9Gi",
+           "nodeTopology": {"matchLabels": {"own": f"n-{i}"}}} for i in range(size))],),
+    "volumes of one claim, and nodes": (lambda size: [
+        *waiting_for(claim(volumeName="v"), size), volume("v", metadata={"labels": {"topology.kubernetes.io/zone": "z"}}),
+        *nodes(size // 5, "topology.kubernetes.io/zone")],),
+    "cloud disks, and nodes": (lambda size: [
+        pod("p", volumes=[{"name": str(i), "gcePersistentDisk": {"pdName": str(i)}} for i in range(size)]),
+        *nodes(size // 5)],),
+    "tolerations, and nodes with a taint": (lambda size: [
+        pod("p", tolerations=[{"key": str(i), "operator": "Exists"} for i in range(size)]),
+        *(node(f"n-{i}", taints=[{"key": "a", "value": "b", "effect": "NoSchedule"}]) for i in range(size // 5))],),
+    "kinds of domains, and nodes": (lambda size: [
+        together(10 * size), node("n", labels={"t-0": "x"}), pod("there", labels={"a": "b"}, nodeName="n"),
+        *(node(f"n-{i}") for i in range(size // 2))],),
+    "images, and nodes": (lambda size: [
+        pod("p", containers=[container(image=f"image-{i}") for i in range(10 * size)]),
+        *nodes(size // 5)],),
+    "claims, and volumes that are on no node": (lambda size: [
+        using(*(f"c-{i}" for i in range(size))), *(claim(f"c-{i}") for i in range(size)), storage_class("local"),
+        *(on_node(f"gone-{i}") for i in range(size)), node("n")],),
+    "volumes of a pod that is there, and pods with a claim": (lambda size: [
+        *(using("data", name=f"p-{i}") for i in range(size // 5)), claim(volumeName="v"), volume("v", csi={
+            "driver": "csi", "volumeHandle": "v"}), node("n"),
+        pod("there", volumes=[{"name": str(i), "emptyDir": {}} for i in range(size)], nodeName="n")],),
+})
+def test_twice_as_much_takes_twice_as_long(scene):
+    steps(decide_all, cluster_of(*scene[0](5)))  # Python 3.12 does not count a function's steps when it first sees it
+    taken = [steps(decide_all, cluster_of(*scene[0](size))) for size in (100, 200)]
+    assert 0 < taken[1] < 2.5 * taken[0], f"{taken} steps"
+
+
+def test_reasons_that_many_nodes_share_are_read_once():
+    """Of a pod of 30,000 resources they are said of each of 1,000 nodes."""
+    reasons = [f"Insufficient example.com/{i}" for i in range(1000)]
+
+    def sum_up(count):
+        """Sum up what is against so many nodes."""
+        names = [f"n-{i}" for i in range(count)]
+        _, failed = scheduler.put_together(dict.fromkeys(names), [("Fit", dict.fromkeys(names, reasons))])
+        assert failed.message.startswith(f"0/{count} nodes are available: {count} Insufficient example.com/0, ")
+
+    sum_up(1)
+    assert steps(sum_up, 20) < 1.5 * steps(sum_up, 10)
+
+
+def test_room_for_nominated_pods_is_added_up_without_a_cluster_for_each(monkeypatch):
+    """Metadata are worked out of all nodes: by each node that a tenant's pods name, they took a square of the time."""
+    held = [{"name": "held"}]
+    cluster = cluster_of(pod("p"), *nodes(9), *(pod(
+        f"q-{i}", priority=1, status={"nominatedNodeName": f"n-{i}"}, schedulingGates=held) for i in range(9)))
+    [waiting] = pending_pods(cluster, PROVIDER)
+    snapshot, prepare, prepared = cluster.look(PROVIDER), scheduler.prepare, []
+    assert len(snapshot.nominated) == 9
+    monkeypatch.setattr(scheduler, "prepare", lambda *things: prepared.append(things) or prepare(*things))
+    decision = scheduler.schedule(waiting, snapshot, PROVIDER["my-scheduler"])
+    assert decision.node and len(prepared) == 3, "predicates, predicates beside nominated pods, priorities"
+
+
+def test_nothing_is_kept_of_pods_that_are_gone():
+    disk = {"gcePersistentDisk": {"pdName": "d"}}
+    target = node("n", labels={"zone": "z"})
+    target["metadata"] |= {"uid": "n", "resourceVersion": "1"}
+    pods = [affine(1, "a", volumes=[disk], nodeSelector={"zone": "x"}), affine(1, "b", volumes=[disk])]
+    cluster = cluster_of(target, *pods)
+    snapshot = cluster.look(PROVIDER)
+    seen = []
+    for waiting in pending_pods(cluster, PROVIDER):
+        seen.append(weakref.ref(waiting))
+        decision = scheduler.schedule(waiting, snapshot, PROVIDER["my-scheduler"])
+        if decision.node:
+            cluster.cycle.assume(decision)
+    assert [pod().key for pod in seen] == ["default/a", "default/b"] and decision.node == "n"
+    cluster.api.objects = {key: thing for key, thing in cluster.api.objects.items() if key[0] == "nodes"}
+    cluster.look(PROVIDER)
+    assert pending_pods(cluster, PROVIDER) == []
+    del waiting, decision
+    gc.collect()
+    assert [pod() for pod in seen] == [None, None]
+
+
+def test_an_event_and_a_line_have_a_bound():
+    """As kube-scheduler cuts its events; the condition says all, as kube-scheduler's does."""
+    wants = {f"example.com/resource-{i}": "1" for i in range(500)}
+    cluster = cluster_of(node("n"), pod("p", wants))
+    [waiting] = pending_pods(cluster, PROVIDER)
+    decision = scheduler.schedule(waiting, cluster.look(PROVIDER), PROVIDER["my-scheduler"])
+    assert decision.message.count("example.com") == 500 and len(scheduler.in_words(decision)) < 1100
+    server = ApiServer(node("n"), pod("p", wants))
+    try:
+        run_scheduler("--policy", "DefaultProvider", "--server", server.url, "--once")
+        assert [sent.json["message"] for sent in server.sent("event")] == [decision.message[:1020] + " ..."]
+    finally:
+        server.stop()
+    long = scheduler.at_most(1024, "\ud800" + 600 * "ü")
+    assert len(long) < 600 and long.endswith("ü ...")
+
+
+def test_no_pod_lands_by_another_ones_answers():
+    name = "kube-api-access-%s"
+    pods = [pod(f"p-{end}", nodeSelector={"name": name % end}) for end in ("aaaaa", "bbbbb")]
+    cluster = cluster_of(*pods, *(node(f"n-{end}", labels={"name": name % end}) for end in ("aaaaa", "bbbbb", "c", "d")))
+    decide_all(cluster)
+    assert {pod.name: pod.record.decision.node for pod in pending_pods(cluster, PROVIDER)} == {
+        "p-aaaaa": "n-aaaaa", "p-bbbbb": "n-bbbbb"}
+
+
+def counting(often):
+    """A topology spread constraint that names so many values of a label."""
+    expression = {"key": "a", "operator": "In", "values": [f"value-{i}" for i in range(often)]}
+    return {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule",
+            "labelSelector": {"matchExpressions": [expression]}}
+
+
+@table("make", {  # a function of a number: a pod
+    "resources": lambda i: pod("p", {f"example.com/{i}-{j}": "1" for j in range(2000)}),
+    "values of a label": lambda i: pod("p", {"cpu": f"{i}"}, topologySpreadConstraints=[counting(5000 + i)]),
+    "the name of another scheduler": lambda i: pod("p", schedulerName=f"{i}" * 50_000),
+    "a node that there is not": lambda i: pod("p", nodeName=f"n-{i}"),
+})
+def test_what_pods_have_written_is_forgotten_with_them(make, monkeypatch):
+    cluster = Told(monkeypatch, node("n", cpu="0", labels={"zone": "z"}), policy=PROVIDER["my-scheduler"])
+
+    def come_and_go(numbers):
+        """Have pods come, be decided about, and go. Return the bytes that are in use then."""
+        for number in numbers:
+            cluster.comes(make(number))
+            cluster.make_pass()
+            cluster.tell("DELETED", cluster.server.objects.pop(("pods", "default", "p")))
+            cluster.make_pass()
+            cluster.server.requests.clear()
+        gc.collect()
+        return tracemalloc.get_traced_memory()[0]
+
+    tracemalloc.start()
+    try:
+        kept = come_and_go(range(10, 12))
+        assert come_and_go(range(12, 22)) < kept + 10 * 20_000, "each of ten pods leaves more than 20 KB"
+        assert [*cluster.cache.nodes] == ["n"]
+    finally:
+        tracemalloc.stop()
+
+
+def test_pods_whose_volumes_take_long_come_after_new_ones_and_take_turns():
+    cluster = cluster_of(node("n"), storage_class("csi", "csi.example.com"), claim("c", of="csi"),
+                         *(using("c", name=name) for name in ("a", "b")))
+    cluster.cache.snapshot.is_live = True
+    decide_all(cluster)
+    for place, waiting in enumerate(pending_pods(cluster, PROVIDER)):
+        assert waiting.record.decision
+        waiting.record.began_at = 2 - place
+    cluster.api.add(pod("new"))
+    assert [waiting.name for waiting in pending_pods(cluster, PROVIDER)] == ["new", "b", "a"]
+
+
+def test_claims_that_are_too_large_to_be_changed_are_no_trouble_of_the_api_server(monkeypatch):
+    """If they were, it would be asked three times, and after ten pods nobody else."""
+    names = [f"c-{i}" for i in range(12)]
+    cluster = Told(monkeypatch, node("n"), storage_class("csi", "csi.example.com"),
+                   *(claim(name, of="csi") for name in names), policy=PROVIDER["my-scheduler"])
+    plain, asked = cluster.server.request, []
+
+    def request(method, path, body=None, params=None):
+        if method == "PATCH" and "claims" in path:
+            asked.append(path)
+            raise scheduler.TooLarge(413, "PATCH: 500: etcdserver: request is too large")
+        return plain(method, path, body, params)
+
+    cluster.server.request = request
+    cluster.comes(*(using(name, name=name, priority=1) for name in names), pod("victim"))
+    cluster.make_pass()
+    assert len(asked) == len(names) and cluster.bound() == ["victim"]
+
+
+def test_terms_of_pods_that_are_there_are_looked_at_by_pods_with_their_labels_only(monkeypatch):
+    """And a pod of many terms is added up once, not with each that comes to its node."""
+    terms = [{"topologyKey": "zone", "labelSelector": {"matchLabels": {"a": f"v-{i}"}}} for i in range(50)]
+    large = pod("large", nodeName="n", affinity={"podAntiAffinity": {f"required{scheduler.WHEN}": terms}})
+    few = {"podAntiAffinity": {f"required{scheduler.WHEN}": terms[:1]}}
+    cluster = cluster_of(node("n", labels={"zone": "z"}), node("m", labels={"zone": "y"}), large, *(
+        pod(name, labels={"a": "v-7" if name == "x" else "b"}, affinity=few) for name in "pqx"))
+    plain, asked = scheduler.AffinityTerm.selects, []
+    labels, filed = scheduler.AffinityTerm.labels, []
+    monkeypatch.setattr(scheduler.AffinityTerm, "selects", lambda *what: asked.append(what) or plain(*what))
+    monkeypatch.setattr(scheduler.AffinityTerm, "labels", lambda term: filed.append(term) or labels(term))
+    decide_all(cluster)
+    placed = {each.name: each.record.decision.node for each in pending_pods(cluster, PROVIDER)}
+    assert placed.keys() == {*"pqx"} and placed["x"] == "m"
+    assert len(asked) < 40, "of the large pod's 50 terms, one of them is asked about one of these"
+    assert len(filed) < 60, "the large pod's, once, and one of each"
+
+
+@table("labels, read", {"that none of its terms asks for": ({"a": "w-7"}, 0), "that one asks for": ({"a": "v-7"}, 50)})
+def test_terms_of_a_pod_are_read_as_a_pod_with_labels_comes(monkeypatch, labels, read):
+    terms = [{"topologyKey": "zone", "labelSelector": {"matchLabels": {"a": f"v-{i}"}}} for i in range(50)]
+    large = pod("large", nodeName="n", affinity={"podAntiAffinity": {f"required{scheduler.WHEN}": terms}})
+    cluster = cluster_of(node("n", labels={"zone": "z"}), large, pod("p", labels=labels))
+    [incoming] = pending_pods(cluster, PROVIDER)
+    made = []
+    plain = scheduler.affinity_term
+    monkeypatch.setattr(scheduler, "affinity_term", lambda *arguments: made.append(arguments) or plain(*arguments))
+    scheduler.affinity_around(incoming, cluster.snapshot)
+    assert len(made) == read
+
+
+def test_terms_of_pods_that_are_there_are_gathered_before_anybodys_turn(monkeypatch):
+    terms = [{"topologyKey": "zone", "labelSelector": {"matchLabels": {"a": f"v-{i}"}}} for i in range(50)]
+    large = pod("large", nodeName="n", affinity={"podAntiAffinity": {f"required{scheduler.WHEN}": terms}})
+    nodes = [node("n", labels={"zone": "z"}), node("m", labels={"zone": "y"})]
+    cluster = cluster_of(*nodes, large, pod("p", labels={"a": "v-7"}))
+    [incoming] = pending_pods(cluster, PROVIDER)
+    monkeypatch.setattr(scheduler, "labels_of", None)  # whoever asks now for which labels a term is breaks
+    monkeypatch.setattr(scheduler.TURN, "ends_at", 0)  # a turn is over at once
+    assert scheduler.affinity_around(incoming, cluster.snapshot)["repelling"] == {("zone", "z"): 1}
+
+
+@table("steady, spec", {
+    "a rule whose answers are remembered": (True, {}),
+    "a rule that is asked each time": (False, {}),
+    "a pod that says much": (True, {"tolerations": [{"key": "a" * 50_000}]}),
+})
+def test_a_decision_that_takes_too_long_goes_on_where_it_was(steady, spec, monkeypatch):
+    asked, questions = [], []
+
+    def mine(pod, node):
+        asked.append(node.name)
+        return ["too small"] if node.name != "n-7" else []
+
+    def has_time():
+        """Of nine questions only the first four are asked in time."""
+        questions.append(None)
+        return len(questions) % 10 < 5
+
+    rule = scheduler.FullRule("Mine", mine, title="Mine", steady=steady)
+    policy = scheduler.FullPolicy([rule], [])
+    cluster = cluster_of(*(node(f"n-{i}") for i in range(9)), pod("p", **spec))
+    [waiting] = pending_pods(cluster, {"my-scheduler": policy})
+    monkeypatch.setattr(scheduler, "has_time", has_time)
+    messages = []
+    for _ in range(3):
+        questions.clear()
+        decision = scheduler.schedule(waiting, cluster.look({"my-scheduler": policy}), policy)
+        messages.append(decision.message)
+        cluster.cycle.end_turn(decision)
+    late = "its decision takes over 2 s, at the rule Mine: it goes on in the next turn"
+    assert messages == [late, late, None] and decision.node == "n-7"
+    assert asked[-9:] == [f"n-{i}" for i in range(9)] and len(asked) <= 9 + steady, "nobody is asked twice"
+    assert waiting.so_far == {}
+
+
+def test_a_pod_whose_decision_is_broken_off_lets_others_have_turns(monkeypatch):
+    """It counts as no pod that fits nowhere: no node is to be added for it."""
+    cluster = Told(monkeypatch, node("n"), policy=PROVIDER["my-scheduler"])
+    cluster.comes(pod("p"))
+    monkeypatch.setattr(scheduler, "has_time", lambda: False)
+    cluster.make_pass()
+    assert cluster.bound() == []
+    [record] = cluster.cluster.pending.values()
+    assert "takes over 2 s, at the rule" in record.written and record.retry_at > time.monotonic()
+    [sent] = [body for *_, body in cluster.server.sent("PATCH", "/p/status")]
+    assert [each["reason"] for each in sent["status"]["conditions"]] == ["SchedulerError"]

@@ -1,0 +1,233 @@
+"""CheckVolumeBinding to its end: on a real control plane, with kube-controller-manager's PV controller; and without."""
+
+import copy
+import dataclasses
+import json
+import threading
+import time
+
+from helpers import extras
+import pytest
+from helpers.everything import scheduler
+from helpers.control_plane import wait_for
+from helpers.extras import a_pass, node, pod, table
+
+HOSTNAME = "kubernetes.io/hostname"
+
+
+@pytest.fixture
+def cluster(control_plane, start_scheduler, tmp_path):
+    """Two nodes, a PV controller, and the scheduler under a Policy with CheckVolumeBinding."""
+    for kind in ("persistentvolumeclaims", "persistentvolumes", "storageclasses"):
+        place = {"persistentvolumeclaims": "namespaces/default/persistentvolumeclaims",
+                 "storageclasses": "../../apis/storage.k8s.io/v1/storageclasses"}.get(kind, kind)
+        control_plane.request("DELETE", place)
+    wait_for("no claim is left", lambda: not control_plane.get("persistentvolumeclaims")["items"])
+    controllers = control_plane.start(
+        "kube-controller-manager", f"--kubeconfig={control_plane.kubeconfig()}", "--leader-elect=false", "--port=0",
+        "--secure-port=0", "--controllers=persistentvolume-binder")
+    control_plane.create(*(node(name, cpu="1", labels={HOSTNAME: name}) for name in ("a", "b")))
+    (tmp_path / "policy.json").write_text(json.dumps({
+        "kind": "Policy", "apiVersion": "v1", "priorities": [],
+        "predicates": [{"name": "CheckVolumeBinding"}, {"name": "PodFitsResources"}]}))
+    start_scheduler("--server", control_plane.server, "--policy", tmp_path / "policy.json", "--interval=0.2")
+    yield control_plane
+    controllers.kill()
+    controllers.wait()
+
+
+def storage_class(cluster, name, provisioner):
+    cluster.request("POST", "../../apis/storage.k8s.io/v1/storageclasses", {
+        "metadata": {"name": name}, "provisioner": provisioner, "volumeBindingMode": "WaitForFirstConsumer"})
+
+
+def volume(cluster, name, node_name, storage="1Gi", claim=None):
+    """A local volume on a node, perhaps made for a claim."""
+    term = {"matchExpressions": [{"key": HOSTNAME, "operator": "In", "values": [node_name]}]}
+    owner = {"claimRef": {"namespace": "default", "name": claim["metadata"]["name"], "uid": claim["metadata"]["uid"]},
+             "storageClassName": "made"} if claim else {"storageClassName": "local"}
+    cluster.request("POST", "persistentvolumes", {"metadata": {"name": name}, "spec": {
+        "capacity": {"storage": storage}, "accessModes": ["ReadWriteOnce"], "local": {"path": f"/{name}"},
+        "nodeAffinity": {"required": {"nodeSelectorTerms": [term]}}, **owner}})
+
+
+def claim(cluster, name, class_name):
+    cluster.request("POST", "namespaces/default/persistentvolumeclaims", {"metadata": {"name": name}, "spec": {
+        "storageClassName": class_name, "accessModes": ["ReadWriteOnce"],
+        "resources": {"requests": {"storage": "500Mi"}}}})
+
+
+def with_claim(name, *claims, cpu="100m"):
+    return pod(name, {"cpu": cpu}, volumes=[
+        {"name": f"v{i}", "persistentVolumeClaim": {"claimName": claim}} for i, claim in enumerate(claims)])
+
+
+def claimed(cluster, name):
+    return cluster.get(f"namespaces/default/persistentvolumeclaims/{name}")
+
+
+def selected_node(cluster):
+    """The node that the scheduler has written to the claim "data"."""
+    return claimed(cluster, "data")["metadata"].get("annotations", {}).get("volume.kubernetes.io/selected-node")
+
+
+def test_the_smallest_fitting_volume_is_set_aside_and_the_pod_bound_once_it_is_bound(cluster):
+    storage_class(cluster, "local", "kubernetes.io/no-provisioner")
+    volume(cluster, "big", "b", "10Gi")
+    volume(cluster, "small", "b", "1Gi")
+    volume(cluster, "tiny", "a", "100Mi")
+    claim(cluster, "data", "local")
+    wait_for("the volumes are available", lambda: all(
+        item["status"].get("phase") == "Available" for item in cluster.get("persistentvolumes")["items"]))
+    cluster.create(with_claim("db", "data"))
+    wait_for("the pod is bound", cluster.places)
+    assert cluster.places() == {"default/db": "b"}
+    assert claimed(cluster, "data")["spec"]["volumeName"] == "small"
+    assert [key for key, _, _ in cluster.events("FailedScheduling")] in ([], ["default/db"])
+
+
+def test_two_pods_do_not_get_the_same_volume(cluster):
+    storage_class(cluster, "local", "kubernetes.io/no-provisioner")
+    volume(cluster, "one", "a")
+    claim(cluster, "first", "local")
+    claim(cluster, "second", "local")
+    wait_for("the volume is available", lambda: cluster.get(
+        "persistentvolumes/one")["status"].get("phase") == "Available")
+    cluster.create(with_claim("db-1", "first"), with_claim("db-2", "second"))
+    wait_for("one pod is bound", cluster.places)
+    why = "node(s) didn't find available persistent volumes to bind"
+    wait_for("the other says why it is not", lambda: any(
+        why in text for _, text, _ in cluster.events("FailedScheduling")))
+    assert len(cluster.places()) == 1
+    volume(cluster, "two", "b")
+    wait_for("the other follows", lambda: sorted(cluster.places().values()) == ["a", "b"])
+
+
+def test_a_volume_is_provisioned_for_the_node_that_was_chosen(cluster):
+    """The test plays the provisioner: it makes a volume where the claim's annotation says."""
+    storage_class(cluster, "made", "example.com/fake")
+    claim(cluster, "data", "made")
+    cluster.create(with_claim("db", "data"))
+
+    chosen = wait_for("a node is selected", lambda: selected_node(cluster))
+    assert cluster.places() == {}, "before there is a volume"
+    volume(cluster, "new", chosen, claim=claimed(cluster, "data"))
+    wait_for("the pod is bound", cluster.places)
+    assert cluster.places() == {"default/db": chosen}
+
+
+def test_where_the_provisioner_gives_a_node_up_another_one_is_chosen(cluster):
+    storage_class(cluster, "made", "example.com/fake")
+    claim(cluster, "data", "made")
+    cluster.create(with_claim("db", "data"))
+
+    first = wait_for("a node is selected", lambda: selected_node(cluster))
+    cluster.request("PATCH", f"nodes/{first}", {"spec": {"unschedulable": True}},
+                    headers={"Content-Type": "application/merge-patch+json"})
+    cluster.request("PATCH", "namespaces/default/persistentvolumeclaims/data",
+                    {"metadata": {"annotations": {"volume.kubernetes.io/selected-node": None}}},
+                    headers={"Content-Type": "application/merge-patch+json"})
+    second = "b" if first == "a" else "a"
+    wait_for("the other node is selected", lambda: selected_node(cluster) == second)
+    volume(cluster, "new", second, claim=claimed(cluster, "data"))
+    wait_for("the pod is bound there", lambda: cluster.places() == {"default/db": second})
+
+
+def test_the_room_of_a_pod_that_waits_for_its_volume_is_kept(cluster):
+    storage_class(cluster, "made", "example.com/fake")
+    claim(cluster, "data", "made")
+    cluster.request("DELETE", "nodes/b")
+    cluster.create(with_claim("db", "data", cpu="800m"))
+    wait_for("a node is selected", lambda: claimed(cluster, "data")["metadata"].get("annotations"))
+    cluster.create(pod("greedy", {"cpu": "800m"}, priority=None))
+    wait_for("the other pod is told", lambda: [key for key, _, _ in cluster.events("FailedScheduling")] == [
+        "default/greedy"])
+    volume(cluster, "new", "a", claim=claimed(cluster, "data"))
+    wait_for("the pod is bound", lambda: cluster.places() == {"default/db": "a"})
+
+
+@pytest.mark.parametrize("is_live", [False, True], ids=["manifests", "live"])
+@table("objects, places", {
+    "a volume is for one claim": (
+        [extras.storage_class("c"), extras.claim("first", "c"), extras.claim("second", "c"),
+         extras.volume("v", "c"), with_claim("db-1", "first"), with_claim("db-2", "second")], ["a or b", None]),
+    "pods that share a claim go to one node, also where its volume is yet to be made": (
+        [extras.storage_class("c", "example.com/fake"), extras.claim("data", "c"),
+         *(with_claim(f"db-{i}", "data") for i in range(3))], ["a or b"] * 3),
+    "... and where the node is full, stay": (
+        [extras.storage_class("c", "example.com/fake"), extras.claim("data", "c"),
+         *(with_claim(f"db-{i}", "data", cpu="600m") for i in range(2))], ["a or b", None]),
+})
+def test_volumes_are_set_aside_within_a_pass(is_live, objects, places):
+    """Whether or not controllers act on what is written."""
+    cluster = extras.cluster_of(node("a", cpu="1"), node("b", cpu="1"), *copy.deepcopy(objects))
+    cluster.cache.snapshot.is_live = is_live
+    policies = {"my-scheduler": scheduler.read_policy({"kind": "Policy", "apiVersion": "v1"})}
+    decisions = []
+    a_pass(cluster, policies, decisions.append)
+    nodes = [decision.node for decision in decisions]
+    assert [name and "a or b" for name in nodes] == places
+    assert len({*nodes} - {None}) == 1
+    cluster.show = decisions.append
+    scheduler.make_passes(cluster, policies, threading.Event(), once=False)
+    assert {decision.node for decision in decisions} == {*nodes}, "what is set aside stays so"
+
+
+CONFIGURATION = {"kind": "KubeSchedulerConfiguration", "apiVersion": scheduler.CONFIGURATION_VERSION}
+LATE = {"pluginConfig": [{"name": "VolumeBinding", "args": {"bindTimeoutSeconds": 30}}]}
+
+
+@table("policy, limit, message", {
+    "under a Policy": (scheduler.read_policy({"kind": "Policy", "apiVersion": "v1"}), 600, "timed out waiting for the condition"),
+    "under a configuration": (
+        scheduler.read_configuration(CONFIGURATION, "my-scheduler")["my-scheduler"], 600, "context deadline exceeded"),
+    "under one that says how long": (
+        scheduler.read_configuration(CONFIGURATION | {"profiles": [LATE]}, "my-scheduler")["my-scheduler"], 30,
+        "context deadline exceeded"),
+})
+def test_a_pod_whose_volume_is_not_made_in_time_gives_its_room_back_and_is_tried_again(policy, limit, message, monkeypatch):
+    """It has waited for a rule's permit before, which does not count. The claim still remembers the node."""
+    moment = 1000.0
+    monkeypatch.setattr(time, "monotonic", lambda: moment)
+    holds = [3600]
+    gate = scheduler.FullRule("Gate", lambda pod, node: (), hooks={"permit": lambda pod, node, snapshot: holds[0]})
+    policies = {"my-scheduler": dataclasses.replace(policy, others=[gate])}
+    cluster = extras.cluster_of(node("a", cpu="1"), extras.claim("data", "c"), with_claim("db", "data", cpu="1"),
+                                  extras.storage_class("c", "example.com/fake"))
+    cluster.cache.snapshot.is_live = True
+    told = []
+
+    def make_pass():
+        a_pass(cluster, policies, told.append)
+        return [record.waits_for.value for record in cluster.pending.values()]
+
+    assert make_pass() == ["permit"]
+    moment += 700
+    holds[0] = None
+    assert make_pass() == ["pre_bind"]
+    moment += limit
+    assert make_pass() == ["pre_bind"]
+    moment += 1
+    assert make_pass() == ["node"]
+    assert told[-1].message == f'running PreBind plugin "VolumeBinding": binding volumes: {message}'
+    moment += 11
+    assert make_pass() == ["pre_bind"]
+    assert told[-1].node == "a"
+
+
+@pytest.mark.parametrize("is_live", [False, True], ids=["manifests", "live"])
+def test_who_does_not_fit_where_its_claim_is_to_be_provisioned_leaves_that_to_the_provisioner(is_live):
+    """It may be at work: it takes the annotation off the claim when it gives up."""
+    there = with_claim("there", "another", cpu="1")
+    data = extras.claim("data", "c", metadata={"annotations": {"volume.kubernetes.io/selected-node": "a"}})
+    there = there | {"spec": there["spec"] | {"nodeName": "a"}}
+    cluster = extras.cluster_of(node("a", cpu="1"), node("b", cpu="1"), there, data, with_claim("db", "data"),
+                                  extras.storage_class("c", "example.com/fake"))
+    cluster.cache.snapshot.is_live = is_live
+    policies = {"my-scheduler": scheduler.read_policy({"kind": "Policy", "apiVersion": "v1"})}
+    decisions = []
+    for _ in range(2):
+        a_pass(cluster, policies, decisions.append)
+        cluster.pending.end_backoff()
+    assert [decision.node for decision in decisions] == [None]
+    assert data["metadata"]["annotations"] == {"volume.kubernetes.io/selected-node": "a"}

@@ -1,0 +1,61 @@
+"""Who deletes the folder `configuration` of the extras has the whole scheduler of a Policy."""
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+
+import pytest
+from helpers.extras import ROOT, node, pod, run_afresh, table
+from extras.test_golden import CASES
+
+PLAIN = ["-p", "no:cacheprovider", "-p", "no:hypothesispytest", "--assert=plain"]  # which halves the start
+SAMPLE = [f"tests/extras/test_golden.py::test_the_decision_is_kube_schedulers[{name}]" for name in list(CASES)[::10]]
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory):
+    """A copy of this project without that folder."""
+    folder = tmp_path_factory.mktemp("copy")
+    shutil.copytree(ROOT / "tests", folder / "tests", ignore=shutil.ignore_patterns("__pycache__", "bench"))
+    shutil.copytree(ROOT / "scheduler_extras", folder / "scheduler_extras", ignore=shutil.ignore_patterns("configuration", "__pycache__"))
+    for name in ("README.md", "policy.json", "scheduler.py"):
+        shutil.copy(ROOT / name, folder)
+    return folder
+
+
+@table("tests", {
+    "decisions of kube-scheduler 1.20": SAMPLE,
+    "where these do not reach": ["tests/extras/test_rare_cases.py", "tests/extras/test_rules.py"],
+    "which Policies are accepted": ["tests/extras/test_policy.py", "-k", "kube_scheduler"],
+    "the loop": ["tests/extras/test_loop.py", "-k", "not without"],
+    "the README's exercises": ["tests/test_readme.py", "-k", "exercise"],
+})
+def test_what_is_left_passes_the_tests_of(tests, project):
+    """It takes over 10 s beside other tests, as each row is a pytest of its own."""
+    run = subprocess.run([sys.executable, "-m", "pytest", "-q", *PLAIN, *tests],
+                         cwd=project, capture_output=True, text=True, timeout=300)
+    assert run.returncode == 0, run.stdout[-3000:] + run.stderr
+
+
+def test_what_is_left_says_nothing_of_what_has_gone(project):
+    modules = [project / "scheduler.py", *(path for path in (project / "scheduler_extras").rglob("*.py") if "examples" not in path.parts)]
+    said = [path.name for path in modules if re.search("modern|1_20|1[.]36", path.read_text())]
+    assert said == ["preemption.py"], "which a configuration sets otherwise"
+
+
+@pytest.mark.parametrize("option", ["--policy", "--config"])
+def test_a_configuration_is_refused_in_a_line(option, project, tmp_path):
+    path = tmp_path / "config.yaml"
+    path.write_text("apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n")
+    run = run_afresh(option, path, "--cluster", "/dev/null", script=project / "scheduler_extras")
+    assert run.returncode == 2
+    assert run.stderr.startswith(f'{path}: expected kind Policy with apiVersion v1, got {{"apiVersion": "kubescheduler')
+
+
+def test_a_pod_of_another_scheduler_is_explained_by_the_policy(project, tmp_path):
+    cluster = [pod("p", schedulerName="default-scheduler"), node("n")]
+    (tmp_path / "cluster.json").write_text(json.dumps({"kind": "List", "items": cluster}))
+    run = run_afresh("--cluster", tmp_path / "cluster.json", "--explain=p", script=project / "scheduler_extras", cwd=project)
+    assert run.returncode == 0 and "If scheduled now, by policy.json" in " ".join(run.stdout.split()), run

@@ -1,0 +1,209 @@
+"""What the tests of the second program share: it as a command, objects in short, clusters of these."""
+
+import contextlib
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import threading
+
+import pytest
+from helpers.control_plane import wait_for
+from helpers.everything import ROOT, scheduler
+from helpers.forked import Command
+
+DEFAULT_PREDICATES = ["GeneralPredicates", *(entry["name"] for entry in scheduler.default_entries("predicates"))]
+
+
+MANDATORY_PREDICATES = [rule.name for rule in scheduler.PREDICATES.values() if rule.always]
+
+
+DEFAULT_PRIORITIES = [entry["name"] for entry in scheduler.default_entries("priorities")]
+
+
+SCHEDULER = [sys.executable, str(ROOT / "scheduler_extras")]
+
+
+SLOWNESS = re.compile(r"^.* (takes [0-9.]+ s to decide about|takes long: more than|has not answered for 5 s).*\n", re.M)
+
+
+# Before it ends, the script waits for answers for 10 s, after a signal for 3 s, and is ended after 4 s; for a thread that
+# writes it waits for 5 s. On a machine that is busy with something else they may come later.
+PATIENT = """import sys, threading
+sys.path.append("tests")
+from helpers.everything import scheduler
+finish, timer = scheduler.BindingCycle.finish, threading.Timer
+plain_wait = scheduler.Writer.wait_for_a_free_thread
+scheduler.BindingCycle.finish = lambda pending, seconds, *more: finish(pending, 10 * seconds, *more)
+threading.Timer = lambda seconds, *more: timer(10 * seconds, *more)
+def wait_for_a_free_thread(writer):
+    writer.patience = 60
+    plain_wait(writer)
+scheduler.Writer.wait_for_a_free_thread = wait_for_a_free_thread
+sys.exit(scheduler.main())"""
+
+
+UNCHECKED = """import sys
+sys.path.append("tests")
+from helpers.everything import scheduler
+scheduler.refusals = lambda kind, thing: []
+sys.exit(scheduler.main())"""  # as if an API server took whatever manifests say
+
+
+def on_any_machine(text):
+    """What was said, without the lines that a machine adds that is busy with something else."""
+    return SLOWNESS.sub("", text)
+
+
+def run_scheduler(*arguments, input="", timeout=120, **options):
+    """Run the program to its end; return its exit code, what it said on any machine, and its seconds of CPU."""
+    if "--once" in arguments and "--server" in arguments:
+        options.setdefault("program", PATIENT)
+    with contextlib.ExitStack() as files:
+        stdin, stdout, stderr = (files.enter_context(tempfile.TemporaryFile()) for _ in range(3))
+        stdin.write(input if isinstance(input, bytes) else input.encode())
+        stdin.seek(0)
+        command = Command(arguments, stdin, stdout, stderr, **options)
+        try:
+            command.wait(timeout)
+        finally:
+            command.kill()
+        for printed in (stdout, stderr):
+            printed.seek(0)
+        out, err = (printed.read().decode(errors="replace") for printed in (stdout, stderr))
+        run = subprocess.CompletedProcess(command.args, command.returncode, out, on_any_machine(err))
+        run.cpu_seconds = command.cpu_seconds
+        return run
+
+
+class Running(Command):
+    """The program as it runs, its output in files."""
+
+    def __init__(self, folder, arguments, **options):
+        self.files = folder / "stdout", folder / "stderr"
+        with open(os.devnull) as nothing, open(self.files[0], "wb") as out, open(self.files[1], "wb") as err:
+            super().__init__(arguments, nothing, out, err, **options)
+
+    @property
+    def out(self):
+        """What it has printed so far."""
+        return self.files[0].read_text(errors="replace")
+
+    @property
+    def err(self):
+        """What it has logged so far, on any machine."""
+        return on_any_machine(self.files[1].read_text(errors="replace"))
+
+
+def run_afresh(*arguments, script=ROOT / "scheduler_extras", **options):
+    """Run a script to its end in a Python of its own; return its exit code and what it printed."""
+    return subprocess.run([sys.executable, str(script), *map(str, arguments)], capture_output=True, text=True,
+                          timeout=120, **options)
+
+
+def node(name, cpu="4", memory="8Gi", pods="110", labels=None, status=None, **spec):
+    """A Node object, ready to be POSTed."""
+    return {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": labels or {}}, "spec": spec,
+            "status": {"allocatable": {"cpu": cpu, "memory": memory, "pods": pods}, **(status or {})}}
+
+
+def pod(name, requests=None, namespace="default", labels=None, metadata=None, status=None, **spec):
+    """A Pod object of my-scheduler's, ready to be POSTed."""
+    container = {"name": "main", "image": "nginx", "resources": {"requests": requests or {}}}
+    return {"apiVersion": "v1", "kind": "Pod", "status": status or {},
+            "metadata": {"name": name, "namespace": namespace, "labels": labels or {}, **(metadata or {})},
+            "spec": {"schedulerName": "my-scheduler", "containers": [container], **spec}}
+
+
+def storage_class(name, provisioner="kubernetes.io/no-provisioner", **more):
+    """A StorageClass whose claims wait for their first consumer."""
+    return {"apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "metadata": {"name": name},
+            "provisioner": provisioner, "volumeBindingMode": "WaitForFirstConsumer", **more}
+
+
+def claim(name="data", of="local", metadata=None, status=None, **spec):
+    """A PersistentVolumeClaim of a class; it is bound if it names a volume."""
+    bound = {"pv.kubernetes.io/bind-completed": "yes"} if "volumeName" in spec else {}
+    return {"apiVersion": "v1", "kind": "PersistentVolumeClaim",
+            "metadata": {"name": name, "namespace": "default", "annotations": bound, **(metadata or {})},
+            "status": status or {}, "spec": {
+                "storageClassName": of, "accessModes": ["ReadWriteOnce"],
+                "resources": {"requests": {"storage": "1Gi"}}, **spec}}
+
+
+def remembering(node_name):
+    """The metadata of a claim for which a volume is to be provisioned for a node."""
+    return {"annotations": {"volume.kubernetes.io/selected-node": node_name}}
+
+
+def volume(name, of="local", phase="Available", metadata=None, **spec):
+    """A PersistentVolume of a class."""
+    return {"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": name, **(metadata or {})}, "spec": {
+        "storageClassName": of, "capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"], **spec},
+        "status": {"phase": phase}}
+
+
+def csi_node(**limits):
+    """The CSINode of node a: how many volumes of each driver it can attach."""
+    return {"apiVersion": "storage.k8s.io/v1", "kind": "CSINode", "metadata": {"name": "a"}, "spec": {"drivers": [
+        {"name": name, "nodeID": "a", "allocatable": {"count": count}} for name, count in limits.items()]}}
+
+
+def pending_pods(cluster, policies):
+    """The pods that are to be tried, each with its record."""
+    return cluster.pending.renew(cluster.waiting_pods(policies), policies)
+
+
+def a_pass(cluster, policies, show=lambda decision: None, stop=None):
+    """Make a pass that shows its decisions so."""
+    cluster.show = show
+    scheduler.schedule_pending_pods(cluster, policies, stop or threading.Event())
+
+
+def wait_until_told(cluster):
+    """Wait until all is written, and rules have followed up all bindings, except Bindings that are under way."""
+    wait_for("all is told", lambda: cluster.writer.tasks.unfinished_tasks <= cluster.cycle.under_way)
+
+
+def writer_of(api, dry_run=False):
+    """What writes to an API server, or to manifests; a test may say which kind."""
+    usual = scheduler.WriterOfManifests if isinstance(api, scheduler.Manifests) else scheduler.Writer
+    return scheduler.DryRun(api) if dry_run else getattr(api, "kind_of_writer", usual)(api)
+
+
+def a_cluster(api, *more, dry_run=False):
+    """A cluster that is listed in each pass."""
+    return scheduler.ListedCluster(writer_of(api, dry_run), *more)
+
+
+def a_live_cluster(api, *more):
+    """A cluster that is watched."""
+    return scheduler.LiveCluster(writer_of(api), *more)
+
+
+def cluster_of(*objects):
+    """A cluster that is made of these objects."""
+    manifests = scheduler.Manifests()
+    for thing in objects:
+        with contextlib.suppress(scheduler.Malformed):  # of an API server that let it pass
+            manifests.add(thing)
+    return a_cluster(manifests)
+
+
+def decide(policies, incoming, *objects):
+    """The decision about a pod among these objects."""
+    cluster = cluster_of(incoming, *objects)
+    [waiting] = [waiting for waiting in pending_pods(cluster, policies) if waiting.raw is incoming]
+    return scheduler.schedule(waiting, cluster.look(policies), policies[waiting.scheduler])
+
+
+def table(names, rows):
+    """Parametrize a test by a table: {a sentence: its values}."""
+    return pytest.mark.parametrize(names, rows.values(), ids=rows.keys())
+
+
+def ask_all(subject, like, snapshot, nodes, function, basis=None, then=lambda nodes, answers: answers, change=None,
+            at_once=None, so_far=None):
+    """What `recall` says that it is, without memory."""
+    return then(nodes, {name: function(node) for name, node in nodes.items()})
