@@ -197,8 +197,7 @@ def amounts_of_pod(spec, default):
     for container in pick(spec, list, "containers", of=dict):
         add_to(total, default | amounts(container, "resources", "requests"))
     for container in pick(spec, list, "initContainers", of=dict):
-        for name, amount in (default | amounts(container, "resources", "requests")).items():
-            total[name] = max(amount, total.get(name, 0))
+        raise_to(total, default | amounts(container, "resources", "requests"))
     add_to(total, amounts(spec, "overhead"))
     return total
 
