@@ -11,6 +11,8 @@ import pytest
 import yaml
 from helpers.documents import CHANGE, Document, edit, paste, places, terminal
 from helpers.script import ROOT, node, pod, scheduler, wait_for
+from scheduler_extras.deciding.extension_points import EXTENSION_POINTS
+from scheduler_extras.policy.reading import SAID_BY_TAINTS
 
 EXTRAS = ROOT / "scheduler_extras"
 MANUAL = Document("scheduler_extras/README.md")
@@ -221,9 +223,10 @@ def test_the_tables_mark_the_rules_of_the_script():
     assert marked == {*scheduler.PREDICATES, *scheduler.PREDICATE_ALIASES, *scheduler.PRIORITIES, "EqualPriority"}
 
 
-def test_the_tables_name_each_rule_of_the_second_program():
-    tables = RULES.section("## Predicates") + RULES.section("## Priorities")
-    assert {*scheduler.OTHER_RULES} - set(re.findall(r"`(\w+)`", tables)) == set()
+def test_the_last_row_names_what_kube_scheduler_rejects_and_this_program_accepts():
+    [*_, last] = [row for row in RULES.section("## Predicates").splitlines() if row.startswith("| `")]
+    assert "except for the five names in the last row" in RULES.words
+    assert re.findall("`(.*?)`", last.partition(" | ")[0]) == SAID_BY_TAINTS and len(SAID_BY_TAINTS) == 5
 
 
 @RULES.gives("The field `leaderElection`")
@@ -326,7 +329,6 @@ def test_each_extension_point_has_its_row():
 
 
 def test_the_table_gives_the_parameters_and_answers_of_each_extension_point():
-    from scheduler_extras.deciding.extension_points import EXTENSION_POINTS
     for option, point in EXTENSION_POINTS.items():
         call = f"`{option}({', '.join(point.parameters.split())})`"
         [(names, answers)] = re.findall(rf"^\| ([^|]*) \| [^|]*{re.escape(call)}[^|]* \| (.*) \|$", OWN_RULES.text, re.M)
