@@ -3,7 +3,7 @@
 Extenders refuse nodes only from which nobody could go: kube-scheduler 1.20.2 ends with a panic (index out of range in
 pickOneNodeForPreemption) once one of them refuses nodes where the pod fits, and less important pods are, who need not go.
 It asks no extender who may go, though its Policy has a preemptVerb. So these scenarios are among those that were recorded
-of a kube-scheduler 1.20.2 in which both are mended, each by a line: see README.md.
+of a kube-scheduler 1.20.2 in which both are mended, each by a line: see tests/README.md.
 """
 
 import gzip

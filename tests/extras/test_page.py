@@ -302,7 +302,7 @@ PAGES = {  # what is shown: the options; how large the smallest letters are on a
     "300 nodes, by all rules": (["--cluster", "300", BY_ALL], 16),
     "40 rules": (["--cluster", "40", "--plugins", "rules.py", "--policy", "rules.json"], 14),
     "names of 60 characters": (["--cluster", "long"], 13)}
-EDITS = {  # as the README's exercises tell: the new file: the file, what is there, what comes in its place
+EDITS = {  # as in the exercises of docs/lesson.md. The new file: the file, what is there, what comes in its place
     "PreferNoSchedule.yaml": (EXAMPLES / "taints.yaml", "NoSchedule", "PreferNoSchedule"),
     "MostRequestedPriority.json": (ROOT / "policy.json", "Least", "Most"),
     "MatchInterPodAffinity.json": (ROOT / "policy.json", '"HostName"}', '"HostName"}, {"name": "MatchInterPodAffinity"}'),

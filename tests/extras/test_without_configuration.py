@@ -30,7 +30,7 @@ def project(tmp_path_factory):
     "where these do not reach": ["tests/extras/test_rare_cases.py", "tests/extras/test_rules.py"],
     "which Policies are accepted": ["tests/extras/test_policy.py", "-k", "kube_scheduler"],
     "the loop": ["tests/extras/test_loop.py", "-k", "not without"],
-    "the README's exercises": ["tests/test_readme.py", "-k", "exercise"],
+    "the exercises of the lesson": ["tests/extras/test_docs.py", "-k", "exercise"],
 })
 def test_what_is_left_passes_the_tests_of(tests, project):
     """It takes over 10 s beside other tests, as each row is a pytest of its own."""
