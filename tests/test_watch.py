@@ -306,6 +306,24 @@ def test_a_bound_pod_whose_name_another_one_has_is_forgotten(told):
     assert cluster.make_pass() == [("a", "n")] and [*cluster.cluster.pending] == ["second"]
 
 
+def test_however_often_an_object_changes_it_is_read_once(told, monkeypatch):
+    cluster, read = told(node("n")), []
+    plain = scheduler.FullPod.__init__
+    monkeypatch.setattr(scheduler.FullPod, "__init__", lambda pod, raw: read.append(raw["metadata"]["name"]) or plain(pod, raw))
+    for i in range(100):
+        cluster.tell("MODIFIED", cluster.stamp(pod("a", schedulerName="other", labels={"i": str(i)})))
+    cluster.tell("ADDED", cluster.stamp(pod("b", nodeName="n")))
+    cluster.cache.take_news()
+    assert read == ["a", "b"] and cluster.cache.pods["default/a"].labels == {"i": "99"}
+    assert len(cluster.cache.objects.news.last) == 0
+    for i in range(100):
+        cluster.tell("MODIFIED", cluster.stamp(pod("a", labels={"i": str(i)})))
+    cluster.tell("DELETED", cluster.stamp(pod("a")))
+    cluster.tell("LISTED", cluster.stamp(pod("b", nodeName="n")))
+    assert len(cluster.cache.objects.news.last) == 1
+    assert cluster.on("n") == ["b"] and [*cluster.cache.pods] == ["default/b"] and read == ["a", "b"]
+
+
 def test_a_pod_that_ends_leaves_its_room(told):
     cluster = told(node("n", cpu="1"))
     cluster.tell("ADDED", cluster.put(pod("a", ONE, nodeName="n")))
@@ -567,7 +585,7 @@ def test_news_do_not_pile_up_while_lists_fail(told):
     cluster.tell("MODIFIED", cluster.stamp(node("n")), resource="nodes")
     cluster.cluster.last_error = scheduler.Trouble(0, "no answer")
     cluster.cluster.rest(0, threading.Event())
-    assert cluster.cache.objects.news.empty()
+    assert not cluster.cache.objects.news.last
 
 
 def test_what_rests_on_the_cluster_alone_makes_no_node_be_asked_again(told, monkeypatch):

@@ -4,7 +4,7 @@ The cache is told of each change; rules read it as `snapshot.objects`.
 """
 
 import gc
-import queue
+import threading
 
 from scheduler import text_at
 from scheduler_extras.cluster.api import GROUPS, error_of
@@ -18,6 +18,39 @@ from scheduler_extras.trouble import come_round, in_background
 # and while it rests. A cluster that is made of manifests is listed in each pass, and taken in likewise.
 
 
+class News:
+    """What Reflectors have told and the loop has not taken in yet: of each object, the last only.
+
+    However often an object changes, it takes up the loop's time once. Upstream: client-go's DeltaFIFO.
+    """
+
+    def __init__(self):
+        self.last = {}  # (resource, key of an object or None) -> what, content
+        self.has_come = threading.Condition()
+
+    def put(self, news):
+        """Add what a Reflector tells: resource, what, content. What it says of all replaces what was before."""
+        resource, what, content = news
+        with self.has_come:
+            if what in ("LISTED", "FAILED"):
+                key = None
+                self.last = {place: last for place, last in self.last.items() if place[0] != resource}
+            else:
+                key = key_in(content)
+                self.last.pop((resource, key), None)  # it comes behind what was told meanwhile
+            self.last[resource, key] = what, content
+            self.has_come.notify()
+
+    def take(self, patience):
+        """Return all that has come, and forget it; if that is nothing, wait so many seconds for some."""
+        with self.has_come:
+            if not self.last and patience:
+                self.has_come.wait(patience)
+            news = self.last
+            self.last = {}
+        return news
+
+
 class Objects(dict):
     """{resource: {namespace/name, or name: the API's JSON}}. A resource is listed when a rule first reads it.
 
@@ -29,7 +62,7 @@ class Objects(dict):
         self.api = api
         self.changed = changed
         self.reflectors = {}  # resource -> Reflector
-        self.news = queue.Queue()  # from these
+        self.news = News()  # from these
         self.failed = {}  # resource -> status and text of the error, while it cannot be listed again
 
     def __missing__(self, resource):
@@ -80,12 +113,7 @@ class Objects(dict):
         """Take in what Reflectors have told; if that is nothing, wait so many seconds for some."""
         copied = {"nodes", "pods"}  # what rests on the dict of another resource is not to change with it
         come_round()
-        while patience > 0 or not self.news.empty():
-            try:
-                resource, what, content = self.news.get(timeout=patience)
-            except queue.Empty:
-                return
-            patience = 0
+        for (resource, _), (what, content) in self.news.take(patience).items():
             if what == "LISTED":
                 self.failed.pop(resource, None)
                 self.take_list(resource, content)
