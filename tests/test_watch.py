@@ -324,6 +324,39 @@ def test_however_often_an_object_changes_it_is_read_once(told, monkeypatch):
     assert cluster.on("n") == ["b"] and [*cluster.cache.pods] == ["default/b"] and read == ["a", "b"]
 
 
+def test_a_list_of_another_cluster_under_one_address_replaces_all_though_versions_are_the_same(told):
+    cluster = told(node("n", cpu="1"))
+    there = cluster.put(pod("a", {"cpu": "1"}, nodeName="n"))
+    cluster.tell("ADDED", there)
+    assert cluster.on("n") == ["a"]
+    cluster.tell("LISTED", pod("a", {"cpu": "100m"}, nodeName="n", metadata=there["metadata"] | {"uid": "of-the-other"}))
+    assert cluster.on("n") == ["a"] and cluster.cache.nodes["n"].requested["cpu"] == 100
+
+
+def test_a_pod_that_a_webhook_sends_elsewhere_counts_where_it_is(told):
+    """Its Binding names one node, is answered 201, and the API server has written another one."""
+    cluster = told(node("m", cpu="1"), node("n", cpu="2"))
+    cluster.comes(pod("a", {"cpu": "1"}), pod("b", {"cpu": "2"}))
+    cluster.make_pass()
+    other = {"m": "n", "n": "m"}
+    place = next(name for name in other if "a" in cluster.on(name))
+    cluster.tell("MODIFIED", cluster.put(pod("a", {"cpu": "1"}, nodeName=other[place])))
+    assert "a" in cluster.on(other[place]) and "a" not in cluster.on(place)
+    assert cluster.make_pass() == [] or cluster.under_way() <= {"b"}
+
+
+@table("times", {"once": 1, "ten times": 10})
+def test_gates_that_come_and_go_have_the_pod_tried_when_there_are_none(times, told):
+    cluster = told(node("n"))
+    cluster.comes(pod("a", schedulingGates=[{"name": "example.com/g"}]))
+    for _ in range(times):
+        assert cluster.make_pass() == []
+        cluster.tell("MODIFIED", cluster.put(pod("a")), cluster.put(pod("a", schedulingGates=[{"name": "example.com/g"}])))
+    assert cluster.make_pass() == []
+    cluster.tell("MODIFIED", cluster.put(pod("a")))
+    assert cluster.make_pass() == [("a", "n")] and cluster.bound() == ["a"]
+
+
 def test_a_pod_that_ends_leaves_its_room(told):
     cluster = told(node("n", cpu="1"))
     cluster.tell("ADDED", cluster.put(pod("a", ONE, nodeName="n")))

@@ -15,7 +15,7 @@ from scheduler_extras.rules.affinity import seekers
 from scheduler_extras.trouble import TURN, come_round, one_line, warn_once
 
 
-LONGEST_NAME = 253  # of an object
+LONGEST_NAME = 253  # of an object; to compare longer ones would take long
 
 
 class UnreadPod(FullPod):
@@ -44,8 +44,6 @@ def read_or_warn(kind, raw):
 @functools.lru_cache(maxsize=1024)
 def similar_name(name, names):
     """Return the one of these names that is meant, perhaps, by a similar one; or None."""
-    if len(name) > LONGEST_NAME:  # to compare it would take long
-        return None
     return next(iter(difflib.get_close_matches(name, names, 1, cutoff=0.9)), None)
 
 
@@ -223,10 +221,10 @@ class Cache:
         self.waiting.pop(key, None)
         if not pod or pod.node_name:
             return
-        names = self.snapshot.policies
+        names = tuple(self.snapshot.policies)
         if pod.scheduler in names:
             self.waiting[key] = self.arrived[pod.uid] = pod
-        elif similar := similar_name(pod.scheduler, tuple(names)):
+        elif len(pod.scheduler) <= LONGEST_NAME and (similar := similar_name(pod.scheduler, names)):
             warn_once(f"{key} names {pod.scheduler}: did you mean {similar}?", about=f"not {pod.scheduler}")
 
     def note_nomination(self, before, pod):

@@ -163,7 +163,13 @@ def version_of(thing):
     return text_at(thing, "metadata", "resourceVersion")
 
 
+def uid_of(thing):
+    """Return the uid of an object, or ""."""
+    return text_at(thing, "metadata", "uid")
+
+
 def is_same(thing, other):
-    """Return whether the JSON of an object is what it was."""
+    """Return whether the JSON of an object is what it was. Another cluster may give the same version."""
     version = version_of(thing)
-    return thing is other or (version != "" and version == version_of(other))
+    is_version = version != "" and version == version_of(other)
+    return thing is other or (is_version and uid_of(thing) == uid_of(other))
