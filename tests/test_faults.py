@@ -915,11 +915,6 @@ def test_a_signal_ends_it_within_5_seconds(serve, start):
 # --- 9. Servers that are hostile or broken
 
 
-def twice(resource, selector):
-    """A pod is listed a second time."""
-    return [pod("twin", metadata={"uid": "uid-twin"})] * 2 if selector.endswith("spec.nodeName=") else []
-
-
 def listed(*objects, resource="pods"):
     """Return what adds objects to the list of pods, or of another resource."""
     return lambda asked, selector: list(objects) if asked == resource else []

@@ -26,13 +26,13 @@ from faulty import ApiServer
 pytestmark = pytest.mark.usefixtures("memory")
 
 class Server(scheduler.Manifests):
-    """Manifests that record the requests, page their lists, and fail or lag when a test says so."""
+    """Manifests that record the requests, page their lists, and fail when a test says so."""
 
     server = "http://127.0.0.1:8001"
 
     def __init__(self, *objects):
         super().__init__()
-        self.requests, self.failures, self.page, self.shown, self.pending = [], {}, 10**9, None, []
+        self.requests, self.failures, self.page = [], {}, 10**9
         self.put(*objects)
 
     def put(self, *objects):
@@ -63,10 +63,6 @@ class Server(scheduler.Manifests):
         answer = super().request(method, path, body, params)
         if method != "GET":
             return {"kind": "Status", "status": "Success"}
-        if self.shown is not None and params.get("resourceVersion") == "0" and path.endswith("pods"):
-            answer = {"items": [item for item in answer["items"] if item["metadata"]["name"] in self.shown]}
-        if path.endswith("pods") and params["fieldSelector"].endswith("spec.nodeName="):
-            answer["items"] += self.pending
         start = int(params.get("continue", 0))
         page = answer["items"][start:start + self.page]
         more = {"continue": str(start + self.page)} if start + self.page < len(answer["items"]) else {}
@@ -430,41 +426,11 @@ def test_a_dry_run_needs_no_lease():
     assert not any("leases" in path for _, path, _, _ in server.requests)
 
 
-def test_a_list_that_lags_neither_binds_twice_nor_overcommits(clock):
-    server = Server(node("n", cpu="2"), pod("a", {"cpu": "1"}))
-    cluster = scheduler_of(server)
-    make_pass(cluster)
-    stale = {"a", "b", "c"}
-    server.shown = stale - {"a"}  # the cache has not heard of the Binding
-    server.put(pod("b", {"cpu": "1"}), pod("c", {"cpu": "1"}))
-    make_pass(cluster)
-    assert server.places() == {"a": "n", "b": "n"}
-    server.shown = stale
-    make_pass(cluster)
-    clock.now += 60
-    make_pass(cluster)
-    assert server.places() == {"a": "n", "b": "n"} and len(server.sent("POST", "/binding")) == 2
-
-
-def test_a_pod_that_a_stale_list_shows_as_pending_is_not_bound_again(clock):
-    server = Server(node("n"), pod("a"))
-    cluster = scheduler_of(server)
-    make_pass(cluster)
-    server.pending = [pod("a", metadata={"uid": "uid-a"})]
-    for name in "bc":  # the assigned pods first do not show it either, then do
-        server.shown = None if name == "c" else {"b"}
-        server.put(pod(name))
-        make_pass(cluster)
-        clock.now += 5
-    assert len(server.sent("POST", "a/binding")) == 1 and server.places().keys() == {"a", "b", "c"}
-
-
 def test_a_pod_that_was_bound_and_deleted_leaves_its_room():
     server = Server(node("n", cpu="1"), pod("a", {"cpu": "1"}))
     cluster = scheduler_of(server)
     make_pass(cluster)
     del server.objects["pods", "default", "a"]
-    server.pending = [pod("a", {"cpu": "1"}, metadata={"uid": "uid-a"})]  # the watch cache has not heard of all that
     server.put(pod("b", {"cpu": "1"}, priority=10))
     make_pass(cluster)
     assert server.places() == {"b": "n"}
@@ -474,7 +440,6 @@ def test_a_pod_that_is_listed_twice_counts_once():
     twice = pod("twice", {"cpu": "1"}, metadata={"uid": "uid-twice"}, nodeName="n")
     server = Server(node("n", cpu="2"), twice, pod("p", {"cpu": "1"}))
     server.objects["pods", "default", "again"] = twice
-    server.pending = [server.objects["pods", "default", "p"]]
     cluster = scheduler_of(server)
     assert make_pass(cluster) == 1 and server.places()["p"] == "n"
 
