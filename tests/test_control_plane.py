@@ -218,7 +218,7 @@ def test_what_rbac_forbids_is_said_with_verb_and_resource(control_plane):
     finished = run_scheduler("--server", f"http://127.0.0.1:{port}", "--once")
     proxy.terminate()
     assert finished.returncode == 1
-    assert 'RBAC does not allow it: nodes is forbidden: User "nobody" cannot list resource "nodes"' in finished.stderr
+    assert 'RBAC does not allow it: pods is forbidden: User "nobody" cannot list resource "pods"' in finished.stderr
 
 
 def test_gated_and_deleted_pods_and_pods_with_claims_are_not_bound(control_plane):

@@ -541,7 +541,7 @@ def test_a_file_that_cannot_be_read_in_time_is_one_line_and_the_last_good_policy
 
 @table("path", {"a device without an end": "/dev/zero", "a device without anything": "/dev/null"})
 def test_at_the_start_too(path):
-    code, _, err, seconds = run_limited("--policy", path)
+    code, _, err, _ = run_limited("--policy", path)
     assert code == 2 and len(err.splitlines()) == 1, err
 
 

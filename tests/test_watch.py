@@ -838,7 +838,7 @@ class Streams(scheduler.Manifests):
 
     def events(self, stream):
         if stream is None:
-            time.sleep(3600)
+            threading.Event().wait()  # a test may have time.sleep end at once
         for event in stream:
             if isinstance(event, Exception):
                 raise event

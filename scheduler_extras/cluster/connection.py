@@ -76,7 +76,7 @@ class Connection:
             raise NoAnswer("the connection was closed without an answer")
 
     def receive(self):
-        """Wait for more bytes; return whether there are some, or else the server has closed the connection."""
+        """Wait for more bytes. Return whether there are any; if not, the server has closed the connection."""
         if self.silence is not None:
             self.ends_at = time.monotonic() + self.silence
         left = self.ends_at - time.monotonic()

@@ -19,9 +19,9 @@ from scheduler_extras.trouble import come_round, in_background
 
 
 class News:
-    """What Reflectors have told and the loop has not taken in yet: of each object, the last only.
+    """Changes that Reflectors have received and the loop has not handled yet: the last one of each object.
 
-    However often an object changes, it takes up the loop's time once. Upstream: client-go's DeltaFIFO.
+    However often an object changes, the loop handles it once. Upstream: client-go's DeltaFIFO.
     """
 
     def __init__(self):
@@ -29,7 +29,7 @@ class News:
         self.has_come = threading.Condition()
 
     def put(self, news):
-        """Add what a Reflector tells: resource, what, content. What it says of all replaces what was before."""
+        """Add a change: resource, what, content. A list of a resource replaces all changes before it."""
         resource, what, content = news
         with self.has_come:
             if what in ("LISTED", "FAILED"):
@@ -75,7 +75,7 @@ class Objects(dict):
 
     def refresh(self):
         """List nodes and pods, if they were never listed. Raises ApiError, also if that fails by now."""
-        for resource in ("nodes", "pods"):
+        for resource in ("pods", "nodes"):
             self.raise_failure(resource)
             if resource not in self:
                 self.list(resource)
@@ -126,7 +126,7 @@ class Objects(dict):
                 self.take(resource, content, has_gone=what == "DELETED")
 
     def take_failure(self, resource, why):
-        """Note why a resource cannot be listed again. Nodes and pods stay; who reads another one gets the error."""
+        """Note why a resource cannot be listed again. A rule that reads it gets the error."""
         self.failed[resource] = why
         if resource not in ("nodes", "pods"):
             self.pop(resource, None)
@@ -151,7 +151,7 @@ class ListedObjects(Objects):
         """List nodes and pods; all else is listed when a rule reads it. Raises ApiError."""
         for resource in self.keys() - {"nodes", "pods"}:
             del self[resource]
-        for resource in ("nodes", "pods"):
+        for resource in ("pods", "nodes"):
             self.list(resource)
 
     def watch(self, resource, version):

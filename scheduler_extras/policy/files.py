@@ -10,7 +10,6 @@ import json
 import math
 import re
 import sys
-from pathlib import Path
 
 import yaml
 
