@@ -61,8 +61,7 @@ class Objects(dict):
     def __init__(self, api, changed):
         self.api = api
         self.changed = changed
-        self.reflectors = {}  # resource -> Reflector
-        self.news = News()  # from these
+        self.news = News()  # from Reflectors
         self.failed = {}  # resource -> status and text of the error, while it cannot be listed again
 
     def __missing__(self, resource):
@@ -88,15 +87,13 @@ class Objects(dict):
     def list(self, resource):
         """List a resource, take it in, and have it watched. Raises ApiError."""
         things, version = list_all(self.api, resource, selector_of(resource))
+        self.watch(resource, version)  # may raise, too: then it is listed again the next time
         self.take_list(resource, things)
-        self.watch(resource, version)
 
     def watch(self, resource, version):
         """Have a thread tell what changes of a resource from this version on."""
         gc.freeze()  # or else each full collection looks at all of it, and all threads wait for seconds
-        reflector = Reflector(self.api, resource, version, self.news)
-        in_background(reflector.work)
-        self.reflectors[resource] = reflector
+        in_background(Reflector(self.api, resource, version, self.news).work)
 
     def take_list(self, resource, things):
         """Take in all objects of a resource; what is missing has gone."""

@@ -143,7 +143,8 @@ class LiveCluster(Cluster):
         self.at_rest()
         if self.last_error:
             CAME_ROUND.at = math.inf
-            super().rest(max(seconds, backoff(self.failed_passes)), stop)
+            asks_nothing = self.cache.objects.failed  # then Reflectors list again, and see to the pauses
+            super().rest(seconds if asks_nothing else max(seconds, backoff(self.failed_passes)), stop)
             self.cache.take_news()  # they would pile up while lists fail
             return
         until = time.monotonic() + seconds
