@@ -548,7 +548,7 @@ def satisfies(labels, requirements):
 
 
 def integer(text):
-    """Return the 64-bit integer in a text. If there is none: NaN, which is neither greater nor less than any."""
+    """Return the 64-bit integer in a text; without one, NaN, which is neither greater nor less than any."""
     value = int(text) if re.fullmatch("[+-]?[0-9]{1,63}", text or "") else math.nan
     return value if -2**63 <= value < 2**63 else math.nan
 

@@ -92,7 +92,8 @@ def write_note(send, request):
             return False
         # Where the pod has gone, another one of its name is told 422.
         if not (isinstance(error, (Conflict, NotFound)) or error.status == 422):
-            warn_once(str(error))
+            # When a quota is used up, each refusal names another event.
+            warn_once(str(error), about=f"an event or a condition: {error.status}")
     return True
 
 

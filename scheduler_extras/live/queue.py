@@ -207,14 +207,13 @@ class SchedulingQueue(dict):
         self.cycle = cycle  # the BindingCycle
         self.pops_at = 0  # when pods may be tried in their backoff: passes take a twentieth of the time then
 
-    def renew(self, listed, policies):
-        """Return the pods that are to be tried, in this order: those listed, and others, as lists lag.
+    def renew(self, waiting, policies):
+        """Return which of the pods that wait are to be tried, in this order.
 
         Each has its record. All that have gone are forgotten. If there is another Policy for a pod by now, it
         is tried again; if it waits for rules of the old one, it falls back first.
         """
-        known = [self.cache.still_waiting(record.pod) for record in self.values()]
-        pods = {pod.uid: pod for pod in [*known, *listed] if pod and is_for(pod, policies)}
+        pods = {pod.uid: pod for pod in waiting if is_for(pod, policies)}
         moment = time.monotonic()
         for uid, pod in pods.items():
             if uid not in self:
