@@ -21,13 +21,10 @@ from scheduler_extras.trouble import FAILURE, warn_if_broken, warn_once, what_br
 
 
 def are_requests(answer):
-    """Say whether an answer is a list of requests, (method, path, body), each of which writes something.
-
-    A GET has as its body what has to be so: else nothing that comes behind it is sent.
-    """
+    """Return whether an answer is a list of requests, (method, path, body), each of which writes something."""
     return isinstance(answer, (list, tuple)) and all(
         isinstance(each, (list, tuple)) and len(each) == 3
-        and each[0] in ("GET", "POST", "PUT", "PATCH", "DELETE") for each in answer)
+        and each[0] in ("POST", "PUT", "PATCH", "DELETE") for each in answer)
 
 
 def with_reason(answer):

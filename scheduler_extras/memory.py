@@ -24,7 +24,7 @@ class FullSnapshot:
     policies: dict = field(default_factory=dict)  # schedulerName -> Policy
     nominated: list = field(default_factory=list)  # pending pods, of any scheduler, with a nominated node
     selectors: dict = field(default_factory=dict)  # resource -> its Selectors; see rules/selectors.py
-    going: set = field(default_factory=set)  # uids of pods that are to be deleted, as this pass has decided
+    going: dict = field(default_factory=dict)  # uid -> Victim, of pods that are deleted for others, until they have gone
 
     def put(self, pod, node):
         """Put a pod on a node."""

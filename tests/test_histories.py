@@ -100,10 +100,9 @@ class Cluster(Server):
             raise scheduler.error_of(404, "not found")
         if any(victim["metadata"][name] != value for name, value in body["preconditions"].items()):
             raise scheduler.error_of(409, "another uid, or version")
-        if body.get("dryRun") and "deletionTimestamp" in victim["metadata"]:
+        if "deletionTimestamp" in victim["metadata"]:
             self.wrongs.append(f"{place[2]} is to go twice")
-        if not body.get("dryRun"):
-            self.change(place, metadata=GOING)
+        self.change(place, metadata=GOING)
         return {"kind": "Pod"}
 
     def go_on(self):
@@ -128,7 +127,7 @@ class Cluster(Server):
 
 
 class Replica:
-    """The API server as a replica sees it, which leads until it has asked for so many deletions, rehearsals among them."""
+    """The API server as a replica sees it, which leads until it has asked for so many deletions."""
 
     def __init__(self, server, deletions):
         self.server_itself, self.deletions_left = server, deletions
@@ -178,6 +177,8 @@ def kube_schedulers_choice(pod, snapshot, is_of_today):
             highest = max(other.priority for other in victims)
             since = min(start_of(other) for other in victims if other.priority == highest)
             found[place.name] = victims, [violations, first.priority, sum(other.priority + 2**31 for other in victims), len(victims), -since]
+    # Otherwise than upstream's: where pods could not be deleted, another node is tried first.
+    found = {name: choice for name, choice in found.items() if name not in pod.record.refused} or found
     least = min((cost for _, cost in found.values()), default=None)
     return {name: {other.uid for other in victims} for name, (victims, cost) in found.items() if cost == least}
 

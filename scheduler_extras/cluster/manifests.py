@@ -14,7 +14,7 @@ from scheduler_extras.cluster.input import files_at, objects_in
 from scheduler_extras.cluster.refusals import refusals
 from scheduler_extras.cluster.remarks import CLUSTER_WIDE, remarks_on
 from scheduler_extras.cluster.workloads import active, generated, make_pods
-from scheduler_extras.cluster.writer import WriterOfManifests, is_rehearsal
+from scheduler_extras.cluster.writer import WriterOfManifests
 from scheduler_extras.objects import FullPod
 from scheduler_extras.trouble import one_line, warn_once
 
@@ -143,7 +143,7 @@ class Manifests(ManifestObjects):
         if method == "PATCH" and "nominatedNodeName" in pick(body, dict, "status"):
             *_, namespace, resource, name, _ = path.split("/")
             self.nominate((resource, namespace, name), body["status"]["nominatedNodeName"])
-        if method == "DELETE" and not is_rehearsal(body):
+        if method == "DELETE":
             *_, namespace, resource, name = path.split("/")
             gone = self.objects.pop((resource, namespace, name), None)
             self.changes += gone is not None
@@ -167,7 +167,8 @@ class Manifests(ManifestObjects):
     def list(self, resource, selector):
         """Return the objects that a field selector selects, such as spec.nodeName!=,status.phase!=Failed."""
         wanted = re.findall("([^,]*?)(!?)=([^,]*)", selector)  # a field, ! where it is to differ, a value
-        return [thing for (kind, *_), thing in self.objects.items() if kind == resource and all(
+        things = [*self.objects.items()]  # threads may delete some meanwhile
+        return [thing for (kind, *_), thing in things if kind == resource and all(
             (text_at(thing, *path.split(".")) == value) != bool(differs) for path, differs, value in wanted)]
 
 

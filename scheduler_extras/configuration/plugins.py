@@ -11,7 +11,7 @@ import math
 from dataclasses import replace
 
 from scheduler import (
-    NO_REQUESTS, InvalidSelector, hostile_taints, node_selector_term, pick,
+    NO_REQUESTS, InvalidSelector, Unschedulable, hostile_taints, node_selector_term, pick,
     term_matches, text_at, usage, valid_terms, wants_node
 )
 from scheduler_extras.objects import CPU_AND_MEMORY, label_selector
@@ -21,7 +21,7 @@ from scheduler_extras.rules.affinity import (
 )
 from scheduler_extras.rules.eviction import is_going
 from scheduler_extras.rules.labels import ImageShares, shares_of
-from scheduler_extras.rules.preemption import Manner, importance, preempt
+from scheduler_extras.rules.preemption import NOT_STARTED, Manner, importance, preempt, started
 from scheduler_extras.rules.resources import requested_to_capacity_ratio
 from scheduler_extras.rules.selectors import selector_in, selectors_of
 from scheduler_extras.rules.spreading import (
@@ -301,6 +301,25 @@ class MannerToday(Manner):
     def words(self, pod, node):
         """The pod is not named."""
         return f"Preempted by pod {pod.uid} on node {node.name}"
+
+    def importance(self, number, pod):
+        """Of pods that have not started, the last one on the node is the most important one.
+
+        Upstream takes the time of the call for the start of each, and asks for that of the later one first.
+        """
+        has_started = started(pod) != NOT_STARTED
+        return -pod.priority, started(pod), 0 if has_started else -number, pod.key
+
+    def rejects(self, victim):
+        """A pod that waits for `permit` is rejected."""
+        is_held = victim.record is not None and victim.record.is_held()
+        if is_held:
+            victim.record.decision.give_up(Unschedulable("preempted"))
+        return is_held
+
+    def ends_nominations(self, victims):
+        """Not if all of them are being deleted already."""
+        return not all(victim.terminating for victim in victims)
 
 
 TODAY["Preemption"]["hooks"] = {"post_filter": functools.partial(preempt, manner=MannerToday())}
