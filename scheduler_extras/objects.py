@@ -241,6 +241,7 @@ class FullNode(Node):
         self.conditions = read_only({str(each.get("type")): str(each.get("status")) for each in conditions})
         self.exists = True  # False: the API server shows no node of this name, only pods that are on it
         self.derived = {}  # what was worked out of the pods on it
+        self.taken_off = ()  # pods that are supposed to have gone though they were terminating already
 
 
 def with_pods(node, pods):

@@ -100,8 +100,9 @@ class BindingCycle:
         self.end_turn(decision)
         try:
             if record.waits_for is not WaitsFor.BINDING:
-                self.recorder.say(decision, "Normal", "Waiting", "Waiting", decision.waits)
                 self.send(WaitsFor.PRE_BIND, decision, requests)
+                if not requests:
+                    self.say_what_it_waits_for(decision)
             else:
                 self.writer.bind(decision, self.recorder)
                 self.under_way += 1
@@ -155,8 +156,19 @@ class BindingCycle:
             self.take_remedy(answer)
         elif answer.error and answer.step is WaitsFor.NODE:
             self.note_failure(answer.error)
-        elif answer.error and answer.decision.pod.record.decision is answer.decision:
+        elif answer.step is WaitsFor.PRE_BIND and answer.decision.pod.record.decision is answer.decision:
+            self.take_preparation(answer)
+
+    def take_preparation(self, answer):
+        """Say what a pod waits for, now that it is written; if that failed, have the pod fall back."""
+        if answer.error:
             self.take_failure(answer.decision, answer.error)
+        else:
+            self.say_what_it_waits_for(answer.decision)
+
+    def say_what_it_waits_for(self, decision):
+        """Say why a pod that has its node is not bound yet."""
+        self.recorder.say(decision, "Normal", "Waiting", "Waiting", decision.waits)
 
     def take_binding(self, answer):
         """Have a pod that is bound wait until it is shown on its node; if its Binding failed, fall back."""

@@ -21,6 +21,7 @@ def reasons_supposing(pod, node, snapshot, gone=(), there=()):
 def reasons_in_another_cluster(predicates, pod, node, snapshot, gone, there):
     """Return why these predicates refuse the node to the pod if some pods were gone and others there."""
     changed = with_pods(node, [each for each in [*node.pods.values(), *there] if each not in gone])
+    changed.taken_off = [each for each in gone if each.terminating]
     supposed = replace(snapshot, nodes=snapshot.nodes | {node.name: changed}, memory=snapshot.memory.copy())
     supposed.note_change(changed)
     try:
