@@ -200,6 +200,8 @@ class BindingCycle:
                 record.refused.add(nomination_of(pod, snapshot))
                 if deletions(left) == deletions(decision.requests):
                     self.send(WaitsFor.NODE, decision, [nominate(pod, None, snapshot)])
+        elif decision.policy.retries_preemptors and deletions(decision.requests):
+            record.retry_now()
         self.show_decision(decision)
 
     def note_failure(self, error):

@@ -123,6 +123,7 @@ class Cache:
         self.nodes = CachedNodes(self.snapshot)
         self.pods = {}  # namespace/name -> Pod, of those that have not ended
         self.arrived = {}  # uid -> Pod, of those for a Policy that have come, or changed, while they wait
+        self.deleted = []  # pods that have begun to be deleted, or changed since, while they wait
         self.has_changed = False  # so that pods that fitted nowhere may fit now
 
     def refresh(self):
@@ -204,6 +205,8 @@ class Cache:
     def note_arrival(self, pod):
         """Note that a pod waits which names a scheduler of ours; if nearly so, say that."""
         if pod.scheduler in self.snapshot.policies:
+            if pod.terminating:
+                self.deleted.append(pod)
             self.arrived[pod.uid] = pod
             return
         for name in difflib.get_close_matches(pod.scheduler, self.snapshot.policies, 1, cutoff=0.9):

@@ -124,7 +124,10 @@ class LiveCluster(Cluster):
     def waiting_pods(self, policies):
         """Return the pods that name one of these schedulers, and have no node yet. Raises ApiError."""
         self.began_at = time.monotonic()
-        return self.waiting.find(policies)
+        pods = self.waiting.find(policies)
+        while self.cache.deleted:
+            self.cycle.recorder.skip(self.cache.deleted.pop())
+        return pods
 
     def next_pod(self, stop):
         """Return the next pod to decide about; before, take in what has changed. Raises ApiError.

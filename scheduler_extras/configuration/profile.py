@@ -14,6 +14,7 @@ class Profile(FullPolicy):
     kind = "KubeSchedulerConfiguration"
     has_to_ask_for_preemption = False  # DefaultPreemption runs, unless postFilter disables it
     unschedulable_seconds = 300  # upstream: DefaultPodMaxInUnschedulablePodsDuration
+    retries_preemptors = False
     pops_from_backoff = True  # upstream: SchedulerPopFromBackoffQ, since 1.33
 
     def predicates_to_ask(self):
