@@ -15,6 +15,8 @@ from scheduler_extras.trouble import FAILURE, warn_if_broken, warn_once, what_br
 #
 # The loop's thread calls all but bind and post_bind, one after another. They need no locks, and may look at
 # all of the snapshot. But all pods wait for them: they should be quick, and return requests, not send these.
+# A thread sends the requests of a pod one after another, until one fails. What a `post_filter` or a `pre_bind`
+# wants is not sent any more once the pod has gone.
 # bind and post_bind are called in other threads, for several pods at once. They may send requests, must not
 # change the pod or look at nodes and snapshots, and need locks for what they share. bind has a minute.
 # A hook that breaks, or calls sys.exit, does harm to its pod only (queue_sort: has no effect).

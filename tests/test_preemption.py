@@ -481,6 +481,125 @@ def test_a_budget_forbids_nothing():
     assert preempted(server) == ALL_GO and decision.remedy
 
 
+@table("policies, at_once", {"under a Policy at once, as 1.20": (built, True), "today after its backoff": (configured, False)})
+def test_when_a_pod_is_tried_again_that_has_preempted(policies, at_once):
+    cluster = scheduler.ListedCluster(Server(node("n", cpu="1"), running("a", "n"), incoming()))
+    make_pass(cluster, policies())
+    [record] = cluster.pending.values()
+    assert (record.waits_for, record.is_due()) == (scheduler.WaitsFor.NODE, at_once)
+
+
+def test_a_pod_whose_victims_are_being_asked_to_go_is_not_tried_meanwhile():
+    server, asked, go_on = Server(node("n", cpu="2"), running("a", "n"), running("b", "n"), incoming("2")), threading.Event(), threading.Event()
+    plain = server.request
+
+    def request(method, path, *more, **options):
+        """Be slow to delete the first."""
+        if method == "DELETE" and not asked.is_set():
+            asked.set()
+            go_on.wait(60)
+        return plain(method, path, *more, **options)
+
+    server.request = request
+    cluster = scheduler.ListedCluster(server)
+    cluster.cycle.take_answers = lambda patience=0: None
+    a_pass(cluster, built())
+    assert asked.wait(60)
+    for _ in range(3):
+        cluster.pending.end_backoff()
+        a_pass(cluster, built())
+    [record] = cluster.pending.values()
+    assert (record.waits_for, record.attempts) == (scheduler.WaitsFor.REMEDY, 1)
+    go_on.set()
+    del cluster.cycle.take_answers
+    make_pass(cluster, built())
+    assert preempted(server)["deleted"] == ["a", "b"]
+
+
+def test_where_pods_may_not_be_deleted_the_next_best_node_is_tried():
+    server = Server(node("m", cpu="1"), node("n", cpu="1"), running("a", "m", 1), running("b", "n", 2), incoming())
+    server.failures["a"] = [403]
+    cluster, said = scheduler.ListedCluster(server), []
+    for _ in range(2):
+        said += [decision.remedy for decision in make_pass(cluster, built())]
+        cluster.pending.end_backoff()
+    assert said == ["", "It preempts default/b on n, where that helps, as pods on m could not be deleted."]
+    assert preempted(server)["deleted"] == ["a", "b"]
+
+
+@table("change", {
+    "its annotations": lambda thing: thing["metadata"].update(annotations={"tick": "1"}, resourceVersion="8"),
+    "its labels": lambda thing: thing["metadata"].update(labels={"tick": "1"}, resourceVersion="8")})
+def test_a_victim_that_changes_all_the_time_is_still_a_victim(change):
+    server = Server(node("n", cpu="1"), running("a", "n", -10, metadata={"resourceVersion": "7"}), incoming())
+    plain = server.request
+
+    def request(method, path, *more, **options):
+        """Change it just before it is deleted."""
+        if method == "DELETE":
+            change(server.objects["pods", "default", "a"])
+        return plain(method, path, *more, **options)
+
+    server.request = request
+    preempts_once(server)
+    assert preempted(server)["deleted"] == ["a"]
+
+
+@table("policies, deleted, said", {
+    "under a Policy it is deleted, as by 1.20": (built, ["low"], []),
+    "under a configuration it is rejected from waiting": (configured, [], ["preempted"])})
+def test_a_victim_that_waits_for_permit(policies, deleted, said, monkeypatch):
+    held = scheduler.FullRule("Hold", lambda pod, node: (), plugin="Hold", hooks={
+        "permit": lambda pod, node, snapshot: 600 if pod.name == "low" else None})
+    server = Server(node("n", cpu="1"), incoming(name="low", priority=0))
+    cluster, [policy] = scheduler.ListedCluster(server), policies().values()
+    policy.others.append(held)
+    make_pass(cluster, {"my-scheduler": policy})
+    server.put(incoming())
+    for _ in range(3):
+        make_pass(cluster, {"my-scheduler": policy})
+        cluster.pending.end_backoff()
+    wait_until_told(cluster)
+    assert preempted(server)["deleted"] == deleted and preempted(server)["told"] == ["low"]
+    assert server.places() == {"p": "n"}
+    assert [body["message"] for *_, body in server.sent("POST", "/events")
+            if body["reason"] == "FailedScheduling" and body["message"] == "preempted"] == said
+
+
+@table("status, victims", {
+    "which its controller has not counted yet": ({"observedGeneration": 1}, ["a1", "b2", "b3"]),
+    "which nobody counts": ({}, ["a1", "a2", "a3"])})
+@table("version", {"of policy/v1": "v1", "of policy/v1beta1": "v1beta1"})
+def test_what_a_budget_allows_is_counted_down_as_pods_of_one_pass_preempt(version, status, victims):
+    """On each of three nodes a pod of the budget is the better choice, as long as that does not violate it."""
+    objects = [budget(1, **status)]
+    for i in (1, 2, 3):
+        objects += [node(f"n{i}", cpu="2", labels={"n": str(i)}), running(f"a{i}", f"n{i}", 1, labels=A), running(f"b{i}", f"n{i}", 2),
+                    incoming(name=f"p{i}", nodeSelector={"n": str(i)})]
+    server = Server(*objects)
+    plain = server.request
+
+    def request(method, path, *more, **options):
+        """Answer as an API server that has this version only."""
+        if "/policy/" in path and f"/{version}/" not in path:
+            raise scheduler.error_of(404, "not found")
+        return plain(method, path, *more, **options)
+
+    server.request = request
+    make_pass(scheduler.ListedCluster(server), built())
+    assert sorted(preempted(server)["deleted"]) == victims
+
+
+def test_a_waiting_pod_that_is_being_deleted_is_skipped_with_an_event():
+    server = Server(node("n"), pod("p", metadata=GOING))
+    cluster = scheduler.ListedCluster(server)
+    for _ in range(2):
+        make_pass(cluster, built())
+    assert [(body["reason"], body["message"]) for *_, body in server.sent("POST", "/events")] == [
+        ("FailedScheduling", "skip schedule deleting pod: default/p")]
+    assert not server.sent("PATCH", "/status") and server.places() == {}
+
+
 OWN_RULE = {"multiPoint": {"enabled": [{"name": "Mine"}]}}
 OWN_POINT = {"postFilter": {"enabled": [{"name": "Mine"}]}}
 
