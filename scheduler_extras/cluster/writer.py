@@ -16,14 +16,14 @@ from scheduler_extras.cluster.telling import record
 from scheduler_extras.extension_points import call_hook
 from scheduler_extras.objects import FullPod
 from scheduler_extras.trouble import (
-    come_round, request_by, start_thread, warn_if_broken, warn_once, what_broke, within
+    come_round, request_by, start_thread, warn_if_broken, warn_once, within
 )
 
 
 # Threads write all that is written; the loop takes in how that ends (`answered`). In a dry run nothing is
 # written. Nor does a replica write that does not lead (`attempt`), except that it records events of the pods
-# that it has bound (`announce`). A request that fails with 5xx is sent up to three times (patiently); a DELETE
-# is sent once, as an attempt of which no answer came may still delete.
+# that it has bound (`announce`). A request that fails with 5xx is sent up to three times (patiently), but a
+# DELETE once, as an attempt of which no answer came may still delete.
 
 
 HOOK_SECONDS = 60  # for which a rule's bind may keep a thread, and its post_bind, too
@@ -109,7 +109,7 @@ class Writer:
     def send_in_order(self, step, decision, requests, still_waiting):
         """Send requests one after another, until one fails; then let the loop know.
 
-        What is not wanted any more, as the pod has gone, is not sent. That is not so of what undoes something.
+        What is not wanted any more, as the pod has gone, is not sent, unless it undoes something.
         """
         pod = decision.pod
         for number, request in enumerate(requests):

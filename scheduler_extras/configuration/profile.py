@@ -39,7 +39,7 @@ class Profile(FullPolicy):
             decision.requests = [nominate(decision.pod, None, snapshot)]
 
     def leaves_nomination(self, decision):
-        """Return whether the pod may not preempt, so that DefaultPreemption leaves its nomination as it is."""
+        """Return whether DefaultPreemption leaves the nomination as it is, since the pod may not preempt."""
         may_preempt = decision.pod.spec.get("preemptionPolicy") != "Never"
         preempts = any(rule.plugin == "DefaultPreemption" for rule in self.rules_with["post_filter"])
         return preempts and decision.fits_nowhere and not may_preempt

@@ -29,7 +29,8 @@ def protected_by_budgets(pods, snapshot):
     for pod in pods:
         budgets = budgets_of(pod, snapshot)
         taken.update(budgets.keys())
-        if any(taken[key] > pick(budget, int, "status", "disruptionsAllowed") for key, budget in budgets.items()):
+        allowed = {key: pick(budget, int, "status", "disruptionsAllowed") for key, budget in budgets.items()}
+        if any(taken[key] > allowed[key] for key in allowed):
             protected.append(pod)
     return protected
 

@@ -224,7 +224,7 @@ def where_missed_least(found):
 
 
 def those_not_refused(pod, found):
-    """Return the candidates without nodes whose pods could not be deleted for the pod, unless none is left."""
+    """Return the candidates without nodes whose pods could not be deleted before, unless none is left."""
     refused = pod.record.refused if pod.record else set()
     left = {node: victims for node, victims in found.items() if node.name not in refused}
     if not left:
