@@ -138,6 +138,7 @@ class Cache:
         self.pods = {}  # namespace/name -> Pod, of those that have not ended
         self.waiting = {}  # namespace/name -> Pod, of those that name a scheduler of ours and have no node
         self.arrived = {}  # uid -> Pod, of these, those that have come, or changed, since the pass began
+        self.deleted = []  # waiting pods that have begun to be deleted, or changed since
         self.has_changed = False  # so that pods that fitted nowhere may fit now
 
     def follow(self, policies):
@@ -152,7 +153,6 @@ class Cache:
 
     def refresh(self):
         """Take in what there is by now: the news, or else lists, which are newer. Raises ApiError."""
-        self.snapshot.going.clear()  # from here on, the news says who is being deleted
         self.take_news()
         self.objects.refresh()
         self.take_news()
@@ -210,10 +210,17 @@ class Cache:
 
         If it is the same one, which says something else now, it keeps the place where it is assumed.
         """
-        assumed_on = before.counts_on if before and pod and before.uid == pod.uid else ""
+        is_same_pod = before and pod and before.uid == pod.uid
+        assumed_on = before.counts_on if is_same_pod else ""
         if before:
             del self.pods[key]
             self.nodes.place(before, "")
+        if is_same_pod:
+            pod.record = before.record
+            if pod.uid in self.snapshot.going:
+                self.snapshot.going[pod.uid].pod = pod
+        elif before:
+            self.snapshot.going.pop(before.uid, None)
         if pod:
             self.pods[key] = pod
             self.nodes.place(pod, pod.node_name or assumed_on)
@@ -228,6 +235,8 @@ class Cache:
         names = tuple(self.snapshot.policies)
         if pod.scheduler in names:
             self.waiting[key] = self.arrived[pod.uid] = pod
+            if pod.terminating:
+                self.deleted.append(pod)
         elif len(pod.scheduler) <= LONGEST_NAME and (similar := similar_name(pod.scheduler, names)):
             warn_once(f"{key} names {pod.scheduler}: did you mean {similar}?", about=f"not {pod.scheduler}")
 
@@ -244,9 +253,22 @@ class Cache:
             nominated = [*nominated, pod]
         self.snapshot.nominated = nominated
 
+    def take_back(self, requests):
+        """Have what requests were to change be as the API server shows it: they have not been carried out."""
+        for method, path, body in requests:
+            if method == "DELETE":
+                self.snapshot.going.pop(text_at(body, "preconditions", "uid"), None)
+            if "nominatedNodeName" in ((body or {}).get("status") or {}):
+                *_, namespace, _, name, _ = path.split("/")
+                uid = text_at(body, "metadata", "uid")
+                others = [other for other in self.snapshot.nominated if other.uid != uid]
+                self.snapshot.nominated = others
+                self.note_nomination(None, self.pods.get(f"{namespace}/{name}"))
+
     def forget(self, pod):
         """Take a pod off the node on which it is assumed, unless the API server shows it on one by now."""
         self.has_changed = True  # others have met it there
+        self.snapshot.going.pop(pod.uid, None)  # it was a victim, perhaps, that waited for `permit`
         latest = self.still_waiting(pod)
         if latest:
             self.nodes.place(latest, "")

@@ -56,8 +56,14 @@ class Recorder:
             record.say_anew(message)
 
     def announce(self, pod, message):
-        """Say that a pod is bound."""
+        """Record that a pod is bound."""
         record(self.writer, request_by(event, pod, "Normal", "Scheduled", message))
+
+    def skip(self, pod):
+        """Record that a pod is not tried, as it is being deleted."""
+        message = f"skip schedule deleting pod: {pod.key}"
+        skipped = request_by(event, pod, "Warning", "FailedScheduling", message)
+        self.writer.start(write_note, self.writer.attempt, skipped)
 
 
 def pod_condition(pod, reason, message):

@@ -18,7 +18,7 @@ from scheduler_extras.live.cache import Cache
 from scheduler_extras.live.events import Recorder
 from scheduler_extras.live.known import ListedObjects, Objects
 from scheduler_extras.live.loop import schedule_pending_pods
-from scheduler_extras.live.queue import SchedulingQueue
+from scheduler_extras.live.queue import SchedulingQueue, WaitsFor
 
 
 class LiveCluster:
@@ -60,6 +60,8 @@ class LiveCluster:
         """Return the pods that name one of these schedulers, and have no node yet. Raises ApiError."""
         self.began_at = time.monotonic()
         self.cache.follow(policies)
+        while self.cache.deleted:
+            self.cycle.recorder.skip(self.cache.deleted.pop())
         return [*self.cache.waiting.values()]
 
     def next_pod(self, stop):
@@ -122,18 +124,16 @@ class LiveCluster:
     def put_off(self, decision):
         """Have rules do something about a pod that fits nowhere; it backs off."""
         TURN.ends_at = math.inf
-        nominated = self.snapshot.nominated
-        going = frozenset(self.snapshot.going)
         decision.policy.seek_remedy(decision, self.snapshot)
-        self.cycle.put_off(decision, nominated, going)
+        self.cycle.put_off(decision)
 
     def report(self, decision):
-        """Show a decision; but one by which the pod is to be bound only once it is: see `take_answers`.
+        """Show a decision. One that is to be carried out is shown only once it is: see `take_answers`.
 
-        Somebody else may bind it first, or delete it; then nothing is shown that was not so.
+        Somebody else may bind or delete the pod first; then nothing is shown that was not so.
         """
-        waits_for_rules = decision.pod.record.decision
-        if waits_for_rules or not decision.node or not self.writer.is_live:
+        is_under_way = decision.pod.record.waits_for in (WaitsFor.REMEDY, WaitsFor.BINDING)
+        if not (is_under_way and self.writer.is_live):
             self.show_news(decision)
 
     def show_news(self, decision):

@@ -9,7 +9,7 @@ from collections import Counter
 import pytest
 from helpers.everything import scheduler
 from helpers.control_plane import free_port, wait_for
-from helpers.extras import MANDATORY_PREDICATES, ROOT, a_cluster, a_live_cluster, a_pass, node, pod, run_scheduler
+from helpers.extras import MANDATORY_PREDICATES, ROOT, a_cluster, a_pass, node, pod, run_scheduler
 
 
 def policy_file(tmp_path, predicates, **priorities):

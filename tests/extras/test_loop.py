@@ -20,7 +20,7 @@ from unittest.mock import Mock
 import pytest
 from helpers.everything import scheduler
 from helpers.control_plane import wait_for
-from helpers.extras import ROOT, a_cluster, a_live_cluster, a_pass, cluster_of, node, pod, table, wait_until_told
+from helpers.extras import ROOT, a_cluster, a_live_cluster, a_pass, cluster_of, node, pending_pods, pod, table, wait_until_told
 from helpers.faulty import ApiServer
 
 
@@ -1277,18 +1277,17 @@ def test_old_nodes_are_not_kept():
     assert sum(seen() is not None for seen in alive) < 250, "of 500"
 
 
-def test_requests_for_which_nobody_waits_any_more_are_not_sent(clock):
-    server = Server(node("n"))
-    writer, plain = scheduler_of(server).writer, server.request
-
-    def request(method, path, body=None, params=None):
-        clock.now += 11
-        return plain(method, path, body, params)
-
-    server.request = request
-    with pytest.raises(scheduler.ApiError, match="took too long"):
-        writer.send([("PATCH", "/slow", {}), ("PATCH", "/second", {})])
-    assert not server.sent("PATCH", "/second")
+def test_what_a_rule_wants_sent_for_a_pod_is_not_sent_once_that_has_gone():
+    server = Server(node("n"), pod("p"))
+    cluster = scheduler_of(server)
+    [waiting] = pending_pods(cluster, {"my-scheduler": POLICY})
+    decision = SimpleNamespace(pod=waiting)
+    requests = [("PATCH", "/slow", {}), ("PATCH", "/second", {})]
+    shown = iter([waiting])  # until it is no longer there
+    for step, left in [(scheduler.WaitsFor.REMEDY, 1), (scheduler.WaitsFor.PRE_BIND, 2), (scheduler.WaitsFor.NODE, 0)]:
+        cluster.writer.send_in_order(step, decision, requests, lambda pod: next(shown, None))
+        assert len(cluster.writer.answered.get(timeout=0).left) == left
+    assert [path for _, path, *_ in server.requests if path in ("/slow", "/second")] == ["/slow", "/slow", "/second"]
 
 
 def test_a_binding_without_an_answer_is_said_once_and_a_failure_of_a_single_pass(caplog):
