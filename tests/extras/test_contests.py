@@ -255,7 +255,7 @@ PRIORITIES = {"abyss": -2**31, "minus7": -7, "minus1": -1, "zero": 0, "one": 1, 
               "thousand": 1000, "never-thousand": 1000, "million": 10**6, "top": 10**9,
               "system-cluster-critical": 2 * 10**9, "system-node-critical": 2 * 10**9 + 1000}
 STAGES = {f"{record['version']} {record['scenario']['seed']}": record for record in map(json.loads, gzip.open(
-    Path(__file__).parent / "golden" / "preemption-stages.jsonl.gz", "rt"))}
+    Path(__file__).parents[1] / "golden" / "preemption-stages.jsonl.gz", "rt"))}
 
 
 class StagedServer(SlowServer):
