@@ -166,8 +166,7 @@ class LiveCluster(Cluster):
 
     def look(self, policies=()):
         """Return the cluster as it is by now. Raises ApiError."""
-        self.snapshot.policies = dict(policies)
-        self.cache.refresh()
+        self.cache.follow(dict(policies))
         return self.snapshot
 
 

@@ -8,7 +8,7 @@ import time
 from scheduler import ApiError, Cluster, Malformed, Trouble, pick, text_at
 from scheduler_extras.cluster.api import GROUPS, JSON, NotFound, Unreadable, backoff, is_answer, patiently
 from scheduler_extras.objects import key_in
-from scheduler_extras.trouble import one_line, warn_once
+from scheduler_extras.trouble import warn_once
 
 
 # A resource is listed once. Then the API server is asked to tell what changes: it answers with a stream of
@@ -111,7 +111,8 @@ class Reflector:
             things, self.version = list_all(self.api, self.resource, selector_of(self.resource))
         except Exception as error:
             status = getattr(error, "status", 0)
-            self.news.put((self.resource, "FAILED", (status, one_line(error))))
+            text = str(error) or type(error).__name__
+            self.news.put((self.resource, "FAILED", (status, text)))
         else:
             self.news.put((self.resource, "LISTED", things))
 
