@@ -142,17 +142,23 @@ class Cache:
         self.has_changed = False  # so that pods that fitted nowhere may fit now
 
     def follow(self, policies):
-        """Have the pods known that wait for one of these Policies. Raises ApiError."""
+        """Take in what there is by now, and which pods wait for one of these Policies. Raises ApiError."""
         is_new = policies.keys() != self.snapshot.policies.keys()
         self.snapshot.policies = dict(policies)
         if is_new:
-            for pod in self.pods.values():
-                self.note_waiting(pod.key, pod)
+            self.waiting.clear()
+            for key, pod in self.pods.items():
+                self.note_waiting(key, pod)
         self.refresh()
         self.arrived.clear()
 
     def refresh(self):
+<<<<<<< HEAD:scheduler_extras/live/cache.py
         """Take in what there is by now: the news, or else lists, which are newer. Raises ApiError."""
+=======
+        """Take in what there is by now: the news, or else lists. Raises ApiError."""
+        self.snapshot.going.clear()  # from here on, the news says who is being deleted
+>>>>>>> http:scheduler_extras/cluster/cache.py
         self.take_news()
         self.objects.refresh()
         self.take_news()

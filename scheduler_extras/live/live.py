@@ -181,8 +181,7 @@ class LiveCluster:
 
     def look(self, policies=()):
         """Return the cluster as it is by now. Raises ApiError."""
-        self.snapshot.policies = dict(policies)
-        self.cache.refresh()
+        self.cache.follow(dict(policies))
         return self.snapshot
 
 

@@ -118,7 +118,7 @@ class PolicyFile:
         return changes
 
     def check_files(self):
-        """Raise InputError if a file cannot be read in time: it is huge, or has become a pipe or a device."""
+        """Raise InputError if a file is too large, or has become a pipe or a device: it may have no end."""
         for path in [self.path, *self.plugins]:
             with contextlib.suppress(OSError):  # reading it says why it cannot be read
                 status = Path(path).stat()
