@@ -196,9 +196,8 @@ class BindingCycle:
             record.retry_after_backoff()
             self.cache.take_back(left)
             self.note_failure(answer.error)
-            is_nominated = len(left) < len(decision.requests)
             is_refused = not (isinstance(answer.error, Conflict) or is_answer(answer.error, 0, 429))
-            if is_nominated and is_refused and deletions(left):
+            if is_refused and deletions(left) and not nominations(left):
                 record.refused.add(nomination_of(pod, snapshot))
                 if deletions(left) == deletions(decision.requests):
                     self.send(WaitsFor.NODE, decision, [nominate(pod, None, snapshot)])
@@ -269,6 +268,12 @@ def what_comes_first(decision, node, snapshot):
 def with_why(text, reason):
     """Return a text with the reason that a rule has given, if any."""
     return f"{text}: {reason}" if reason else text
+
+
+def nominations(requests):
+    """Return the requests that nominate a pod to a node, or to none."""
+    return [(method, path, body) for method, path, body in requests
+            if method == "PATCH" and "nominatedNodeName" in (body.get("status") or {})]
 
 
 def deletions(requests):

@@ -264,7 +264,7 @@ class Cache:
         for method, path, body in requests:
             if method == "DELETE":
                 self.snapshot.going.pop(text_at(body, "preconditions", "uid"), None)
-            if "nominatedNodeName" in ((body or {}).get("status") or {}):
+            if method == "PATCH" and "nominatedNodeName" in (body.get("status") or {}):
                 *_, namespace, _, name, _ = path.split("/")
                 uid = text_at(body, "metadata", "uid")
                 others = [other for other in self.snapshot.nominated if other.uid != uid]

@@ -15,20 +15,22 @@ def is_going(pod, snapshot):
 
 
 def make_room(pod, node, victims, snapshot, manner):
-    """Return the requests: the pod is nominated to the node; then victims go.
+    """Return the requests: the pod is nominated to the node, less important pods no longer; then victims go.
 
-    So the room is kept before anybody makes it. A victim that waits for `permit` may be rejected instead.
+    So the room is kept before anybody makes it. Nominations end first, as those pods may soon be nominated to
+    other nodes. A victim that waits for `permit` may be rejected instead.
     """
     leaving = [victim for victim in victims if not is_going(victim, snapshot)]
     for victim in leaving:
         snapshot.going[victim.uid] = Victim(victim, budgets_of(victim, snapshot))
-    requests = [nominate(pod, node.name, snapshot)]
+    requests = []
+    if manner.ends_nominations(victims):
+        requests += [nominate(other, None, snapshot) for other in nominated_below(pod, node, snapshot)]
+    requests.append(nominate(pod, node.name, snapshot))
     for victim in leaving:
         if not manner.rejects(victim):
             requests += [disruption(victim, pod), deletion(victim)]
         requests.append(notice(victim, pod, manner.words(pod, node)))
-    if manner.ends_nominations(victims):
-        requests += [nominate(other, None, snapshot) for other in nominated_below(pod, node, snapshot)]
     return requests
 
 

@@ -67,7 +67,7 @@ class Server(scheduler.Manifests):
         start = int(params.get("continue", 0))
         page = answer["items"][start:start + self.page]
         more = {"continue": str(start + self.page)} if start + self.page < len(answer["items"]) else {}
-        versions = [scheduler.version_of(thing) for thing in self.objects.values()]
+        versions = [scheduler.version_of(thing) for thing in [*self.objects.values()]]  # threads write meanwhile
         latest = str(max(map(int, filter(None, versions)), default=0))
         return {"items": page, "metadata": {"resourceVersion": latest, **more}}
 

@@ -370,12 +370,10 @@ def preempts_once(server, **more):
 
 
 NOMINATED = {"p": "n"}
-NOBODY_GOES = {"deleted": [], "marked": [], "told": [], "nominated": NOMINATED}
-ALL_GO = {"deleted": ["a", "b"], "marked": ["a", "b"], "told": ["a", "b"], "nominated": NOMINATED | {"low": None}}
+NOBODY_GOES = {"deleted": [], "marked": [], "told": [], "nominated": {"low": None, "p": "n"}}
+ALL_GO = NOBODY_GOES | {"deleted": ["a", "b"], "marked": ["a", "b"], "told": ["a", "b"]}
 A_HAS_GONE = NOBODY_GOES | {"deleted": ["a", "b"], "marked": ["a", "b"], "told": ["a"]}
-WITHDRAWN = NOBODY_GOES | {"nominated": {"p": None}}
-ALL_STAY = {"low": "n"}
-BOTH = {"p": "n", "low": "n"}
+WITHDRAWN = NOBODY_GOES | {"nominated": {"low": None, "p": None}}
 
 
 def is_pod(**more):
@@ -385,26 +383,27 @@ def is_pod(**more):
 
 @table("failures, done, nominated", {
     "nothing fails": ({}, ALL_GO, NOMINATED),
-    "the pod has gone": ({"p": [404]}, NOBODY_GOES, ALL_STAY),
-    "another pod has its name": ({"p": [409]}, NOBODY_GOES, ALL_STAY),
-    "the pod is bound by now": ({"p": [is_pod(nodeName="m")]}, NOBODY_GOES, ALL_STAY),
-    "the pod is being deleted": ({"p": [is_pod(metadata=GOING)]}, NOBODY_GOES, ALL_STAY),
+    "the pod has gone": ({"p": [404]}, NOBODY_GOES, {}),
+    "another pod has its name": ({"p": [409]}, NOBODY_GOES, {}),
+    "the pod is bound by now": ({"p": [is_pod(nodeName="m")]}, NOBODY_GOES, {}),
+    "the pod is being deleted": ({"p": [is_pod(metadata=GOING)]}, NOBODY_GOES, {}),
     "the pod still waits": ({"p": [is_pod()]}, ALL_GO, NOMINATED),
-    "nobody answers about it": ({"p": [0]}, NOBODY_GOES, ALL_STAY),
-    "where it is nominated cannot be written": ({"p": [500] * 3}, NOBODY_GOES | {"nominated": NOMINATED}, ALL_STAY),
+    "nobody answers about it": ({"p": [0]}, NOBODY_GOES, {}),
+    "where it is nominated cannot be written": ({"p": [500] * 3}, NOBODY_GOES, {}),
     "the API server fails twice to write that": ({"p": [500, 500]}, ALL_GO, NOMINATED),
     "the last victim has gone": ({"b": [404]}, ALL_GO, NOMINATED),
     "another pod has the name of a victim by now": ({"b": [409]}, ALL_GO, NOMINATED),
-    "the condition of the first cannot be written": ({"a/status": [422]}, WITHDRAWN | {"marked": ["a"]}, ALL_STAY),
+    "the condition of the first cannot be written": ({"a/status": [422]}, WITHDRAWN | {"marked": ["a"]}, {}),
     "the first has gone when its condition is written": ({"a/status": [404]}, ALL_GO, NOMINATED),
-    "the first may not be deleted": ({"a": [403]}, WITHDRAWN | {"deleted": ["a"], "marked": ["a"]}, ALL_STAY),
-    "a webhook fails for the first, which is asked for once": ({"a": [500]}, WITHDRAWN | {"deleted": ["a"], "marked": ["a"]}, ALL_STAY),
-    "a webhook fails for the last, which is asked for once": ({"b": [500]}, A_HAS_GONE, BOTH),
-    "no answer comes to the first deletion": ({"a": [0]}, NOBODY_GOES | {"deleted": ["a"], "marked": ["a"]}, BOTH),
-    "no answer comes to the last deletion": ({"b": [0]}, A_HAS_GONE, BOTH),
-    "the last is deleted, and that is answered with a failure": ({"b": [(500, True)]}, A_HAS_GONE, BOTH),
+    "the first may not be deleted": ({"a": [403]}, WITHDRAWN | {"deleted": ["a"], "marked": ["a"]}, {}),
+    "a webhook fails for the first, which is asked for once": ({"a": [500]}, WITHDRAWN | {"deleted": ["a"], "marked": ["a"]}, {}),
+    "a webhook fails for the last, which is asked for once": ({"b": [500]}, A_HAS_GONE, NOMINATED),
+    "no answer comes to the first deletion": ({"a": [0]}, NOBODY_GOES | {"deleted": ["a"], "marked": ["a"]}, NOMINATED),
+    "no answer comes to the last deletion": ({"b": [0]}, A_HAS_GONE, NOMINATED),
+    "the last is deleted, and that is answered with a failure": ({"b": [(500, True)]}, A_HAS_GONE, NOMINATED),
     "an event cannot be written at first": ({"events": [500] * 3}, ALL_GO, NOMINATED),
     "the less important pod has gone": ({"low": [404]}, ALL_GO, NOMINATED),
+    "its nomination cannot be ended": ({"low": [500] * 3}, NOBODY_GOES | {"nominated": {"low": None}}, {"low": "n"}),
 })
 def test_what_is_deleted_and_what_is_kept_in_mind_when_a_request_fails(failures, done, nominated, monkeypatch):
     """Each victim is deleted once, after the pod that needs its room is nominated, and while that pod still waits."""
@@ -456,8 +455,8 @@ def test_that_nobody_may_be_deleted_is_one_line(monkeypatch, caplog):
 
 
 @table("asked, deleted", {
-    "before all": (0, []), "after the nomination": (1, []), "after the condition of the first": (2, []), "after its deletion": (3, ["a"]),
-    "after the condition of the last": (4, ["a"]), "after its deletion, too": (5, ["a", "b"])})
+    "before all": (0, []), "after the nominations": (2, []), "after the condition of the first": (3, []), "after its deletion": (4, ["a"]),
+    "after the condition of the last": (5, ["a"]), "after its deletion, too": (6, ["a", "b"])})
 def test_a_replica_that_does_not_lead_any_more_deletes_nobody_else(asked, deleted):
     server = two_victims()
     cluster, sent = a_cluster(server), []
@@ -711,10 +710,10 @@ def test_in_which_order_the_requests_are_sent():
                           incoming(name="low", priority=5, nominated="n")])
     steps = [(method, path.removeprefix("/api/v1/namespaces/")) for method, path, _ in decision.requests]
     assert steps == [
-        ("PATCH", "default/pods/p/status"),
+        ("PATCH", "default/pods/low/status"), ("PATCH", "default/pods/p/status"),
         ("PATCH", "default/pods/a/status"), ("DELETE", "default/pods/a"), ("POST", "default/events"),
-        ("PATCH", "red/pods/b/status"), ("DELETE", "red/pods/b"), ("POST", "red/events"), ("PATCH", "default/pods/low/status")]
-    _, disruption, deletion, event, *_ = [body for _, _, body in decision.requests]
+        ("PATCH", "red/pods/b/status"), ("DELETE", "red/pods/b"), ("POST", "red/events")]
+    _, _, disruption, deletion, event, *_ = [body for _, _, body in decision.requests]
     [condition] = disruption["status"]["conditions"]
     assert (condition["type"], condition["status"], condition["reason"], condition["message"]) == (
         "DisruptionTarget", "True", "PreemptionByScheduler",
