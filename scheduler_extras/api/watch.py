@@ -5,19 +5,12 @@ live/known.py starts one for each resource, and takes in what it tells.
 
 import time
 
-<<<<<<< HEAD:scheduler_extras/api/watch.py
 from scheduler_extras.api.errors import JSON, NotFound, Unreadable, backoff, is_answer, patiently
 from scheduler_extras.common.errors import ApiError, Malformed, Trouble
 from scheduler_extras.common.kinds import GROUPS
-from scheduler_extras.common.log_texts import one_line, warn_once
+from scheduler_extras.common.log_texts import warn_once
 from scheduler_extras.reading.fields import pick, text_at
 from scheduler_extras.reading.pods_and_nodes import key_in
-=======
-from scheduler import ApiError, Cluster, Malformed, Trouble, pick, text_at
-from scheduler_extras.cluster.api import GROUPS, JSON, NotFound, Unreadable, backoff, is_answer, patiently
-from scheduler_extras.objects import key_in
-from scheduler_extras.trouble import warn_once
->>>>>>> http:scheduler_extras/cluster/watch.py
 
 
 # A resource is listed once. Then the API server is asked to tell what changes: it answers with a stream of

@@ -153,12 +153,7 @@ class Cache:
         self.arrived.clear()
 
     def refresh(self):
-<<<<<<< HEAD:scheduler_extras/live/cache.py
-        """Take in what there is by now: the news, or else lists, which are newer. Raises ApiError."""
-=======
         """Take in what there is by now: the news, or else lists. Raises ApiError."""
-        self.snapshot.going.clear()  # from here on, the news says who is being deleted
->>>>>>> http:scheduler_extras/cluster/cache.py
         self.take_news()
         self.objects.refresh()
         self.take_news()
