@@ -1,4 +1,4 @@
-"""The command line: what it prints, its exit codes, and the README's promises."""
+"""The command line: what it prints, and its exit codes."""
 
 import fcntl
 import inspect
@@ -424,14 +424,14 @@ def test_what_is_odd_in_a_manifest_is_said(thing, said):
 
 def test_the_kinds_to_copy_are_those_that_rules_may_ask_for():
     source = "".join(path.read_text() for path in (ROOT / "scheduler_extras" / "rules").glob("*.py"))
-    readme = (ROOT / "README.md").read_text()
+    manual = (ROOT / "scheduler_extras" / "README.md").read_text()
     asked = set(re.findall(r'snapshot\.objects\["(\w+)"]|selectors_of\(pod, snapshot, "(\w+)"\)', source))
     short = {"ns": "namespaces", "svc": "services", "rc": "replicationcontrollers", "rs": "replicasets",
              "sts": "statefulsets", "pv": "persistentvolumes", "pvc": "persistentvolumeclaims", "sc": "storageclasses"}
     [copied] = re.findall("get (.*?) ", scheduler.Manifests.COMMAND)
     copied = {short.get(name, name) for name in copied.split(",")}
     assert {one or other for one, other in asked} <= copied >= scheduler.GROUPS.keys() - {*scheduler.CORE}
-    assert f"    {scheduler.Manifests.COMMAND} | " in readme
+    assert f"    {scheduler.Manifests.COMMAND} | " in manual
     assert scheduler.Manifests.COMMAND in run_scheduler("--help").stdout
 
 
@@ -814,22 +814,13 @@ leaderElection: {{leaderElect: true}}""")
     assert run.returncode == 0 and "no pod waits" in run.stderr
 
 
-def test_the_script_says_itself_what_it_requires():
-    """As uv run and pipx run read it: inline script metadata, PEP 723."""
-    [block] = re.findall(r"^# /// script\n((?:#.*\n)*?)# ///$", (ROOT / "scheduler.py").read_text(), re.M)
-    assert block.splitlines() == ['# requires-python = ">=3.10"', "# dependencies = " + json.dumps(
-        (ROOT / "requirements.txt").read_text().splitlines())]
-
-
-def test_the_readme_has_every_flag_and_its_tables_every_rule():
-    readme, rules = ((ROOT / name).read_text() for name in ("README.md", "scheduler_extras/README.md"))
+def test_the_tables_of_the_documents_have_every_rule():
+    rules = (ROOT / "scheduler_extras" / "docs" / "rules.md").read_text()
     tutorial = (ROOT / "scheduler_extras" / "examples" / "tutorial_rules.py").read_text()  # which other tests have registered
     names = [name for name in [*scheduler.known_names("predicates"), *scheduler.known_names("priorities")]
              if f'("{name}"' not in tutorial]
     arguments = {rule.name: rule.member for rule in [*scheduler.PREDICATES.values(), *scheduler.PRIORITIES.values()]}
     assert [name for name in names if f"`{arguments.get(name) or name}`" not in rules] == []
-    flags = set(re.findall("--[a-z][a-z-]+", run_scheduler("--help").stdout)) - {"--help"}
-    assert [flag for flag in flags if flag not in readme] == []
 
 
 def placed(*things, text=None, arguments=()):
