@@ -88,7 +88,7 @@ def schedule(pod, nodes, policy):
         else:
             decision.message = sum_up(decision.failed)
     except Exception as error:  # a mistake in a rule: this pod stays pending, the others go on
-        log_traceback_once(type(error), traceback.extract_tb(error.__traceback__)[-1].lineno)
+        log_mistake(error)
         decision.message = f"{type(error).__name__}: {error}"
     return decision
 
@@ -149,10 +149,15 @@ def select_host(total):
     return random.choice([name for name, score in total.items() if score == best])
 
 
-@functools.lru_cache(maxsize=1000)  # a mistake that meets many pods is logged once
-def log_traceback_once(error_type, line):
-    """Log the traceback of the exception that is being handled."""
-    log.error("%s", traceback.format_exc())
+def log_mistake(error):
+    """Log the traceback of a mistake. If it meets many pods, log it once."""
+    place = type(error), traceback.extract_tb(error.__traceback__)[-1].lineno
+    if place not in LOGGED_MISTAKES:
+        LOGGED_MISTAKES.add(place)
+        log.error("%s", traceback.format_exc())
+
+
+LOGGED_MISTAKES = set()  # (type, line)
 
 
 @dataclass(eq=False)
@@ -548,7 +553,7 @@ def satisfies(labels, requirements):
 
 
 def integer(text):
-    """Return the 64-bit integer in a text. If there is none: NaN, which is neither greater nor less than any."""
+    """Return the 64-bit integer in a text; without one, NaN, which is neither greater nor less than any."""
     value = int(text) if re.fullmatch("[+-]?[0-9]{1,63}", text or "") else math.nan
     return value if -2**63 <= value < 2**63 else math.nan
 

@@ -100,7 +100,10 @@ def read_arguments(argv):
         otherwise = "" if word.startswith("-") else "; manifests are given by --cluster"
         hint = did_you_mean(word, parser._option_string_actions, otherwise)
         parser.error(f"unrecognized arguments: {' '.join(unknown)}{hint}")
-    server = re.fullmatch(r"https?://([\w.-]+|\[[\da-fA-F:.]+])(:(\d{1,5}))?(/[\w./~-]*)?", options.server)
+    server = re.fullmatch(r"http://([\w.-]+|\[[\da-fA-F:.]+])(:(\d{1,5}))?(/[\w./~%-]*)?", options.server)
+    if options.server.startswith("https://"):
+        parser.error("--server: https needs a CA and a token, which kubectl proxy has: run it, and give its "
+                     "http:// URL")
     if "://" not in options.server:
         parser.error("--server: expected a URL such as http://127.0.0.1:8001, with http:// before the host")
     if not server or int(server[3] or 0) > 65535:

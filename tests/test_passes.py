@@ -314,7 +314,7 @@ def test_environment_variables_for_other_proxies_are_ignored(monkeypatch):
 
 
 def test_an_event_has_no_more_than_the_1024_characters_that_the_api_allows():
-    method, path, body = scheduler.event(scheduler.Pod(pod("x" * 253)), "Warning", "FailedScheduling", "m" * 5000)
+    _, _, body = scheduler.event(scheduler.Pod(pod("x" * 253)), "Warning", "FailedScheduling", "m" * 5000)
     assert len(body["message"]) == 1024 and len(body["metadata"]["name"]) <= 253
 
 

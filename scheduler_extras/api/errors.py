@@ -6,11 +6,13 @@ All that speaks to the API server uses it.
 import json
 import re
 
+from scheduler_extras.common.clocks import STOP
 from scheduler_extras.common.errors import ApiError, Trouble
 from scheduler_extras.common.log_texts import warn_once
 
 
 JSON = "application/json"
+LONGEST_PAUSE = 10  # seconds for which a Retry-After is obeyed
 
 
 class TooLarge(ApiError):
@@ -25,10 +27,15 @@ class NotFound(ApiError):
     """There is no such thing (404)."""
 
 
-def error_of(status, message):
-    """Return the ApiError that a status means; 0: no API server answered."""
+def error_of(status, message, retry_after=0):
+    """Return the ApiError that a status means; 0: no API server answered.
+
+    retry_after: the seconds after which the API server wants the request again, or 0.
+    """
     if status in (0, 429) or status >= 500:
-        return Trouble(status, message)
+        error = Trouble(status, message)
+        error.retry_after = min(retry_after, LONGEST_PAUSE)
+        return error
     kind = {404: NotFound, 409: Conflict}.get(status, ApiError)
     return kind(status, message)
 
@@ -56,14 +63,24 @@ def backoff(attempts, initial=1, most=10):
 
 
 def patiently(function, *arguments):
-    """Return what a request returns. If the API server fails (5xx), send it up to three times."""
+    """Return what a request returns. If the API server is in trouble, send it up to three times.
+
+    That is if it fails (5xx), or says after how many seconds it wants the request again (Retry-After).
+    """
     for _ in range(2):
         try:
             return function(*arguments)
         except ApiError as error:
-            if error.status < 500:
+            pause = retry_after(error)
+            if error.status < 500 and not pause:
                 raise
+            STOP.wait(pause)
     return function(*arguments)
+
+
+def retry_after(error):
+    """Return after how many seconds the API server wants a request again that has failed, or 0."""
+    return getattr(error, "retry_after", 0)
 
 
 def warn_of_failure(error, text):

@@ -8,20 +8,24 @@ import ctypes
 import errno
 import json
 import re
-from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from urllib.parse import quote, urlencode, urlsplit
 
-from urllib3.util import wait_for_read
-
 from scheduler import log
+from scheduler_extras.api.connection import Connection, NoAnswer
 from scheduler_extras.api.errors import JSON, TooLarge, Unreadable, error_of, read_json
 from scheduler_extras.common.clocks import STOP, within
-from scheduler_extras.common.errors import Trouble
+from scheduler_extras.common.errors import ApiError, Trouble
 from scheduler_extras.common.log_texts import one_line
+from scheduler_extras.reading.fields import text_at
 
 
-# Requests are sent by http.client. By urllib3 each takes twice as much of the script's time, and while pods
-# come in a stream, more than half of that goes into requests.
+USER_AGENT = "scheduler_extras/1.20"  # the program, and the kube-scheduler whose answers it gives
+ANSWER_SECONDS = 60  # in which an answer has to be there as a whole
+OPEN_SECONDS = 5  # in which a connection has to be there, or a stream to begin
+
+
+# Requests are sent by a client of our own. With urllib3 each takes twice as much of the script's time, and
+# while pods come in a stream, more than half of that goes into requests.
 
 
 class PooledProxy:
@@ -29,8 +33,9 @@ class PooledProxy:
 
     def __init__(self, server):
         self.server = server.rstrip("/")
-        self.url = urlsplit(self.server)  # with a path, where `kubectl proxy --api-prefix` serves
-        self.idle = []  # connections of which nobody waits for an answer
+        self.url = urlsplit(self.server)
+        self.path = quote(self.url.path, safe="/%~")  # where `kubectl proxy --api-prefix` serves
+        self.idle = []  # connections whose last answer was read to its end
 
     def request(self, method, path, body=None, params=None, accept=JSON):
         """Send a request and return the answer's JSON. Raises ApiError; its text says what to do."""
@@ -38,70 +43,90 @@ class PooledProxy:
 
     def get(self, path, params=None, accept=JSON):
         """Return what the API server answers within a minute. Raises ApiError."""
-        return within(60, self.request, "GET", path, None, params, accept, whom=self.server, stop=STOP)
+        return within(ANSWER_SECONDS, self.request, "GET", path, None, params, accept, whom=self.server,
+                      stop=STOP)
+
+    def answer(self, method, path, body, params, accept):
+        """Send a request; return its Answer, and the bytes of that. Raises ApiError."""
+        with self.blamed():
+            answer = self.ask(ANSWER_SECONDS, method, path, body, params, accept)
+            data = answer.read()
+            if answer.is_complete:
+                self.idle.append(answer.connection)
+            return answer, data
 
     def watch(self, path, params, silence):
         """Yield the objects of a stream of events, each of which has a line.
 
         It begins within five seconds, and may then be silent for so long. Raises ApiError; also if it breaks.
         """
-        with contextlib.closing(self.free_connection()) as connection:
-            try:
-                self.open(connection, 5)
-                answer = self.send(connection, "GET", path, None, params, JSON)
-                if answer.status != 200:
-                    self.content(answer.status, answer.reason, answer.read(), "GET", path)  # raises ApiError
-            except (OSError, HTTPException) as error:
-                raise self.trouble(error) from error
-            if connection.sock:  # else the answer was short, and is here as a whole
-                connection.sock.settimeout(silence)
-            yield from self.objects_of(answer, path)
+        with self.blamed():
+            answer = self.ask(OPEN_SECONDS, "GET", path, None, params, JSON)
+            data = answer.read() if answer.status != 200 else b""
+        if answer.status != 200:
+            self.content(answer, data, "GET", path)  # raises ApiError
+        with contextlib.closing(answer.lines(silence)) as lines:
+            yield from self.objects_of(lines, path)
 
-    def objects_of(self, stream, path):
-        """Yield what the lines of a stream say. Raises ApiError if it breaks."""
+    def objects_of(self, lines, path):
+        """Yield the objects in the lines of a stream. Raises ApiError if it breaks."""
         try:
-            yield from map(read_json, filter(bytes.strip, stream))
-        except (OSError, HTTPException, ValueError, RecursionError) as error:
+            yield from map(read_json, filter(bytes.strip, lines))
+        except Exception as error:
             raise Trouble(0, f"the watch of {path} has broken off: {one_line(error)}") from error
 
-    def answer(self, method, path, body, params, accept):
-        """Send a request; return the status, the reason and the bytes of its answer. Raises ApiError."""
-        connection = self.free_connection()
-        try:
-            self.open(connection, 60)
-            answer = self.send(connection, method, path, body, params, accept)
-            data = answer.read()
-        except (OSError, HTTPException) as error:
-            connection.close()
-            raise self.trouble(error) from error
-        self.idle.append(connection)
-        return answer.status, answer.reason, data
+    def ask(self, seconds, method, path, body, params, accept):
+        """Send a request; return its Answer, whose body is to be read within so many seconds.
 
-    def free_connection(self):
-        """Return a connection of which nobody waits for an answer: an idle one, or a new one."""
-        with contextlib.suppress(IndexError):
-            return self.idle.pop()
-        kind = HTTPSConnection if self.url.scheme == "https" else HTTPConnection
-        return kind(self.url.hostname, self.url.port, timeout=5)
-
-    def open(self, connection, seconds):
-        """Open a connection, unless it is open. Its next answer may take so many seconds. Raises OSError."""
-        if connection.sock and wait_for_read(connection.sock, 0):  # all that can be read there is its end
-            connection.close()
-        if not connection.sock:
-            connection.connect()
-        connection.sock.settimeout(seconds)
-
-    def send(self, connection, method, path, body, params, accept):
-        """Send a request, and return an answer that is to be read. Raises OSError, HTTPException."""
-        kind = "application/strategic-merge-patch+json" if method == "PATCH" else JSON
-        url = self.url.path + quote(path, safe="/?&=,:%", errors="replace")
-        url += f"?{urlencode(params)}" if params else ""
-        data = None if body is None else json.dumps(body)
-        connection.request(method, url, data, {"Content-Type": kind, "Accept": accept})
-        answer = connection.getresponse()
+        A server may close an idle connection just as it is used again: then the request is sent once more on
+        a new one, unless that could carry it out twice.
+        """
+        head, data = self.message(method, path, body, params, accept)
+        answer = None
+        connection = self.idle_connection()
+        if connection:
+            try:
+                answer = connection.ask(head, data, seconds)
+            except NoAnswer:
+                if not may_be_sent_again(method, path, body):
+                    raise
+        answer = answer or self.new_connection().ask(head, data, seconds)
         log.debug("%s %s %s: %d", method, path, params or "", answer.status)
         return answer
+
+    def idle_connection(self):
+        """Return an open connection on which nobody waits for an answer, or None."""
+        with contextlib.suppress(IndexError):
+            while True:
+                connection = self.idle.pop()
+                if connection.is_idle():
+                    return connection
+                connection.close()
+        return None
+
+    def new_connection(self):
+        """Return a new connection. Raises OSError."""
+        return Connection(self.url.hostname, self.url.port or 80, OPEN_SECONDS)
+
+    def message(self, method, path, body, params, accept):
+        """Return the head and the body of a request, as bytes."""
+        kind = "application/strategic-merge-patch+json" if method == "PATCH" else JSON
+        url = self.path + quote(path, safe="/?&=,:%", errors="replace")
+        url += f"?{urlencode(params)}" if params else ""
+        data = b"" if body is None else json.dumps(body).encode()
+        lines = [f"{method} {url} HTTP/1.1", f"Host: {self.url.netloc}", f"User-Agent: {USER_AGENT}",
+                 f"Accept: {accept}", f"Content-Type: {kind}", f"Content-Length: {len(data)}", "", ""]
+        return "\r\n".join(lines).encode("ascii"), data
+
+    @contextlib.contextmanager
+    def blamed(self):
+        """Make Trouble of whatever goes wrong with a connection: a server may answer anything."""
+        try:
+            yield
+        except ApiError:
+            raise
+        except Exception as error:
+            raise self.trouble(error) from error
 
     def trouble(self, error):
         """Return the Trouble that says why no answer has come, and what to do."""
@@ -110,11 +135,12 @@ class PooledProxy:
             hint = "this machine gives the script no more; see `ulimit -a`"
         return Trouble(0, f"cannot reach {self.server}: {one_line(error)}; {hint}")
 
-    def content(self, status, reason, data, method, path):
+    def content(self, answer, data, method, path):
         """Return the JSON of an answer. Raises ApiError if it reports a failure, or is no JSON."""
+        status = answer.status
         succeeded = 200 <= status < 300
         content = None
-        with contextlib.suppress(ValueError, RecursionError):
+        with contextlib.suppress(ValueError, RecursionError, MemoryError):
             content = read_json(data)
         if not isinstance(content, dict):
             start = one_line(data[:200].decode(errors="replace"))
@@ -127,10 +153,22 @@ class PooledProxy:
             message = str(content.get("message"))
             if status == 403 and re.search('User ".*" cannot ', message):  # RBAC's own words
                 message = f"RBAC does not allow it: {message}"
-        text = f"{method} {path}: {status} {reason}: {message}"
+        text = f"{method} {path}: {status} {answer.reason}: {message}"
         if "etcdserver: request is too large" in message:  # it comes as 500, or as 409
             raise TooLarge(413, text)
-        raise Unreadable(0, text) if succeeded else error_of(status, text)
+        raise Unreadable(0, text) if succeeded else error_of(status, text, answer.retry_after())
+
+
+def may_be_sent_again(method, path, body):
+    """Return whether a request that may have been carried out can be sent again without a second effect.
+
+    The second POST of a Binding or of an event is answered 409, a second DELETE of a uid 404 or 409.
+    """
+    if method == "POST":
+        return path.endswith(("/binding", "/events"))
+    if method == "DELETE":
+        return bool(text_at(body, "preconditions", "uid"))
+    return True
 
 
 def share_memory_among_threads():

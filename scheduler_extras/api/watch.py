@@ -3,7 +3,6 @@
 live/known.py starts one for each resource, and takes in what it tells.
 """
 
-import math
 import time
 
 from scheduler_extras.api.errors import JSON, NotFound, Unreadable, backoff, is_answer, patiently
@@ -34,20 +33,20 @@ def selector_of(resource):
 METADATA = f"{JSON};as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 
 
-def list_all(api, resource, selector="", names_only=False):
-    """Return all objects of a resource, listed page by page, and the version of the list. Raises ApiError.
-
-    names_only: without more than their metadata, and as the API server has them cached: that may lag.
-    """
-    page = {"fieldSelector": selector, "limit": 500}
-    params = page | {"resourceVersion": "0"} if names_only else page
+def list_all(api, resource, selector=""):
+    """Return all objects of a resource, listed page by page, and the version of the list. Raises ApiError."""
+    params = page = {"fieldSelector": selector, "limit": 500}
     things = []
     while params:
         try:
             try:
-                answer = patiently(api.get, path_of(resource), params, METADATA if names_only else JSON)
+                answer = patiently(api.get, path_of(resource), params)
             except Unreadable:
                 answer = readable_page(api, resource, params)
+            except NotFound:
+                if resource != "csistoragecapacities":
+                    raise
+                return [], ""  # an API server that does not know it yet has none
             if "items" not in answer:  # no API server says this, and to believe it would overcommit nodes
                 raise Malformed("items: is missing")
             things += pick(answer, list, "items", of=dict)
@@ -81,83 +80,82 @@ def readable_page(api, resource, params):
 
 
 STREAM_SECONDS = 20  # for which a stream is asked for; shortly before its end, a bookmark says the version
-RECONNECT_SECONDS = 15  # in which watches go on after an outage; if they do not, that is said
-SILENCE_SECONDS = 30  # after which what is known of a resource is too old to decide by: it is listed
-
-
-def is_older(version, other):
-    """Say whether a resourceVersion is earlier than another one, as far as both are numbers."""
-    return version.isdecimal() and other.isdecimal() and int(version) < int(other)
+SILENCE_SECONDS = STREAM_SECONDS + 5  # after which a stream without an event is given up
+SEVERAL = 3  # watches that fail in a row are no accident
 
 
 class Reflector:
-    """Lists a resource, then has the API server tell what changes. Upstream: client-go's Reflector.
+    """Lists a resource, then has the API server send what changes. Upstream: client-go's Reflector.
 
-    Its thread puts news into a queue, (resource, what, content): LISTED, and all objects with the version of
-    that list; or ADDED, MODIFIED or DELETED, and the object.
+    Its thread puts news into a queue, (resource, what, content): LISTED, and all objects; ADDED, MODIFIED or
+    DELETED, and the object; FAILED, and the status and text of the error, if it cannot be listed.
     """
 
     def __init__(self, api, resource, version, news):
         self.api = api
         self.resource = resource
-        self.version = version  # of the last list, or of what was told since; "": it has to be listed
-        self.told = ""  # the version that streams have told last, since that list; see `Objects.is_behind`
+        self.version = version  # of the last list, or event; "": it has to be listed
         self.news = news
-        self.heard_at = time.monotonic()  # when the API server last said what there is
         self.failures = 0  # in a row
-        self.trouble = "they end at once"  # or what the last of them was
-
-    def hear(self):
-        """Note that the API server has told something, or has had nothing to tell."""
-        self.heard_at = time.monotonic()
-        self.failures = 0
-
-    def doubt(self, why):
-        """Have it list again, and count as silent until it has."""
-        self.trouble = why
-        self.version = ""
-        self.told = ""
-        self.heard_at = -math.inf
-
-    def is_heard(self):
-        """Say whether what has changed is told: else it is listed in each pass."""
-        return time.monotonic() < self.heard_at + SILENCE_SECONDS
-
-    def list(self):
-        """Tell of all objects; what is watched then begins where this list ends. Raises ApiError."""
-        things, self.version = list_all(self.api, self.resource, selector_of(self.resource))
-        self.told = ""
-        self.heard_at = time.monotonic()
-        self.news.put((self.resource, "LISTED", (things, self.version)))
 
     def work(self):
-        """Watch, for ever. Where the versions since are gone, or it cannot be watched, list again."""
+        """List and watch, forever."""
         while True:
             began = time.monotonic()
-            self.failures += 1  # unless this stream tells something, or lasts
-            try:
-                if not self.version:
-                    self.list()
+            if not self.version:
+                self.list()
+            if self.version:
                 self.watch()
-                if self.version and time.monotonic() > began + STREAM_SECONDS / 2:
-                    self.hear()
-            except Exception as error:
-                if not isinstance(error, Trouble):
-                    self.version = ""
-                if is_answer(error, 403):
-                    warn_once(f"{error}; until that is allowed, {self.resource} are listed every 10 s")
-                self.trouble = str(error)  # an error keeps what its frames hold: half a list, a stream
+            self.failures = 0 if self.version else self.failures + 1
             pause = backoff(max(self.failures, 1))
             time.sleep(max(0, began + pause - time.monotonic()))
 
+    def list(self):
+        """List all objects, and pass them on; what is watched then begins where this list ends."""
+        try:
+            things, self.version = list_all(self.api, self.resource, selector_of(self.resource))
+        except Exception as error:
+            status = getattr(error, "status", 0)
+            text = str(error) or type(error).__name__
+            self.news.put((self.resource, "FAILED", (status, text)))
+        else:
+            self.news.put((self.resource, "LISTED", things))
+
     def watch(self):
+        """Pass on what changes until the stream ends; the next one begins where this one has ended.
+
+        If the API server refuses it, or ends it with an error, the resource is listed again. Likewise if the
+        stream sends nothing, and ends early, or does not end in time.
+        """
+        began = time.monotonic()
+        before = self.version
+        try:
+            self.pass_on_events()
+            why = "they end at once"
+        except Trouble as error:
+            why = str(error)
+        except Exception as error:
+            self.version = ""
+            if is_answer(error, 403):
+                warn_once(f"{error}; until that is allowed, {self.resource} are listed every 10 s")
+            return
+        lasted = time.monotonic() - began
+        if self.version == before and not STREAM_SECONDS / 2 < lasted < SILENCE_SECONDS:
+            self.version = ""
+            if self.failures >= SEVERAL:
+                self.warn_of_silence(why)
+
+    def warn_of_silence(self, why):
+        """Say that streams do not work, though lists do."""
+        what = f"watches, as that of {self.resource}, tell nothing ({why.partition('; is ')[0]})"
+        hint = "does something between the script and the API server hold streams back?"
+        warn_once(f"{what}: it is listed every 10 s; {hint}", about="watches")
+
+    def pass_on_events(self):
         """Pass on what changes until the stream ends. Raises ApiError, Malformed."""
         params = {"watch": "true", "allowWatchBookmarks": "true", "timeoutSeconds": STREAM_SECONDS,
                   "fieldSelector": selector_of(self.resource), "resourceVersion": self.version}
-        stream = self.api.watch(path_of(self.resource), params, silence=STREAM_SECONDS + 5)
-        for event in stream:
-            if not self.version:  # it was doubted meanwhile
-                return
+        for event in self.api.watch(path_of(self.resource), params, silence=SILENCE_SECONDS):
             what = pick(event, str, "type")
             thing = pick(event, dict, "object")
             if what not in ("ADDED", "MODIFIED", "DELETED", "BOOKMARK", "ERROR"):
@@ -165,9 +163,6 @@ class Reflector:
             if what == "ERROR":  # in most cases, 410: the versions since the last one are gone
                 raise ApiError(410, f"the watch of {self.resource} ends: {text_at(thing, 'message')}")
             version = pick(thing, str, "metadata", "resourceVersion")
-            if is_older(version, self.version):
-                raise ApiError(410, f"the watch of {self.resource} ends: versions have gone back")
-            self.hear()
             if what != "BOOKMARK":
                 self.news.put((self.resource, what, thing))
-            self.version = self.told = version
+            self.version = version

@@ -10,9 +10,9 @@ import itertools
 import math
 from dataclasses import replace
 
-from scheduler import NO_REQUESTS, untolerated_taints, matches_node, term_matches
+from scheduler import NO_REQUESTS, matches_node, term_matches, untolerated_taints
 from scheduler_extras.common.blame import note_rule
-from scheduler_extras.common.errors import InvalidSelector
+from scheduler_extras.common.errors import InvalidSelector, Unschedulable
 from scheduler_extras.deciding.rule import SKIP, WHEN, FullRule, Rejected
 from scheduler_extras.reading.fields import pick, text_at
 from scheduler_extras.reading.label_selectors import label_selector
@@ -24,7 +24,7 @@ from scheduler_extras.rules.affinity import (
 from scheduler_extras.rules.eviction import is_going
 from scheduler_extras.rules.labels import ImageShares, shares_of
 from scheduler_extras.rules.of_the_script import IN_THE_SCRIPT
-from scheduler_extras.rules.preemption import Manner, importance, preempt
+from scheduler_extras.rules.preemption import NOT_STARTED, Manner, importance, preempt, started
 from scheduler_extras.rules.resources import requested_to_capacity_ratio
 from scheduler_extras.rules.selectors import selector_in, selectors_of
 from scheduler_extras.rules.spreading import (
@@ -304,6 +304,25 @@ class MannerToday(Manner):
     def words(self, pod, node):
         """The pod is not named."""
         return f"Preempted by pod {pod.uid} on node {node.name}"
+
+    def importance(self, number, pod):
+        """Of pods that have not started, the last one on the node is the most important one.
+
+        Upstream takes the time of the call for the start of each, and asks for that of the later one first.
+        """
+        has_started = started(pod) != NOT_STARTED
+        return -pod.priority, started(pod), 0 if has_started else -number, pod.key
+
+    def rejects(self, victim):
+        """A pod that waits for `permit` is rejected."""
+        is_held = victim.record is not None and victim.record.is_held()
+        if is_held:
+            victim.record.decision.give_up(Unschedulable("preempted"))
+        return is_held
+
+    def ends_nominations(self, victims):
+        """Not if all of them are being deleted already."""
+        return not all(victim.terminating for victim in victims)
 
 
 TODAY["Preemption"]["hooks"] = {"post_filter": functools.partial(preempt, manner=MannerToday())}

@@ -14,6 +14,7 @@ class Profile(FullPolicy):
     kind = "KubeSchedulerConfiguration"
     has_to_ask_for_preemption = False  # DefaultPreemption runs, unless postFilter disables it
     unschedulable_seconds = 300  # upstream: DefaultPodMaxInUnschedulablePodsDuration
+    retries_preemptors = False
     pops_from_backoff = True  # upstream: SchedulerPopFromBackoffQ, since 1.33
 
     def predicates_to_ask(self):
@@ -33,9 +34,15 @@ class Profile(FullPolicy):
         """If no rule has a remedy, free the room that is kept for the pod. Upstream: schedule_one.go."""
         super().seek_remedy(decision, snapshot)
         is_nominated = decision.pod.uid in [other.uid for other in snapshot.nominated]
-        has_remedy = decision.requests or decision.remedy
+        has_remedy = decision.requests or decision.remedy or self.leaves_nomination(decision)
         if is_nominated and not has_remedy and not decision.trouble:
             decision.requests = [nominate(decision.pod, None, snapshot)]
+
+    def leaves_nomination(self, decision):
+        """Return whether DefaultPreemption leaves the nomination as it is, since the pod may not preempt."""
+        may_preempt = decision.pod.spec.get("preemptionPolicy") != "Never"
+        preempts = any(rule.plugin == "DefaultPreemption" for rule in self.rules_with["post_filter"])
+        return preempts and decision.fits_nowhere and not may_preempt
 
     def rejection(self, error, failed):
         """Return the reason as it is, without the number of nodes for which it holds."""

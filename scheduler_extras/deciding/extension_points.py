@@ -16,19 +16,18 @@ from scheduler_extras.common.log_texts import warn_once
 #
 # The loop's thread calls all but bind and post_bind, one after another. They need no locks, and may look at
 # all of the snapshot. But all pods wait for them: they should be quick, and return requests, not send these.
+# A thread sends the requests of a pod one after another, until one fails. What `post_filter` or `pre_bind`
+# wants is not sent any more once the pod has gone.
 # bind and post_bind are called in other threads, for several pods at once. They may send requests, must not
 # change the pod or look at nodes and snapshots, and need locks for what they share. bind has a minute.
 # A hook that breaks, or calls sys.exit, does harm to its pod only (queue_sort: has no effect).
 
 
 def are_requests(answer):
-    """Say whether an answer is a list of requests, (method, path, body), each of which writes something.
-
-    A GET has as its body what has to be so: else nothing that comes behind it is sent.
-    """
+    """Return whether an answer is a list of requests that write something, (method, path, body)."""
     return isinstance(answer, (list, tuple)) and all(
         isinstance(each, (list, tuple)) and len(each) == 3
-        and each[0] in ("GET", "POST", "PUT", "PATCH", "DELETE") for each in answer)
+        and each[0] in ("POST", "PUT", "PATCH", "DELETE") for each in answer)
 
 
 def with_reason(answer):

@@ -6,13 +6,15 @@ live.py calls it in the loop's thread, for each decision.
 import queue
 import time
 
-from scheduler_extras.api.errors import is_answer, warn_of_failure
+from scheduler_extras.api.errors import Conflict, is_answer, warn_of_failure
 from scheduler_extras.common.blame import what_broke
 from scheduler_extras.common.clocks import come_round
 from scheduler_extras.common.errors import ApiError, Trouble, Unschedulable
 from scheduler_extras.common.log_texts import one_line
 from scheduler_extras.deciding.extension_points import call_hook, unreserve, with_reason
 from scheduler_extras.live.queue import WaitsFor
+from scheduler_extras.rules.always import nominate
+from scheduler_extras.rules.preemption import nomination_of
 
 
 SEVERAL = 10  # if so many pods have met trouble of the API server, it is not up to these
@@ -24,11 +26,11 @@ class BindingCycle:
     It runs in the loop's thread. Upstream: schedule_one.go.
     """
 
-    def __init__(self, cache, writer, recorder, show_bound):
+    def __init__(self, cache, writer, recorder, show_decision):
         self.cache = cache
         self.writer = writer
         self.recorder = recorder
-        self.show_bound = show_bound  # is called with each decision by which a pod has been bound
+        self.show_decision = show_decision  # is called with each decision that has been carried out
         self.under_way = 0  # how many Bindings are being written
         self.failing = []  # the Trouble that pods have met in this pass, since one was bound
         self.has_failed = False  # whether a rule has broken, there was trouble, or a write has failed
@@ -78,21 +80,21 @@ class BindingCycle:
                 decision.give_up(error)
         return requests
 
-    def put_off(self, decision, nominated=(), going=()):
-        """Have a pod that has no node back off, and say why it stays pending.
-
-        nominated, going: who was nominated to nodes, and who was to be deleted, before there was a remedy.
-        """
+    def put_off(self, decision):
+        """Have a pod that has no node back off, and say why it stays pending; have a remedy carried out."""
         self.end_turn(decision)
         self.fall_back(decision)
-        left, is_failure = self.writer.try_to_send(decision.requests)
-        self.has_failed |= is_failure
-        if any(method == "DELETE" for method, *_ in left):  # nobody makes room
-            self.cache.snapshot.nominated = [*nominated]
-            self.cache.snapshot.going = {*going}
-            decision.remedy = ""
         reason = decision.condition_reason
         self.recorder.say(decision, "Warning", "FailedScheduling", reason, decision.message)
+        if decision.requests:
+            decision.pod.record.wait_for(WaitsFor.REMEDY)
+            self.send(WaitsFor.REMEDY, decision, decision.requests)
+
+    def send(self, step, decision, requests):
+        """Have a thread send what rules want sent; `take_answers` takes in how that ends."""
+        if requests:
+            self.under_way += 1
+            self.writer.send(step, decision, requests, self.cache.still_waiting)
 
     def bind(self, decision, requests):
         """Have a thread bind a pod that has its node; or send first what rules want sent."""
@@ -100,8 +102,9 @@ class BindingCycle:
         self.end_turn(decision)
         try:
             if record.waits_for is not WaitsFor.BINDING:
-                self.writer.send(requests)
-                self.recorder.say(decision, "Normal", "Waiting", "Waiting", decision.waits)
+                self.send(WaitsFor.PRE_BIND, decision, requests)
+                if not requests:
+                    self.say_what_it_waits_for(decision)
             else:
                 self.writer.bind(decision, self.recorder)
                 self.under_way += 1
@@ -134,24 +137,78 @@ class BindingCycle:
         record.back_off(decision)
         if had_room:
             self.cache.forget(decision.pod)
-            _, is_failure = self.writer.try_to_send(unreserve(decision, self.cache.snapshot))
-            self.has_failed |= is_failure
+            self.send(WaitsFor.NODE, decision, unreserve(decision, self.cache.snapshot))
 
     def take_answers(self, patience=0.5):
-        """Take in how Bindings have ended; for those under way wait so many seconds."""
+        """Take in how writes have ended; for those under way wait so many seconds."""
         until = time.monotonic() + patience
         while self.under_way:
             try:
-                decision, error = self.writer.answered.get(timeout=max(until - time.monotonic(), 0))
+                answer = self.writer.answered.get(timeout=max(until - time.monotonic(), 0))
             except queue.Empty:
                 return
             self.under_way -= 1
-            if error:
-                self.take_failure(decision, error, heading="binding rejected: ")
-            else:
-                decision.pod.record.wait_for(WaitsFor.NEWS)
-                self.failing.clear()
-                self.show_bound(decision)
+            self.take_answer(answer)
+
+    def take_answer(self, answer):
+        """Take in how the writes have ended that a decision needs at some step."""
+        if answer.step is WaitsFor.BINDING:
+            self.take_binding(answer)
+        elif answer.step is WaitsFor.REMEDY:
+            self.take_remedy(answer)
+        elif answer.error and answer.step is WaitsFor.NODE:
+            self.note_failure(answer.error)
+        elif answer.step is WaitsFor.PRE_BIND and answer.decision.pod.record.decision is answer.decision:
+            self.take_preparation(answer)
+
+    def take_preparation(self, answer):
+        """Say what a pod waits for, now that it is written; if that failed, have the pod fall back."""
+        if answer.error:
+            self.take_failure(answer.decision, answer.error)
+        else:
+            self.say_what_it_waits_for(answer.decision)
+
+    def say_what_it_waits_for(self, decision):
+        """Say why a pod that has its node is not bound yet."""
+        self.recorder.say(decision, "Normal", "Waiting", "Waiting", decision.waits)
+
+    def take_binding(self, answer):
+        """Have a pod that is bound wait until it is shown on its node; if its Binding failed, fall back."""
+        if answer.error:
+            self.take_failure(answer.decision, answer.error, heading="binding rejected: ")
+        else:
+            answer.decision.pod.record.wait_for(WaitsFor.NEWS)
+            self.failing.clear()
+            self.show_decision(answer.decision)
+
+    def take_remedy(self, answer):
+        """Have a pod wait for a node again, now that what may help it is written.
+
+        What a request that failed was to change stays as it was. If victims may not be deleted, the pod tries
+        another node first. If none was, it gives up its nomination.
+        """
+        decision, left = answer.decision, answer.left
+        pod, record = decision.pod, decision.pod.record
+        snapshot = self.cache.snapshot
+        record.wait_for(WaitsFor.NODE)
+        if answer.error:
+            decision.remedy = ""
+            record.retry_after_backoff()
+            self.cache.take_back(left)
+            self.note_failure(answer.error)
+            is_refused = not (isinstance(answer.error, Conflict) or is_answer(answer.error, 0, 429))
+            if is_refused and deletions(left) and not nominations(left):
+                record.refused.add(nomination_of(pod, snapshot))
+                if deletions(left) == deletions(decision.requests):
+                    self.send(WaitsFor.NODE, decision, [nominate(pod, None, snapshot)])
+        elif decision.policy.retries_preemptors and deletions(decision.requests):
+            record.retry_now()
+        self.show_decision(decision)
+
+    def note_failure(self, error):
+        """Log that a write has failed, and take note of it, unless it merely came too late."""
+        text = str(error) if isinstance(error, ApiError) else what_broke(error)
+        self.has_failed |= warn_of_failure(error, text)
 
     def take_failure(self, decision, error, heading=""):
         """Have a pod fall back for which something could not be written."""
@@ -211,3 +268,14 @@ def what_comes_first(decision, node, snapshot):
 def with_why(text, reason):
     """Return a text with the reason that a rule has given, if any."""
     return f"{text}: {reason}" if reason else text
+
+
+def nominations(requests):
+    """Return the requests that nominate a pod to a node, or to none."""
+    return [(method, path, body) for method, path, body in requests
+            if method == "PATCH" and "nominatedNodeName" in (body.get("status") or {})]
+
+
+def deletions(requests):
+    """Return how many requests delete something."""
+    return [method for method, *_ in requests].count("DELETE")

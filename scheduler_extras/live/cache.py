@@ -5,6 +5,7 @@ The loop takes in news by it before each decision; rules see its nodes as the sn
 
 import contextlib
 import difflib
+import functools
 import math
 
 from scheduler_extras.common.clocks import TURN, come_round
@@ -16,6 +17,9 @@ from scheduler_extras.reading.fields import pick, text_at
 from scheduler_extras.reading.ignored_fields import is_as_in
 from scheduler_extras.reading.pods_and_nodes import FullNode, FullPod, key_in
 from scheduler_extras.rules.affinity import seekers
+
+
+LONGEST_NAME = 253  # of an object; to compare longer ones would take long
 
 
 class UnreadPod(FullPod):
@@ -39,6 +43,12 @@ def read_or_warn(kind, raw):
         what = "node" if kind is FullNode else "pod"
         warn_once(f"{what} {key_in(raw)} is left out: {one_line(error)}")
         return None
+
+
+@functools.lru_cache(maxsize=1024)
+def similar_name(name, names):
+    """Return the one of these names that is meant, perhaps, by a similar one; or None."""
+    return next(iter(difflib.get_close_matches(name, names, 1, cutoff=0.9)), None)
 
 
 class CachedNodes(dict):
@@ -126,12 +136,24 @@ class Cache:
         self.snapshot = FullSnapshot({}, self.objects, is_live)
         self.nodes = CachedNodes(self.snapshot)
         self.pods = {}  # namespace/name -> Pod, of those that have not ended
-        self.arrived = {}  # uid -> Pod, of those for a Policy that have come, or changed, while they wait
+        self.waiting = {}  # namespace/name -> Pod, of those that name a scheduler of ours and have no node
+        self.arrived = {}  # uid -> Pod, of these, those that have come, or changed, since the pass began
+        self.deleted = []  # waiting pods that have begun to be deleted, or changed since
         self.has_changed = False  # so that pods that fitted nowhere may fit now
 
+    def follow(self, policies):
+        """Take in what there is by now, and which pods wait for one of these Policies. Raises ApiError."""
+        is_new = policies.keys() != self.snapshot.policies.keys()
+        self.snapshot.policies = dict(policies)
+        if is_new:
+            self.waiting.clear()
+            for key, pod in self.pods.items():
+                self.note_waiting(key, pod)
+        self.refresh()
+        self.arrived.clear()
+
     def refresh(self):
-        """Take in what there is by now: the news, or else lists, which are newer. Raises ApiError."""
-        self.snapshot.going.clear()  # from here on, the news says who is being deleted
+        """Take in what there is by now: the news, or else lists. Raises ApiError."""
         self.take_news()
         self.objects.refresh()
         self.take_news()
@@ -140,7 +162,7 @@ class Cache:
         """Take in the news while another replica leads, so that this one may lead at once."""
         with contextlib.suppress(ApiError):  # which the loop meets, once it runs
             self.refresh()
-        self.arrived.clear()  # all that wait will be listed
+        self.arrived.clear()
 
     def take_news(self, patience=0):
         """Take in what Reflectors have told; if that is nothing, wait so many seconds for some."""
@@ -181,6 +203,7 @@ class Cache:
         pod.phase = text_at(raw, "status", "phase")
         if pod.node_name != was_on:
             self.nodes.place(pod, pod.node_name)
+            self.note_waiting(pod.key, pod)
             self.has_changed = True
 
     def exchange(self, key, before, pod):
@@ -188,24 +211,35 @@ class Cache:
 
         If it is the same one, which says something else now, it keeps the place where it is assumed.
         """
-        assumed_on = before.counts_on if before and pod and before.uid == pod.uid else ""
+        is_same_pod = before and pod and before.uid == pod.uid
+        assumed_on = before.counts_on if is_same_pod else ""
         if before:
             del self.pods[key]
             self.nodes.place(before, "")
+        if is_same_pod:
+            pod.record = before.record
+            if pod.uid in self.snapshot.going:
+                self.snapshot.going[pod.uid].pod = pod
+        elif before:
+            self.snapshot.going.pop(before.uid, None)
         if pod:
             self.pods[key] = pod
             self.nodes.place(pod, pod.node_name or assumed_on)
         self.has_changed |= bool(before or (pod and pod.node_name))
-        if pod and not pod.node_name:
-            self.note_arrival(pod)
+        self.note_waiting(key, pod)
 
-    def note_arrival(self, pod):
-        """Note that a pod waits which names a scheduler of ours; if nearly so, say that."""
-        if pod.scheduler in self.snapshot.policies:
-            self.arrived[pod.uid] = pod
+    def note_waiting(self, key, pod):
+        """Note whether a pod waits for a scheduler of ours; if it nearly names one, say that."""
+        self.waiting.pop(key, None)
+        if not pod or pod.node_name:
             return
-        for name in difflib.get_close_matches(pod.scheduler, self.snapshot.policies, 1, cutoff=0.9):
-            warn_once(f"{pod.key} names {pod.scheduler}: did you mean {name}?", about=f"not {pod.scheduler}")
+        names = tuple(self.snapshot.policies)
+        if pod.scheduler in names:
+            self.waiting[key] = self.arrived[pod.uid] = pod
+            if pod.terminating:
+                self.deleted.append(pod)
+        elif len(pod.scheduler) <= LONGEST_NAME and (similar := similar_name(pod.scheduler, names)):
+            warn_once(f"{key} names {pod.scheduler}: did you mean {similar}?", about=f"not {pod.scheduler}")
 
     def note_nomination(self, before, pod):
         """Note whether a pod is nominated to a node.
@@ -220,9 +254,22 @@ class Cache:
             nominated = [*nominated, pod]
         self.snapshot.nominated = nominated
 
+    def take_back(self, requests):
+        """Have what requests were to change be as the API server shows it: they have not been carried out."""
+        for method, path, body in requests:
+            if method == "DELETE":
+                self.snapshot.going.pop(text_at(body, "preconditions", "uid"), None)
+            if method == "PATCH" and "nominatedNodeName" in (body.get("status") or {}):
+                *_, namespace, _, name, _ = path.split("/")
+                uid = text_at(body, "metadata", "uid")
+                others = [other for other in self.snapshot.nominated if other.uid != uid]
+                self.snapshot.nominated = others
+                self.note_nomination(None, self.pods.get(f"{namespace}/{name}"))
+
     def forget(self, pod):
         """Take a pod off the node on which it is assumed, unless the API server shows it on one by now."""
         self.has_changed = True  # others have met it there
+        self.snapshot.going.pop(pod.uid, None)  # it was a victim, perhaps, that waited for `permit`
         latest = self.still_waiting(pod)
         if latest:
             self.nodes.place(latest, "")

@@ -56,8 +56,14 @@ class Recorder:
             record.say_anew(message)
 
     def announce(self, pod, message):
-        """Say that a pod is bound."""
+        """Record that a pod is bound."""
         record(self.writer, request_by(event, pod, "Normal", "Scheduled", message))
+
+    def skip(self, pod):
+        """Record that a pod is not tried, as it is being deleted."""
+        message = f"skip schedule deleting pod: {pod.key}"
+        skipped = request_by(event, pod, "Warning", "FailedScheduling", message)
+        self.writer.start(write_note, self.writer.attempt, skipped)
 
 
 def pod_condition(pod, reason, message):
@@ -92,7 +98,8 @@ def write_note(send, request):
             return False
         # Where the pod has gone, another one of its name is told 422.
         if not (isinstance(error, (Conflict, NotFound)) or error.status == 422):
-            warn_once(str(error))
+            # When a quota is used up, each refusal names another event.
+            warn_once(str(error), about=f"an event or a condition: {error.status}")
     return True
 
 

@@ -9,7 +9,6 @@ import time
 
 from scheduler import log
 from scheduler_extras.api.errors import backoff
-from scheduler_extras.api.watch import UNFINISHED, list_all
 from scheduler_extras.common.blame import FAILURE
 from scheduler_extras.common.clocks import CAME_ROUND, STOP, TURN, TURN_SECONDS
 from scheduler_extras.common.errors import Trouble
@@ -19,78 +18,7 @@ from scheduler_extras.live.cache import Cache
 from scheduler_extras.live.events import Recorder
 from scheduler_extras.live.known import ListedObjects, Objects
 from scheduler_extras.live.loop import schedule_pending_pods
-from scheduler_extras.live.queue import SchedulingQueue
-from scheduler_extras.reading.pods_and_nodes import key_in
-
-
-class WaitingPods:
-    """Which pods wait for a scheduler of ours: by lists; and between these, for those that come, by news.
-
-    The lists tell names only, and may lag: the pods themselves are as the cache has them, and those are left
-    out that are known to have gone, or of which no news came yet.
-    """
-
-    LAG = 5  # seconds by which news may be behind a list, at most
-
-    def __init__(self, api, cache):
-        self.api = api
-        self.cache = cache
-        self.is_to_list = True  # whether they are listed the next time
-        self.listed_at = 0  # when they were last listed, in monotonic seconds
-        self.unheard = {}  # namespace/name of pods that are listed, and not told -> since when
-        self.behind_since = math.inf  # when a list was first found to be earlier than what was told
-
-    def find(self, policies):
-        """Return the pods that name one of these schedulers, and have no node yet. Raises ApiError."""
-        arrived = self.cache.arrived
-        is_to_list = self.is_to_list or policies.keys() != self.cache.snapshot.policies.keys()
-        self.is_to_list = True
-        self.cache.snapshot.policies = dict(policies)  # from here on, pods arrive that name one of these
-        if is_to_list:
-            arrived.clear()  # these are listed now; who arrives later is met again in the next pass
-            keys = self.list(policies)
-            self.cache.refresh()
-            self.prove_the_watch(keys)
-        else:
-            self.cache.refresh()
-            keys = [pod.key for pod in arrived.values()]
-            arrived.clear()
-        pods = [self.cache.pods.get(key) for key in keys]
-        return [pod for pod in pods if pod and pod.scheduler in policies and not pod.node_name]
-
-    def list(self, policies):
-        """List the pods that wait; return a dict whose keys are namespace/name."""
-        self.listed_at = time.monotonic()
-        keys = {}
-        for name in policies:
-            selector = f"{UNFINISHED},spec.schedulerName={name},spec.nodeName="
-            raws, version = list_all(self.api, "pods", selector, names_only=True)
-            keys |= dict.fromkeys(map(key_in, raws))
-            is_behind = self.cache.objects.is_behind("pods", version)
-            self.behind_since = min(self.behind_since, self.listed_at) if is_behind else math.inf
-        return keys
-
-    def prove_the_watch(self, keys):
-        """List all anew if a pod is listed of which no news has come for long: others may lack, too.
-
-        Likewise if lists are earlier than the news for long: etcd was restored from a copy.
-        """
-        if self.listed_at > self.behind_since + self.LAG:
-            self.behind_since = math.inf
-            self.cache.objects.doubt("versions have gone back")
-            self.cache.refresh()
-            return
-        unknown = keys.keys() - self.cache.pods.keys()
-        self.unheard = {key: self.unheard.get(key, self.listed_at) for key in unknown}
-        for key, since in self.unheard.items():
-            if self.listed_at > since + self.LAG:
-                self.cache.objects.doubt(f"in {self.LAG} s not of pod {key}, which is listed")
-                self.cache.refresh()
-                return
-
-    def do_without_a_list(self, interval):
-        """Have the next pass take the pods that have come, unless none has listed them for long."""
-        self.is_to_list = time.monotonic() >= self.listed_at + max(interval, self.LAG)
+from scheduler_extras.live.queue import SchedulingQueue, WaitsFor
 
 
 class LiveCluster:
@@ -112,7 +40,6 @@ class LiveCluster:
         self.cycle = BindingCycle(self.cache, self.writer, Recorder(self.writer), self.show_news)
         self.pending = SchedulingQueue(self.cache, self.cycle)
         self.at_rest = at_rest  # is called when a pass is over
-        self.waiting = WaitingPods(api, self.cache)
         self.began_at = 0  # when the last pass began, in monotonic seconds
         self.looked_ahead_by = {}  # the Policies whose rules have what they need for the first pod
 
@@ -132,7 +59,10 @@ class LiveCluster:
     def waiting_pods(self, policies):
         """Return the pods that name one of these schedulers, and have no node yet. Raises ApiError."""
         self.began_at = time.monotonic()
-        return self.waiting.find(policies)
+        self.cache.follow(policies)
+        while self.cache.deleted:
+            self.cycle.recorder.skip(self.cache.deleted.pop())
+        return [*self.cache.waiting.values()]
 
     def next_pod(self, stop):
         """Return the next pod to decide about; before, take in what has changed. Raises ApiError.
@@ -156,11 +86,10 @@ class LiveCluster:
 
         If pods have come meanwhile, the pass ends after a second, as one of them may be more important; after
         lists that took longer, it takes as long as these, so that at least half of the time is for decisions.
-        So it does if no news come, which are listed then.
         """
         while self.due:
             is_late = time.monotonic() > self.ends_at
-            if stop.is_set() or (is_late and (self.has_come() or self.cache.objects.silent())):
+            if stop.is_set() or (is_late and self.has_come()):
                 return None
             self.cycle.take_answers(patience=0)
             self.cycle.raise_trouble()
@@ -195,18 +124,16 @@ class LiveCluster:
     def put_off(self, decision):
         """Have rules do something about a pod that fits nowhere; it backs off."""
         TURN.ends_at = math.inf
-        nominated = self.snapshot.nominated
-        going = frozenset(self.snapshot.going)
         decision.policy.seek_remedy(decision, self.snapshot)
-        self.cycle.put_off(decision, nominated, going)
+        self.cycle.put_off(decision)
 
     def report(self, decision):
-        """Show a decision; but one by which the pod is to be bound only once it is: see `take_answers`.
+        """Show a decision. One that is to be carried out is shown only once it is: see `take_answers`.
 
-        Somebody else may bind it first, or delete it; then nothing is shown that was not so.
+        Somebody else may bind or delete the pod first; then nothing is shown that was not so.
         """
-        waits_for_rules = decision.pod.record.decision
-        if waits_for_rules or not decision.node or not self.writer.is_live:
+        is_under_way = decision.pod.record.waits_for in (WaitsFor.REMEDY, WaitsFor.BINDING)
+        if not (is_under_way and self.writer.is_live):
             self.show_news(decision)
 
     def show_news(self, decision):
@@ -230,15 +157,15 @@ class LiveCluster:
         self.at_rest()
         if self.last_error:
             CAME_ROUND.at = math.inf
-            stop.wait(min(max(seconds, backoff(self.failed_passes)), threading.TIMEOUT_MAX))
+            asks_nothing = self.cache.objects.failed  # then Reflectors list again, and see to the pauses
+            pause = seconds if asks_nothing else max(seconds, backoff(self.failed_passes))
+            stop.wait(min(pause, threading.TIMEOUT_MAX))
             self.cache.take_news()  # they would pile up while lists fail
             return
         until = time.monotonic() + seconds
         while not (self.has_come() or self.pending.could_pop() or stop.is_set()) and time.monotonic() < until:
             self.cache.take_news(patience=0.1)
             self.cycle.take_answers(patience=0)
-        if self.has_come():
-            self.waiting.do_without_a_list(seconds)
 
     def look_ahead(self):
         """Have the rules of new Policies look up what they need, so that this takes no pod's turn."""
@@ -254,8 +181,7 @@ class LiveCluster:
 
     def look(self, policies=()):
         """Return the cluster as it is by now. Raises ApiError."""
-        self.snapshot.policies = dict(policies)
-        self.cache.refresh()
+        self.cache.follow(dict(policies))
         return self.snapshot
 
 

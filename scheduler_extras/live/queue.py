@@ -22,9 +22,10 @@ from scheduler_extras.policy.policy import FullPolicy
 from scheduler_extras.reading.pods_and_nodes import FullPod
 
 
-# A pending pod waits for one of five things, one after another:
+# A pending pod waits for one of six things, one after another:
 #
 #   NODE       a node that fits. When there is one, the pod is assumed: it has room there (rules: reserve).
+#   REMEDY     no node fits: that what rules want done about it is written (post_filter). Then a node again.
 #   PERMIT     that all rules allow the binding (permit). They are asked in each pass.
 #   PRE_BIND   that what rules want done first has been done, such as to a claim (pre_bind). Likewise.
 #   BINDING    that its Binding is written, and answered.
@@ -40,6 +41,7 @@ class WaitsFor(enum.Enum):
     """What a pending pod waits for."""
 
     NODE = "node"
+    REMEDY = "remedy"
     PERMIT = "permit"
     PRE_BIND = "pre_bind"
     BINDING = "binding"
@@ -66,6 +68,7 @@ class PodRecord:
     retry_at: float = 0
     pops_from_backoff: bool = False  # a change ends its backoff, if there is nothing else to do
     may_pop: bool = False  # there was such a change
+    refused: set = field(default_factory=set)  # names of nodes whose pods could not be deleted for it
     began_at: float = 0  # when its turn in this pass began
     took: float = 0  # seconds that the loop has spent on it then
 
@@ -112,7 +115,8 @@ class PodRecord:
 
     def wait_for(self, what, decision=None):
         """Have the pod wait for something; nothing else changes that. A decision is kept for rules only."""
-        if what is not self.waits_for:
+        keeps_its_place = WaitsFor.REMEDY in (what, self.waits_for)  # in the queue, as of its attempt
+        if what is not self.waits_for and not keeps_its_place:
             self.since = time.monotonic()
         self.waits_for = what
         self.decision = decision
@@ -134,6 +138,10 @@ class PodRecord:
         self.retry_at = min(self.retry_at, self.backoff_ends)
         self.may_pop = self.pops_from_backoff
 
+    def is_held(self):
+        """Return whether the pod has a node, and a rule does not permit the binding yet."""
+        return self.waits_for is WaitsFor.PERMIT
+
     def is_being_prepared(self):
         """Say whether what rules have had written before the binding is to take effect."""
         return self.waits_for is WaitsFor.PRE_BIND
@@ -142,7 +150,7 @@ class PodRecord:
         """Say whether this pass has to do with the pod."""
         if self.waits_for is WaitsFor.NODE:
             return time.monotonic() >= self.retry_at
-        return not self.may_be_bound()
+        return self.decision is not None
 
     def may_be_bound(self):
         """Say whether its Binding was sent, or is about to be."""
@@ -207,14 +215,13 @@ class SchedulingQueue(dict):
         self.cycle = cycle  # the BindingCycle
         self.pops_at = 0  # when pods may be tried in their backoff: passes take a twentieth of the time then
 
-    def renew(self, listed, policies):
-        """Return the pods that are to be tried, in this order: those listed, and others, as lists lag.
+    def renew(self, waiting, policies):
+        """Return which of the pods that wait are to be tried, in this order.
 
         Each has its record. All that have gone are forgotten. If there is another Policy for a pod by now, it
         is tried again; if it waits for rules of the old one, it falls back first.
         """
-        known = [self.cache.still_waiting(record.pod) for record in self.values()]
-        pods = {pod.uid: pod for pod in [*known, *listed] if pod and is_for(pod, policies)}
+        pods = {pod.uid: pod for pod in waiting if is_for(pod, policies)}
         moment = time.monotonic()
         for uid, pod in pods.items():
             if uid not in self:
@@ -229,7 +236,7 @@ class SchedulingQueue(dict):
             record = self[uid]
             if record.decision:
                 self.cycle.fall_back(record.decision)
-            is_unanswered = record.waits_for is WaitsFor.BINDING
+            is_unanswered = record.waits_for in (WaitsFor.BINDING, WaitsFor.REMEDY)
             is_unseen = record.waits_for is WaitsFor.NEWS and self.cache.still_waiting(record.pod)
             if not (is_unanswered or is_unseen):
                 del self[uid]
@@ -252,7 +259,7 @@ class SchedulingQueue(dict):
         """Return those of the pods that are due; if none is, those that may be tried in their backoff."""
         due = [pod for pod in pods if pod.record.is_due()]
         if not due and time.monotonic() >= self.pops_at:
-            return [pod for pod in pods if pod.record.may_pop]
+            return [pod for pod in pods if pod.record.may_pop and pod.record.waits_for is WaitsFor.NODE]
         return due
 
     def note_pass(self, began_at):

@@ -3,31 +3,41 @@
 The binding cycle hands decisions to it; a dry run, and manifests, have another Writer.
 """
 
+import collections
 import functools
 import itertools
 import queue
 import time
 
 from scheduler import binding
-from scheduler_extras.api.errors import Conflict, NotFound, TooLarge, backoff, patiently, warn_of_failure
-from scheduler_extras.common.blame import request_by, warn_if_broken, what_broke
+from scheduler_extras.api.errors import Conflict, NotFound, TooLarge, backoff, patiently
+from scheduler_extras.common.blame import request_by, warn_if_broken
 from scheduler_extras.common.clocks import come_round, start_thread, within
 from scheduler_extras.common.errors import ApiError, InputError, Trouble, Unschedulable
 from scheduler_extras.common.log_texts import warn_once
 from scheduler_extras.deciding.extension_points import call_hook
 from scheduler_extras.live.events import record
+from scheduler_extras.live.queue import WaitsFor
 from scheduler_extras.reading.fields import text_at
+from scheduler_extras.reading.pods_and_nodes import FullPod
 
 
 THREADS = 64  # that write at a time
 
 
-# Threads write Bindings, and tell people. What rules want sent, the loop has sent, and waits for that. In a
-# dry run nothing is written. Nor does a replica write that does not lead (`attempt`), except that it says
-# which pods it has bound (`announce`). A request that fails with 5xx is sent up to three times (patiently).
+# Threads write all that is written; the loop takes in how that ends (`answered`). In a dry run nothing is
+# written. Nor does a replica write that does not lead (`attempt`), except that it records events of the pods
+# that it has bound (`announce`). A request that fails with 5xx is sent up to three times (patiently), but a
+# DELETE once, as an attempt of which no answer came may still delete.
 
 
 HOOK_SECONDS = 60  # for which a rule's bind may keep a thread, and its post_bind, too
+
+# How requests have ended that were sent for a decision.
+# step: what the pod waited for when they were handed over; NODE: what `unreserve` wanted sent
+# error: what went wrong, or None
+# left: the request that has failed, and those behind it
+Answer = collections.namedtuple("Answer", "step decision error left", defaults=[None, ()])
 
 
 class Writer:
@@ -41,8 +51,8 @@ class Writer:
         self.may_write = lambda: True  # whether this replica leads
         self.threads = 0  # that have been started
         self.tasks = queue.Queue()  # what threads are to do: (function, arguments)
-        # For the loop: (decision, why its Binding has failed, or None). Before Python 3.11 a SimpleQueue that
-        # is to wait for hardly any time may wait for ever.
+        # Answers for the loop. Before Python 3.11 a SimpleQueue that is to wait for hardly any time may wait
+        # forever.
         self.answered = queue.Queue()
 
     def bind(self, decision, recorder):
@@ -91,51 +101,49 @@ class Writer:
             raise Conflict(409, "this replica does not lead any more")
         return self.api.request(*request)
 
-    def send(self, requests):
-        """Send what rules want sent, one after another. Raises what the first raises that fails."""
-        _, error = self.send_until_one_fails(requests)
-        if error:
-            raise error
+    def send(self, step, decision, requests, still_waiting):
+        """Have a thread send what rules want sent for a pod, and let the loop know how that has ended.
 
-    def try_to_send(self, requests):
-        """Send what rules want sent. Return what is left if a request fails, and whether it should not."""
-        left, error = self.send_until_one_fails(requests)
-        if not error:
-            return [], False
-        text = str(error) if isinstance(error, ApiError) else what_broke(error)
-        return left, warn_of_failure(error, text)
-
-    def send_until_one_fails(self, requests):
-        """Send what rules want sent. Return the first that fails, with those behind it; and its error.
-
-        No pod is tried meanwhile, so it may not take long. Events are left to threads.
+        still_waiting: a function that returns a pod as it is by now, or None if it does not wait any more.
         """
-        until = time.monotonic() + 10
+        try:
+            self.start(self.send_in_order, step, decision, requests, still_waiting)
+        except Trouble as error:
+            self.answered.put(Answer(step, decision, error, requests))
+
+    def send_in_order(self, step, decision, requests, still_waiting):
+        """Send requests one after another, until one fails; then let the loop know.
+
+        What is not wanted any more, as the pod has gone, is not sent, unless it undoes something.
+        """
+        pod = decision.pod
         for number, request in enumerate(requests):
             try:
-                left = until - time.monotonic()
-                if left <= 0:
-                    raise Trouble(0, "what was sent before it took too long")
-                if request[1].endswith("/events"):
-                    self.start(record, self, request)
-                else:
-                    within(left, self.carry_out, *request)
+                if step is not WaitsFor.NODE:
+                    check_that_it_waits(pod, still_waiting(pod))
+                answer = self.carry_out(step, pod, *request)
+                if step is not WaitsFor.NODE and text_at(answer, "metadata", "uid") == pod.uid:
+                    check_that_it_waits(pod, FullPod(answer))
             except Exception as error:  # what a rule wants sent may be anything
-                return requests[number:], error
-        return [], None
+                self.answered.put(Answer(step, decision, error, requests[number:]))
+                return
+        self.answered.put(Answer(step, decision))
 
-    def carry_out(self, method, path, body):
-        """Send a request that a rule wants sent. Raises ApiError."""
-        if method == "GET":  # its body says what has to be so
-            if not is_so(body, patiently(self.attempt, method, path)):
-                raise Conflict(409, f"{path} is not any more what it was")
-            return
+    def carry_out(self, step, pod, method, path, body):
+        """Send a request that a rule wants sent for a pod. Return its answer. Raises ApiError."""
+        if path.endswith("/events"):
+            self.start(record, self, (method, path, body))
+            return None
         try:
-            patiently(self.attempt, method, path, body)
+            if method == "DELETE":
+                return self.attempt(method, path, body)
+            return patiently(self.attempt, method, path, body)
         except (Conflict, NotFound):
-            has_gone = method == "DELETE" and not is_rehearsal(body) and self.may_write()
-            if not has_gone:  # as it was to, maybe by an attempt whose answer was lost
+            is_its_own = f"{path}/".startswith(f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}/")
+            may_have_gone = method == "DELETE" or step is WaitsFor.REMEDY
+            if is_its_own or not (may_have_gone and self.may_write()):
                 raise
+            return None  # a victim has gone, for example, and that is all right
 
     def bound_by(self, decision):
         """Have a rule or an extender bind the pod. Return which one says that it has, or None."""
@@ -177,26 +185,20 @@ class DryRun(Writer):
 
     def bind(self, decision, recorder):
         """Let the loop know that it has ended well."""
-        self.answered.put((decision, None))
+        self.answered.put(Answer(WaitsFor.BINDING, decision))
 
     def start(self, function, *arguments):
         """Leave it."""
 
-    def send_until_one_fails(self, requests):
-        """Leave it."""
-        return [], None
+    def send(self, step, decision, requests, still_waiting):
+        """Let the loop know that all is sent."""
+        self.answered.put(Answer(step, decision))
 
 
-def is_rehearsal(body):
-    """Say whether a request is only to be tried by the API server."""
-    return bool(body and body.get("dryRun"))
-
-
-def is_so(expected, thing):
-    """Say whether an object has these fields, with these values; "": it lacks the field."""
-    if not isinstance(expected, dict):
-        return (thing or "") == expected
-    return isinstance(thing, dict) and all(is_so(value, thing.get(key)) for key, value in expected.items())
+def check_that_it_waits(pod, latest):
+    """Raise Conflict if a pod has gone, is being deleted, or has a node, by what is known by now."""
+    if not latest or latest.terminating or latest.node_name:
+        raise Conflict(409, f"{pod.key} does not wait any more")
 
 
 def bind_and_tell(decision, writer, recorder):
@@ -213,9 +215,9 @@ def bind_and_tell(decision, writer, recorder):
             why = f"is on {place}: somebody else bound it; does a second {pod.scheduler} run?"
             warn_once(f"{pod.key} {why}", about="somebody else binds")
         if place != decision.node:
-            writer.answered.put((decision, error))
+            writer.answered.put(Answer(WaitsFor.BINDING, decision, error))
             return
-    writer.answered.put((decision, None))
+    writer.answered.put(Answer(WaitsFor.BINDING, decision))
     message = f"Successfully assigned {pod.key} to {decision.node}"
     recorder.announce(pod, ", though it ".join([message, *decision.unheeded]))
     for rule in decision.policy.rules_with["post_bind"]:

@@ -11,7 +11,6 @@ from scheduler import log
 from scheduler_extras.api.errors import NotFound
 from scheduler_extras.common.errors import InputError, Malformed
 from scheduler_extras.common.log_texts import one_line, warn_once
-from scheduler_extras.live.writer import is_rehearsal
 from scheduler_extras.manifests.admission import admit, complete
 from scheduler_extras.manifests.input import files_at, objects_in
 from scheduler_extras.manifests.refusals import refusals
@@ -141,7 +140,7 @@ class Manifests(ManifestObjects):
         if method == "PATCH" and "nominatedNodeName" in pick(body, dict, "status"):
             *_, namespace, resource, name, _ = path.split("/")
             self.nominate((resource, namespace, name), body["status"]["nominatedNodeName"])
-        if method == "DELETE" and not is_rehearsal(body):
+        if method == "DELETE":
             *_, namespace, resource, name = path.split("/")
             gone = self.objects.pop((resource, namespace, name), None)
             self.changes += gone is not None
@@ -165,7 +164,8 @@ class Manifests(ManifestObjects):
     def list(self, resource, selector):
         """Return the objects that a field selector selects, such as spec.nodeName!=,status.phase!=Failed."""
         wanted = re.findall("([^,]*?)(!?)=([^,]*)", selector)  # a field, ! where it is to differ, a value
-        return [thing for (kind, *_), thing in self.objects.items() if kind == resource and all(
+        things = [*self.objects.items()]  # threads may delete some meanwhile
+        return [thing for (kind, *_), thing in things if kind == resource and all(
             (text_at(thing, *path.split(".")) == value) != bool(differs) for path, differs, value in wanted)]
 
 

@@ -9,11 +9,10 @@ import contextlib
 import json
 import re
 import tempfile
+import warnings
 from pathlib import Path
 
 import requests
-import urllib3
-from urllib3.exceptions import HTTPError, InsecureRequestWarning
 
 from scheduler_extras.common.clocks import within
 from scheduler_extras.common.errors import ApiError, Malformed, Unschedulable
@@ -134,7 +133,8 @@ class Extender:
         if tls.get("serverName"):  # that the certificate is for, if it is not the URL's
             secure = self.session.adapters["https://"].poolmanager.connection_pool_kw
             secure["server_hostname"] = secure["assert_hostname"] = tls["serverName"]
-        urllib3.disable_warnings(InsecureRequestWarning)  # what is not checked, the Policy has decided
+        # What is not checked, the Policy has decided.
+        warnings.filterwarnings("ignore", message="Unverified HTTPS request")
 
     def file_of(self, tls, what):
         """Return the file of what tlsConfig names, or has as data, which takes precedence; or None."""
@@ -159,23 +159,28 @@ class Extender:
         """Blame extender and verb for what goes wrong: raise Unschedulable, or say what is done instead."""
         try:
             yield
-        except (ApiError, HTTPError, OSError, ValueError, RecursionError) as error:
+        except (ApiError, OSError, ValueError, RecursionError) as error:
             blame = f"extender {self.url}: {self.config[verb]}: {one_line(error)}"
             if not otherwise:
                 raise Unschedulable(blame) from error
             warn_once(f"{blame}; {otherwise}")
 
     def ask(self, verb, body, schema):
-        """POST to a verb; return the answer. Raises HTTPError, OSError, ValueError, RecursionError."""
+        """POST to a verb; return the answer. Raises OSError, ValueError, RecursionError."""
         most = 2**26  # bytes
         url = f"{self.url}/{self.config[verb]}"
         with self.session.post(url, json=body, stream=True, allow_redirects=False,
                                timeout=self.timeout + 1) as response:  # by then nobody waits any more
             if response.status_code != 200:
                 raise ValueError(f"it answers {response.status_code} {response.reason}")
-            text = response.raw.read(most + 1, decode_content=False)
-        if len(text) > most:
-            raise ValueError(f"its answer has more than {most} bytes")
+            packing = response.headers.get("Content-Encoding", "identity")
+            if packing != "identity":
+                raise ValueError(f"its answer is packed: Content-Encoding {packing}")
+            text = bytearray()
+            for piece in response.iter_content(2**16):
+                text += piece
+                if len(text) > most:
+                    raise ValueError(f"its answer has more than {most} bytes")
         answer = decode(json.loads(text), schema, "the answer", passed_over=[])
         if isinstance(answer, dict) and answer.get("Error"):
             raise ValueError(answer["Error"])

@@ -48,6 +48,7 @@ class FullPolicy:
     kind = "Policy"  # of the file that says all this
     has_to_ask_for_preemption = True  # kube-scheduler preempts by itself
     unschedulable_seconds = 60  # after which a pod that fits nowhere is tried again all the same
+    retries_preemptors = True  # at once: their new status has kube-scheduler 1.20 move them to activeQ
     pops_from_backoff = False  # whether a change ends its backoff, if there is nothing else to do
 
     def new_decision(self, pod, snapshot):

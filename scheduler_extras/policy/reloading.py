@@ -21,6 +21,9 @@ from scheduler_extras.reading.texts import check_end_of_json, parse, text_in
 from scheduler_extras.rules import PLUGIN_ORDER
 
 
+MOST_BYTES = 2**20  # of a Policy or a file of rules; a ConfigMap has no more either
+
+
 def providers():
     """Return what --policy may name instead of a file. Upstream: algorithmprovider/registry.go."""
     head = {"kind": "Policy", "apiVersion": "v1"}
@@ -40,7 +43,7 @@ def load_policies(path, scheduler_name, preempt=False):
     also = ["Preemption"] if preempt else []
     try:
         provider = providers().get(path)
-        text = "" if provider else text_in(path)
+        text = "" if provider else text_in(path, MOST_BYTES)
         documents = iter([provider]) if provider else parse(text)
         document = next(documents, None)
         check_end_of_json(text)
@@ -89,6 +92,7 @@ class PolicyFile:
             self.seen = seen
             before = [*PLUGGED_IN]
             try:
+                self.check_files()
                 self.load(changed)
             except InputError as error:
                 unplug(instead=before)
@@ -112,6 +116,17 @@ class PolicyFile:
                 if stat.S_ISREG(status.st_mode):
                     changes[file] = status.st_mtime_ns, status.st_size, status.st_ino
         return changes
+
+    def check_files(self):
+        """Raise InputError if a file is too large, or has become a pipe or a device: it may have no end."""
+        for path in [self.path, *self.plugins]:
+            with contextlib.suppress(OSError):  # reading it says why it cannot be read
+                status = Path(path).stat()
+                is_file = stat.S_ISREG(status.st_mode)
+                if self.policies and not (is_file or stat.S_ISDIR(status.st_mode)):
+                    raise InputError(f"{path}: it is no plain file any more")
+                if is_file and status.st_size > MOST_BYTES:
+                    raise InputError(f"{path}: it has more than {MOST_BYTES} bytes")
 
     def load(self, changed):
         """Read the files, some of which have changed, and say what is different. Raises InputError."""

@@ -278,6 +278,7 @@ class FullNode:
         self.conditions = read_only({str(each.get("type")): str(each.get("status")) for each in conditions})
         self.exists = True  # False: the API server shows no node of this name, only pods that are on it
         self.derived = {}  # what was worked out of the pods on it
+        self.taken_off = ()  # pods that are supposed to have gone though they were terminating already
 
     def add(self, pod):
         """Put a pod on the node."""

@@ -4,11 +4,11 @@ The Policy, a configuration and manifests are read by it.
 """
 
 import collections
+import contextlib
 import json
 import math
 import re
 import sys
-from pathlib import Path
 
 import yaml
 
@@ -100,9 +100,15 @@ def unique_keys(pairs):
     return dict(pairs)
 
 
-def text_in(path):
-    """Return the text of a file, or of standard input for -. PowerShell writes UTF-16."""
-    data = sys.stdin.buffer.read() if str(path) == "-" else Path(path).read_bytes()
+def text_in(path, most=None):
+    """Return the text of a file, or of standard input for -. PowerShell writes UTF-16.
+
+    Raises ValueError if it has more than so many bytes; a device may have no end.
+    """
+    with contextlib.nullcontext(sys.stdin.buffer) if str(path) == "-" else open(path, "rb") as file:
+        data = file.read(-1 if most is None else most + 1)
+    if most is not None and len(data) > most:
+        raise ValueError(f"it has more than {most} bytes")
     return data.decode(json.detect_encoding(data))
 
 

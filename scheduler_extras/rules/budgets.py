@@ -5,33 +5,64 @@ preemption.py asks it.
 
 import collections
 import contextlib
+from dataclasses import dataclass
 
 from scheduler_extras.common.errors import ApiError, InvalidSelector
 from scheduler_extras.deciding.answers import recall
 from scheduler_extras.reading.fields import pick
 from scheduler_extras.reading.label_selectors import label_selector, labels_match
+from scheduler_extras.reading.pods_and_nodes import FullPod
+
+
+NOT_SERVED = {}  # stands for the budgets of policy/v1 where the API server has none, up to Kubernetes 1.20
 
 
 def protected_by_budgets(pods, snapshot):
-    """Return those whose going, after those before them, violates a budget. (filterPodsWithPDBViolation)"""
+    """Return those whose going, after those before them, violates a budget. (filterPodsWithPDBViolation)
+
+    Victims that other pods have chosen count, too, until the budget's controller has counted them.
+    """
     taken = collections.Counter()
+    uids = {pod.uid for pod in pods}
+    for uid, victim in snapshot.going.items():
+        if uid not in uids:
+            taken.update(budgets_to_change(victim, snapshot))
     protected = []
     for pod in pods:
-        allowed = budgets_of(pod, snapshot)
-        taken.update(allowed.keys())
+        budgets = budgets_of(pod, snapshot)
+        taken.update(budgets.keys())
+        allowed = {key: pick(budget, int, "status", "disruptionsAllowed") for key, budget in budgets.items()}
         if any(taken[key] > allowed[key] for key in allowed):
             protected.append(pod)
     return protected
 
 
 def budgets_of(pod, snapshot):
-    """Return {budget that counts the pod: how many of its pods may go}."""
-    allowed = {}
+    """Return the budgets that count the pod, {its name: the API's JSON}."""
+    found = {}
     for key, budget, selector in budgets_in_namespaces(snapshot)[pod.namespace]:
         counts_already = pod.name in pick(budget, dict, "status", "disruptedPods")
         if pod.labels and labels_match(pod.labels, selector) and not counts_already:
-            allowed[key] = pick(budget, int, "status", "disruptionsAllowed")
-    return allowed
+            found[key] = budget
+    return found
+
+
+@dataclass
+class Victim:
+    """A pod that is deleted for another one, and the budgets that counted it when it was chosen."""
+
+    pod: FullPod  # as it is by now
+    budgets: dict
+
+
+def budgets_to_change(victim, snapshot):
+    """Return the names of the budgets whose controller has not counted yet that a victim goes.
+
+    Where no controller has ever observed a budget, nobody counts, and what the budget allows stays as it is.
+    """
+    return [key for key, budget in budgets_of(victim.pod, snapshot).items()
+            if pick(budget, int, "status", "observedGeneration")
+            and (not victim.pod.terminating or budget == victim.budgets.get(key))]
 
 
 def budgets_in_namespaces(snapshot):
@@ -55,9 +86,9 @@ def all_budgets(snapshot):
     """Return all PodDisruptionBudgets, {namespace/name: the API's JSON}. Raises ApiError."""
     today, of_old = [f"apis/policy/{version}/poddisruptionbudgets" for version in ("v1", "v1beta1")]
     try:
-        return snapshot.objects[today]
+        budgets = snapshot.objects[today]
     except ApiError as error:
         if error.status != 404:
             raise
-    snapshot.objects[today] = snapshot.objects[of_old]  # up to Kubernetes 1.20; it holds for this pass
-    return snapshot.objects[today]
+        budgets = snapshot.objects[today] = NOT_SERVED
+    return snapshot.objects[of_old] if budgets is NOT_SERVED else budgets

@@ -5,32 +5,32 @@ preemption.py says who has to go. Upstream: PrepareCandidate.
 
 from scheduler import event
 from scheduler_extras.common.clocks import now
-from scheduler_extras.reading.fields import text_at
 from scheduler_extras.rules.always import nominate
+from scheduler_extras.rules.budgets import Victim, budgets_of
 
 
 def is_going(pod, snapshot):
-    """Say whether a pod is being deleted, or is to be by what has been decided in this pass."""
+    """Return whether a pod is being deleted, or is a victim that is about to be."""
     return pod.terminating or pod.uid in snapshot.going
 
 
-def make_room(pod, node, victims, snapshot, words):
-    """Return the requests: victims go, the pod is nominated to the node, and less important ones no longer.
+def make_room(pod, node, victims, snapshot, manner):
+    """Return the requests: the pod is nominated to the node, less important pods no longer; then victims go.
 
-    Before anybody goes, the API server is asked whether the pod still waits, and whether each victim is as it
-    was, and may be deleted. No room is promised that nobody leaves; what may fail comes last. Budgets are not
-    asked again: as upstream, they say who is missed most, and forbid nothing.
-
-    words: what each victim is told.
+    So the room is kept before anybody makes it. Nominations end first, as those pods may soon be nominated to
+    other nodes. A victim that waits for `permit` may be rejected instead.
     """
     leaving = [victim for victim in victims if not is_going(victim, snapshot)]
-    snapshot.going.update(victim.uid for victim in leaving)
-    requests = [still_waits(pod)] if leaving else []
-    requests += [deletion(victim, dryRun=["All"]) for victim in leaving]
     for victim in leaving:
-        requests += [disruption(victim, pod), deletion(victim), notice(victim, pod, words)]
+        snapshot.going[victim.uid] = Victim(victim, budgets_of(victim, snapshot))
+    requests = []
+    if manner.ends_nominations(victims):
+        requests += [nominate(other, None, snapshot) for other in nominated_below(pod, node, snapshot)]
     requests.append(nominate(pod, node.name, snapshot))
-    requests += [nominate(other, None, snapshot) for other in nominated_below(pod, node, snapshot)]
+    for victim in leaving:
+        if not manner.rejects(victim):
+            requests += [disruption(victim, pod), deletion(victim)]
+        requests.append(notice(victim, pod, manner.words(pod, node)))
     return requests
 
 
@@ -45,20 +45,9 @@ def path_of(pod):
     return f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}"
 
 
-def still_waits(pod):
-    """Return the request whose answer has to be that the pod is there, and has no node."""
-    uid = text_at(pod.raw, "metadata", "uid")
-    return "GET", path_of(pod), {
-        "metadata": {"uid": uid, "deletionTimestamp": ""}, "spec": {"nodeName": ""}}
-
-
-def deletion(victim, **options):
-    """Return the request that deletes a pod; with dryRun, one that says whether that can be, as it is now."""
-    preconditions = {"uid": victim.uid}
-    version = text_at(victim.raw, "metadata", "resourceVersion")
-    if options and version:  # else its condition, which is written before, is a change, too
-        preconditions["resourceVersion"] = version
-    return "DELETE", path_of(victim), {"preconditions": preconditions} | options
+def deletion(victim):
+    """Return the request that deletes a pod, unless another pod has its name by now."""
+    return "DELETE", path_of(victim), {"preconditions": {"uid": victim.uid}}
 
 
 def disruption(victim, pod):

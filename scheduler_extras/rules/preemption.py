@@ -45,8 +45,23 @@ class Manner:
         return not rivals and not all(is_hopeless(failed.get(name, {})) for name in snapshot.nodes)
 
     def words(self, pod, node):
-        """Return what a victim is told in its event."""
+        """Return the message of a victim's event."""
         return f"Preempted by {pod.key} on node {node.name}"
+
+    def importance(self, number, pod):
+        """Return by what the pods of a node are sorted, the most important one first. (MoreImportantPod)
+
+        number: its place among the pods of the node.
+        """
+        return importance(pod)
+
+    def rejects(self, victim):
+        """Return whether a victim need not be deleted, as it is rejected."""
+        return False
+
+    def ends_nominations(self, victims):
+        """Return whether less important pods are no longer nominated to the node from which these go."""
+        return True
 
 
 def preempt(pod, failed, snapshot, percentage=10, absolute=100, manner=Manner()):  # noqa: B008
@@ -68,11 +83,11 @@ def preempt(pod, failed, snapshot, percentage=10, absolute=100, manner=Manner())
         return [], f"It preempts nobody: {error}."
     if not found:
         return [], "It preempts nobody, as extenders leave it no node."
-    best, why = where_missed_least(found)
+    best, why = where_missed_least(those_not_refused(pod, found))
     victims = found[best].pods
     who = ", ".join(victim.key for victim in victims)
-    requests = make_room(pod, best, victims, snapshot, manner.words(pod, best))
-    return requests, f"It preempts {who} on {best.name}, {why}."
+    requests = make_room(pod, best, victims, snapshot, manner)
+    return requests, f"It preempts {who} on {best.name}, {why}{after_refusals(pod)}."
 
 
 @predicate("Preemption", post_filter=preempt, plugin="DefaultPreemption", steady=True)
@@ -154,8 +169,7 @@ def candidates(pod, failed, snapshot, percentage, absolute, manner):
 
 def victims_on(pod, node, snapshot, manner):
     """Return the Victims for the pod to fit the node; None if nobody's going helps. (SelectVictimsOnNode)"""
-    lower = [other for other in node.pods.values() if other.priority < pod.priority]
-    lower.sort(key=importance)
+    lower = lower_on(node, pod, manner)
     if not lower or reasons_supposing(pod, node, snapshot, lower):
         return None
     protected = protected_by_budgets(lower, snapshot)
@@ -169,14 +183,25 @@ def victims_on(pod, node, snapshot, manner):
     return Victims(manner.in_order(gone), sum(other in protected for other in gone))
 
 
+def lower_on(node, pod, manner):
+    """Return the pods on a node that are less important than a pod, the most important ones first."""
+    numbered = [(number, other) for number, other in enumerate(node.pods.values())
+                if other.priority < pod.priority]
+    numbered.sort(key=lambda pair: manner.importance(*pair))
+    return [other for _, other in numbered]
+
+
 def importance(pod):
     """Return by what pods are sorted: those that matter most come first. Upstream: MoreImportantPod."""
     return -pod.priority, started(pod), pod.key
 
 
+NOT_STARTED = "9"  # is later than any time
+
+
 def started(pod):
     """Return when the pod started, as the API writes times; one that has not is the youngest."""
-    return pick(pod.raw, str, "status", "startTime") or "9"
+    return pick(pod.raw, str, "status", "startTime") or NOT_STARTED
 
 
 # Which node. Upstream: pickOneNodeForPreemption.
@@ -197,6 +222,21 @@ def where_missed_least(found):
     """Return the best of the candidates, {node: its Victims}, and in words why it is."""
     best, *others = sorted(found, key=lambda node: merits(found[node]), reverse=True)
     return best, what_decides(found[best], found[others[0]]) if others else "where that helps"
+
+
+def those_not_refused(pod, found):
+    """Return the candidates without nodes whose pods could not be deleted before, unless none is left."""
+    refused = pod.record.refused if pod.record else set()
+    left = {node: victims for node, victims in found.items() if node.name not in refused}
+    if not left:
+        refused.clear()
+    return left or found
+
+
+def after_refusals(pod):
+    """Return in words why better nodes have been passed over, or ""."""
+    refused = pod.record.refused if pod.record else set()
+    return f", as pods on {', '.join(sorted(refused))} could not be deleted" if refused else ""
 
 
 def what_decides(victims, others):

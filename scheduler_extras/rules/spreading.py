@@ -154,22 +154,28 @@ def domains_by(key, snapshot):
 
 
 def matching_pods(pod, requirements, snapshot):
-    """Return {node: how many pods of the pod's namespace meet the requirements, and are not leaving}.
+    """Return {node: how many pods of the pod's namespace meet the requirements, and are not terminating}.
 
-    Nodes without any are left out.
+    Nodes without any are left out. As upstream (updateWithPod), a pod that is supposed to have gone is
+    subtracted even if it was terminating, so that it did not count.
     """
 
     def is_meant(other):
         """Say whether another pod counts."""
         return not other.terminating and labels_match(other.labels, requirements)
 
+    def was_meant(other):
+        """Return whether a pod that is supposed to have gone is subtracted."""
+        return other.namespace == namespace and labels_match(other.labels, requirements)
+
     def count(node):
         """Return how many pods count on a node."""
-        return count_pods(node, is_meant, namespace)
+        return count_pods(node, is_meant, namespace) - sum(map(was_meant, node.taken_off))
 
     def count_all(nodes):
         """Return {node: how many pods count there}; asked are only those where some may."""
-        may_have = nodes_that_may_count(namespace, requirements, snapshot)
+        may_have = {*nodes_that_may_count(namespace, requirements, snapshot)}
+        may_have.update(name for name, node in nodes.items() if node.taken_off)
         return dict.fromkeys(nodes, 0) | {name: count(nodes[name]) for name in may_have}
 
     namespace = pod.namespace

@@ -18,7 +18,7 @@ from helpers.control_plane import wait_for
 from helpers.extras import a_cluster, a_pass, node, pod, wait_until_told
 from extras.test_extenders import service  # noqa: F401 (a fixture)
 from extras.test_loop import Server
-from extras.test_preemption import BUDGETS, GOING, LEVELS, POLICY, PORT, apart, budget, built, contested  # noqa: F401 (a fixture)
+from extras.test_preemption import BUDGETS, GOING, LEVELS, POLICY, PORT, apart, budget, built, configured, contested  # noqa: F401 (a fixture)
 
 SCENARIOS = range(100, 140)
 WITHOUT = POLICY | {
@@ -204,7 +204,7 @@ class SlowServer(Server):
     """An API server in memory, whose pods do not end by themselves."""
 
     def request(self, method, path, body=None, params=None, accept=None):
-        if method == "DELETE" and not body.get("dryRun"):
+        if method == "DELETE":
             place = "pods", *path.split("/")[-3::2]
             self.objects[place] = self.objects[place] | {"metadata": self.objects[place]["metadata"] | GOING}
         return {"kind": "Pod"} if method == "DELETE" else super().request(method, path, body, params, accept)
@@ -247,3 +247,81 @@ def test_recorded_scenarios_end_as_by_kube_scheduler(name, request):
         request.getfixturevalue("service"), lambda node_name: not node_name.endswith(tuple(refused)))
     states = replay(record, built(POLICY | {"priorities": WITHOUT["priorities"], "extenders": extenders}))
     assert states == record["states"]
+
+
+# Scenarios that go on in stages: pods come, a status changes, those who are leaving have left. At each the scheduler is
+# started anew. They were recorded of kube-scheduler 1.20.2 and 1.36.2.
+PRIORITIES = {"abyss": -2**31, "minus7": -7, "minus1": -1, "zero": 0, "one": 1, "ten": 10, "also-ten": 10, "never-ten": 10, "hundred": 100,
+              "thousand": 1000, "never-thousand": 1000, "million": 10**6, "top": 10**9,
+              "system-cluster-critical": 2 * 10**9, "system-node-critical": 2 * 10**9 + 1000}
+STAGES = {f"{record['version']} {record['scenario']['seed']}": record for record in map(json.loads, gzip.open(
+    Path(__file__).parents[1] / "golden" / "preemption-stages.jsonl.gz", "rt"))}
+
+
+class StagedServer(SlowServer):
+    """An API server in memory that goes on from stage to stage."""
+
+    def request(self, method, path, body=None, params=None, accept=None):
+        answer = super().request(method, path, body, params, accept)
+        conditions = (body or {}).get("status", {}).get("conditions")
+        if method == "PATCH" and conditions:
+            self.change([["pods", *path.split("/")[-4:-1:2], {"conditions": conditions}]])
+        return answer
+
+    def create(self, things):
+        """Take in objects as an API server does that has these priority classes."""
+        for thing in things:
+            name = thing.get("spec", {}).get("priorityClassName")
+            if thing["kind"] == "Pod":
+                thing["metadata"]["uid"] = f"{thing['metadata']['namespace']}/{thing['metadata']['name']}"
+                thing["spec"]["priority"] = PRIORITIES[name] if name else 0
+                if name and name.startswith("never-"):
+                    thing["spec"]["preemptionPolicy"] = "Never"
+        self.put(*things)
+
+    def change(self, changes):
+        """Change parts of the status of objects."""
+        for resource, namespace, name, status in changes:
+            place = resource, namespace or None, name
+            thing = self.objects[place]
+            self.objects[place] = thing | {"status": thing.get("status", {}) | status}
+
+    def leave(self, keys):
+        """Have pods be deleted, which end slowly."""
+        for namespace, name in keys:
+            thing = self.objects["pods", namespace, name]
+            self.objects["pods", namespace, name] = thing | {"metadata": thing["metadata"] | GOING}
+
+    def state(self):
+        return {f"{namespace}/{name}": [thing["spec"].get("nodeName", ""), "" if thing["spec"].get("nodeName") else
+                                        thing.get("status", {}).get("nominatedNodeName") or "", "deletionTimestamp" in thing["metadata"]]
+                for (kind, namespace, name), thing in self.objects.items() if kind == "pods"}
+
+
+def play(scenario, policies):
+    """Have a scenario decided to its end, in memory, stage by stage. Return the states."""
+    server, states = StagedServer(), []
+    server.create(scenario["objects"])
+    server.change(scenario["status"])
+    server.leave(scenario["leaving"])
+    for stage in scenario["stages"]:
+        if "leaving" in stage["remove"]:
+            for place in [place for place, thing in server.objects.items() if "deletionTimestamp" in thing["metadata"]]:
+                del server.objects[place]
+        server.create(stage["create"])
+        server.change(stage["status"])
+        cluster, before = a_cluster(server), []
+        while before[-3:] != [server.state()] * 3:
+            before.append(server.state())
+            a_pass(cluster, policies)
+            cluster.cycle.finish(60)
+            cluster.pending.end_backoff()
+        states.append(server.state())
+    return states
+
+
+@pytest.mark.parametrize("name", STAGES)
+def test_recorded_stages_end_as_by_kube_scheduler(name):
+    record = STAGES[name]
+    policies = built(WITHOUT | {"predicates": POLICY["predicates"]}) if record["version"] == "1.20" else configured()
+    assert play(record["scenario"], policies) in record["expect"]

@@ -219,12 +219,9 @@ def test_the_api_server_is_left_alone(kinds, fault, serve, start):
     """A pass ends after ten pods; what is under way by then, 64 Bindings at most, is sent up to three times."""
     server = serve(ApiServer(node("n", pods="1000"), *many(300)))
     server.faults.update(dict.fromkeys(kinds, fault))
-    running = start(server, program=IN_HASTE)
-    wait_for("a Binding is sent", lambda: server.sent("binding"))
-    began = server.sent("binding")[0].at
-    [again, *_] = wait_for("the next pass lists the pods that wait", lambda: [
-        asked.at for asked in server.sent("list") if "resourceVersion=0" in asked.path and asked.at > began])
-    sent = sum(asked.at < again for asked in server.sent("binding"))
+    running = start(server)
+    wait_for("it pauses", lambda: (asked := server.sent("binding")) and time.monotonic() > asked[-1].at + 0.5)
+    sent = len(server.sent("binding"))
     assert sent < 250, f"{sent} Bindings in a pass"
     assert len(running.err.splitlines()) < 100, running.err
     server.faults.clear()
@@ -497,10 +494,56 @@ def test_an_empty_or_half_written_policy_changes_nothing(half, serve, start, tmp
     server.create(pod("picky", nodeSelector={"disk": "ssd"}), pod("first"))
     wait_for("it runs", lambda: server.places())
     path.write_text(half[0]) if half[0] is not None else path.unlink()
-    wait_for("it has looked", lambda before=len(server.sent("list")): len(server.sent("list")) > before + 8)
+    wait_for("it has looked", lambda: "the last good Policy stays" in running.err)
     server.create(pod("large", {"cpu": "99"}), pod("last"))  # as the Policy does not ask for resources, it fits
     wait_for("it goes on", lambda: server.places().keys() == {"default/first", "default/last", "default/large"})
     assert not re.search(r": [-+] \w|says the same", running.err), f"the Policy has changed: {running.err}"
+
+
+def becomes_a_pipe(path):
+    """Nobody writes into it, and nobody can tell."""
+    path.unlink()
+    os.mkfifo(path)
+
+
+def becomes_a_device(path):
+    """It has no end."""
+    path.unlink()
+    path.symlink_to("/dev/zero")
+
+
+def becomes_huge(path):
+    """A sparse file of 100 GB."""
+    os.truncate(path, 100 * 10**9)
+
+
+@table("becomes, said", {"a pipe": (becomes_a_pipe, "it is no plain file any more"), "a device": (becomes_a_device, "it is no plain file any more"),
+                         "huge": (becomes_huge, "it has more than 1048576 bytes")})
+@pytest.mark.parametrize("name", ["policy.json", "rules.py"])
+def test_a_file_that_cannot_be_read_in_time_is_one_line_and_the_last_good_policy_stays(becomes, said, name, serve, start, tmp_path):
+    server = serve(ApiServer(node("n", pods="1000")))
+    (tmp_path / "rules.py").write_text("from scheduler import predicate\n\n@predicate('Mine')\ndef mine(pod, node):\n    return []\n")
+    rules = json.loads((ROOT / "policy.json").read_text())
+    policy_file(tmp_path, predicates=[*rules["predicates"], {"name": "Mine"}])
+    running = start(server, "--policy", tmp_path / "policy.json", "--plugins", tmp_path / "rules.py", "--interval=0.1")
+    server.create(pod("first"))
+    wait_for("it runs", lambda: server.places())
+    before, text = len(running.err), (tmp_path / name).read_text()
+    becomes(tmp_path / name)
+    wait_for("it says so", lambda: "the last good Policy stays" in running.err[before:])
+    server.create(pod("second"))
+    wait_for("it goes on", lambda: len(server.places()) == 2)
+    [line] = running.err[before:].splitlines()
+    assert said in line
+    (tmp_path / name).unlink()
+    (tmp_path / name).write_text(text + "\n")
+    wait_for("it is read again", lambda: re.search("says the same|has changed", running.err[before:]))
+
+
+@table("path", {"a device without an end": "/dev/zero", "a device without anything": "/dev/null"})
+def test_at_the_start_too(path):
+    code, _, err, _ = run_limited("--policy", path)
+    assert code == 2 and len(err.splitlines()) == 1, err
 
 
 # --- 6. What reaches the terminal
@@ -873,15 +916,9 @@ def test_a_signal_ends_it_within_5_seconds(serve, start):
 # --- 9. Servers that are hostile or broken
 
 
-def twice(resource, selector):
-    """A pod is listed a second time."""
-    return [pod("twin", metadata={"uid": "uid-twin"})] * 2 if selector.endswith("spec.nodeName=") else []
-
-
-def listed(*objects, resource="pods", also_among_waiting=True):
-    """Return what adds objects to the list of all pods, or of a resource; and to that of the pods that wait."""
-    return lambda asked, selector: list(objects) if asked == resource and (
-        also_among_waiting or not selector.endswith("spec.nodeName=")) else []
+def listed(*objects, resource="pods"):
+    """Return what adds objects to the list of pods, or of another resource."""
+    return lambda asked, selector: list(objects) if asked == resource else []
 
 
 def bare(**parts):
@@ -893,7 +930,6 @@ def bare(**parts):
 
 
 @table("extra, named, never", {  # what is listed besides, what is said of it, what must not be bound
-    "a pod that is not among those that wait": (listed(bare(), also_among_waiting=False), "", "bare"),
     "a pod whose nodeName is a number": (
         listed(bare(spec={"nodeName": 7, "containers": []})), "bare", "bare"),
     "a pod that cannot be read, and has no node": (
@@ -928,8 +964,7 @@ def test_what_cannot_be_is_named_and_passed_over(extra, named, never, serve, sta
 def test_a_pod_that_is_listed_twice_is_bound_once(serve, start):
     server = serve(ApiServer(node("n"), pod("a"), pod("fine")))
     server.extra.append(lambda resource, selector: [
-        thing for thing in server.pods.values() if resource == "pods" and "nodeName" not in thing["spec"]
-        and selector.endswith("spec.nodeName=")])
+        thing for thing in server.pods.values() if resource == "pods" and "nodeName" not in thing["spec"]])
     running = start(server, "--interval=0.2")
     wait_for("the pods are bound", lambda: server.places() == {"default/a": "n", "default/fine": "n"})
     time.sleep(0.5)
@@ -940,7 +975,7 @@ def test_a_pod_that_is_listed_twice_is_bound_once(serve, start):
 def test_an_assigned_pod_that_is_listed_twice_takes_up_its_room_once(serve, start):
     there = pod("there", {"cpu": "1"}, nodeName="n")
     server = serve(ApiServer(node("n", cpu="2"), there, pod("fits", {"cpu": "1"})))
-    server.extra.append(listed(there, also_among_waiting=False))
+    server.extra.append(listed(there))
     running = start(server, "--interval=0.2")
     wait_for("the pod is bound", lambda: "default/fits" in server.places())
     server.create(pod("large", {"cpu": "1"}))

@@ -21,6 +21,10 @@ class Cluster(Server):
 
     def __init__(self, chance):
         self.chance, self.faults, self.wrongs, self.numbers = chance, 0.0, [], itertools.count(1)
+        self.slow = []  # places of pods whose deletion is accepted, and takes effect later, as behind a slow webhook
+        self.accepted = set()  # uids of pods whose deletion the replica that leads has been told of
+        self.is_budget_observed = chance.random() < 0.5  # by a controller, which counts who goes
+        self.allowed = 1
         nodes = [node(f"n{i}", cpu=str(chance.randint(2, 5))) for i in range(3)]
         super().__init__(*nodes, budget(1))
         for each in nodes:
@@ -77,6 +81,11 @@ class Cluster(Server):
         if method == "DELETE":
             return self.delete(path, body)
         place = "pods", *path.split("/")[-4:-1:2]
+        if "nominatedNodeName" in (body or {}).get("status", {}) and self.chance.random() < 0.03:
+            self.objects.pop(place, None)  # somebody deletes it just then
+            raise scheduler.error_of(404, "not found")
+        if place not in self.objects and "/pods/" in path:
+            raise scheduler.error_of(404, "not found")
         if place not in self.objects:  # it is not about a pod
             return super().request(method, path, body, params, accept)
         thing = self.objects[place]
@@ -100,17 +109,37 @@ class Cluster(Server):
             raise scheduler.error_of(404, "not found")
         if any(victim["metadata"][name] != value for name, value in body["preconditions"].items()):
             raise scheduler.error_of(409, "another uid, or version")
-        if body.get("dryRun") and "deletionTimestamp" in victim["metadata"]:
+        if "deletionTimestamp" in victim["metadata"] or victim["metadata"]["uid"] in self.accepted:
             self.wrongs.append(f"{place[2]} is to go twice")
-        if not body.get("dryRun"):
+        if not any(pod.nominated_node == victim["spec"]["nodeName"] and pod.priority > victim["spec"]["priority"]
+                   for pod in self.pods() if not (pod.node_name or pod.terminating)):
+            self.wrongs.append(f"{place[2]} is to go for nobody")
+        if self.chance.random() < 0.2:
+            self.slow.append(place)
+        else:
             self.change(place, metadata=GOING)
         return {"kind": "Pod"}
 
+    def count_those_who_go(self):
+        """Have slow deletions take effect, and the budget's controller, if there is one, count who goes."""
+        for place in self.slow:
+            if place in self.objects:
+                self.change(place, metadata=GOING)
+        self.slow = []
+        going = sum(pod.terminating and pod.labels.get("app") == "a" for pod in self.pods())
+        observed = {"observedGeneration": 1} if self.is_budget_observed else {}
+        left = max(self.allowed - going, 0) if observed else self.allowed
+        self.objects["poddisruptionbudgets", "default", "budget"] = budget(left, **observed)
+
     def go_on(self):
-        """Have time pass: some who leave have left, pods come, some are deleted by people, budgets change, nodes are cordoned."""
+        """Have time pass: some who leave have left and are replaced, pods come, people delete some, budgets change, nodes are cordoned."""
+        if self.chance.random() < 0.7:
+            self.count_those_who_go()
         for pod in self.pods():
             if pod.terminating and self.chance.random() < 0.4:
                 del self.objects["pods", pod.namespace, pod.name]
+                if self.chance.random() < 0.5:  # it has a controller
+                    self.put(incoming("1", pod.priority, name=self.new_name(), labels=dict(pod.labels)))
             elif pod.node_name and self.chance.random() < 0.03:
                 self.change(("pods", pod.namespace, pod.name), metadata=GOING)
         if self.chance.random() < 0.5:
@@ -118,7 +147,7 @@ class Cluster(Server):
             self.put(incoming(str(self.chance.randint(1, 4)), self.chance.choice(LEVELS), name=self.new_name(),
                               labels=A if self.chance.random() < 0.5 else None, **policy))
         if self.chance.random() < 0.2:
-            self.objects["poddisruptionbudgets", "default", "budget"] = budget(self.chance.randint(0, 2))
+            self.allowed = self.chance.randint(0, 2)
         if self.chance.random() < 0.1:
             self.cordon(self.chance.choice([*self.by_name("nodes")]), self.chance.random() < 0.5)
 
@@ -128,7 +157,7 @@ class Cluster(Server):
 
 
 class Replica:
-    """The API server as a replica sees it, which leads until it has asked for so many deletions, rehearsals among them."""
+    """The API server as a replica sees it, which leads until it has asked for so many deletions."""
 
     def __init__(self, server, deletions):
         self.server_itself, self.deletions_left = server, deletions
@@ -149,7 +178,10 @@ class Replica:
         if method == "DELETE" and not self.leads():
             self.wrongs.append(f"{path} is deleted by a replica that was deposed")
         self.deletions_left -= method == "DELETE"
-        return self.server_itself.request(method, path, *more, **options)
+        answer = self.server_itself.request(method, path, *more, **options)
+        if method == "DELETE":
+            self.accepted.add(more[0]["preconditions"]["uid"])
+        return answer
 
 
 def kube_schedulers_choice(pod, snapshot, is_of_today):
@@ -178,6 +210,8 @@ def kube_schedulers_choice(pod, snapshot, is_of_today):
             highest = max(other.priority for other in victims)
             since = min(start_of(other) for other in victims if other.priority == highest)
             found[place.name] = victims, [violations, first.priority, sum(other.priority + 2**31 for other in victims), len(victims), -since]
+    # Otherwise than upstream's: where pods could not be deleted, another node is tried first.
+    found = {name: choice for name, choice in found.items() if name not in pod.record.refused} or found
     least = min((cost for _, cost in found.values()), default=None)
     return {name: {other.uid for other in victims} for name, (victims, cost) in found.items() if cost == least}
 
@@ -187,7 +221,13 @@ def victims_on(node, pod, promised, snapshot):
     free = node.allocatable["cpu"] - promised - sum(other.requests["cpu"] for other in node.pods.values() if other.priority >= pod.priority)
     lower = sorted((other for other in node.pods.values() if other.priority < pod.priority),
                    key=lambda other: (-other.priority, start_of(other), other.key))  # of equal ones upstream takes any
-    allowed = snapshot.objects["apis/policy/v1/poddisruptionbudgets"]["default/budget"]["status"]["disruptionsAllowed"]
+    budget_by_now = snapshot.objects["apis/policy/v1/poddisruptionbudgets"]["default/budget"]
+    taken = 0
+    if budget_by_now["status"].get("observedGeneration"):  # by those whom other pods have chosen, until that is counted
+        taken = sum(victim.pod.labels.get("app") == "a" and uid not in {other.uid for other in lower}
+                    and (not victim.pod.terminating or victim.budgets == {"default/budget": budget_by_now})
+                    for uid, victim in snapshot.going.items())
+    allowed = max(budget_by_now["status"]["disruptionsAllowed"] - taken, 0)
     protected = [other for other in lower if other.labels.get("app") == "a"][allowed:]
     victims = []
     for other in protected + [other for other in lower if other not in protected]:
@@ -238,6 +278,7 @@ def settle(cluster, server, policies):
         a_pass(cluster, policies)
         wait_until_told(cluster)
         cluster.cycle.take_answers(5)
+        server.count_those_who_go()
         for pod in server.pods():
             if pod.terminating:
                 del server.objects["pods", pod.namespace, pod.name]
@@ -255,6 +296,7 @@ def history(seed, is_of_today):
         server.go_on()
         if not (replica and replica.leads()):  # another one takes over, which has been told nothing
             replica = Replica(server, chance.choice([1, 2, 3, 5, 8, 13]))
+            server.accepted.clear()
             cluster = a_cluster(replica)
         try:
             a_pass(cluster, policies)
@@ -264,6 +306,8 @@ def history(seed, is_of_today):
         wait_until_told(cluster)
         cluster.pending.end_backoff()
     server.faults = 0.0
+    server.count_those_who_go()
+    server.accepted.clear()
     for name in server.by_name("nodes"):
         server.cordon(name, False)
     settle(a_cluster(Replica(server, 10**9)), server, policies)

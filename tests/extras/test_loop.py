@@ -20,20 +20,20 @@ from unittest.mock import Mock
 import pytest
 from helpers.everything import scheduler
 from helpers.control_plane import wait_for
-from helpers.extras import ROOT, a_cluster, a_live_cluster, a_pass, cluster_of, node, pod, table, wait_until_told
+from helpers.extras import ROOT, a_cluster, a_live_cluster, a_pass, cluster_of, node, pending_pods, pod, table, wait_until_told
 from helpers.faulty import ApiServer
 
 
 pytestmark = pytest.mark.usefixtures("memory")
 
 class Server(scheduler.Manifests):
-    """Manifests that record the requests, page their lists, and fail or lag when a test says so."""
+    """Manifests that record the requests, page their lists, and fail when a test says so."""
 
     server = "http://127.0.0.1:8001"
 
     def __init__(self, *objects):
         super().__init__()
-        self.requests, self.failures, self.page, self.shown, self.pending = [], {}, 10**9, None, []
+        self.requests, self.failures, self.page = [], {}, 10**9
         self.put(*objects)
 
     def put(self, *objects):
@@ -64,14 +64,10 @@ class Server(scheduler.Manifests):
         answer = super().request(method, path, body, params)
         if method != "GET":
             return {"kind": "Status", "status": "Success"}
-        if self.shown is not None and params.get("resourceVersion") == "0" and path.endswith("pods"):
-            answer = {"items": [item for item in answer["items"] if item["metadata"]["name"] in self.shown]}
-        if path.endswith("pods") and params["fieldSelector"].endswith("spec.nodeName="):
-            answer["items"] += self.pending
         start = int(params.get("continue", 0))
         page = answer["items"][start:start + self.page]
         more = {"continue": str(start + self.page)} if start + self.page < len(answer["items"]) else {}
-        versions = [scheduler.version_of(thing) for thing in self.objects.values()]
+        versions = [scheduler.version_of(thing) for thing in [*self.objects.values()]]  # threads write meanwhile
         latest = str(max(map(int, filter(None, versions)), default=0))
         return {"items": page, "metadata": {"resourceVersion": latest, **more}}
 
@@ -137,16 +133,14 @@ def test_a_binding_names_the_pod_by_its_uid():
     assert (body["metadata"]["uid"], body["target"]["name"]) == ("uid-web", "n")
 
 
-def test_an_idle_pass_asks_once_and_asks_the_watch_cache(monkeypatch):
+def test_a_pass_over_what_is_watched_asks_nothing(monkeypatch):
     monkeypatch.setattr(scheduler.Reflector, "work", lambda reflector: None)
-    server = Server(node("n"), pod("running", nodeName="n"))
+    server = Server(node("n"), pod("running", nodeName="n"), pod("stuck", nodeSelector={"disk": "ssd"}))
     cluster = a_live_cluster(server)
     make_pass(cluster)
     server.requests.clear()
     make_pass(cluster)
-    [(method, path, params, _)] = server.requests
-    assert (method, path, params["resourceVersion"]) == ("GET", "/api/v1/pods", "0")
-    assert params["fieldSelector"] == f"{scheduler.UNFINISHED},spec.schedulerName=my-scheduler,spec.nodeName="
+    assert server.requests == []
 
 
 def test_other_kinds_are_read_only_when_a_rule_needs_them_and_once_in_a_pass():
@@ -211,15 +205,6 @@ def test_a_pass_over_manifests_goes_on_however_long_it_takes(monkeypatch):
     assert decided == ["a", "b", "c"]
 
 
-def test_only_the_pending_pods_are_listed_from_the_watch_cache(monkeypatch):
-    monkeypatch.setattr(scheduler.Reflector, "work", lambda reflector: None)
-    server = Server(node("n"), pod("p", volumes=[{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}]))
-    make_pass(a_live_cluster(server))
-    cached = [params["fieldSelector"] for _, _, params, _ in server.requests if "resourceVersion" in params]
-    assert cached == [f"{scheduler.UNFINISHED},spec.schedulerName=my-scheduler,spec.nodeName="]
-    assert len(server.sent("GET", "")) == 4
-
-
 @table("status, code", {
     "it is bound": (201, 0),
     "somebody bound it": (409, 0),
@@ -278,7 +263,7 @@ def test_what_etcd_does_not_take_is_an_error_of_its_own(status):
     api = scheduler.PooledProxy("http://127.0.0.1:1")
     data = b'{"kind": "Status", "message": "etcdserver: request is too large"}'
     with pytest.raises(scheduler.TooLarge, match="request is too large") as raised:
-        api.content(status, "", data, "POST", "/api/v1/pods")
+        api.content(SimpleNamespace(status=status, reason="", retry_after=lambda: 0), data, "POST", "/api/v1/pods")
     assert raised.value.status == 413 and not isinstance(raised.value, scheduler.Trouble)
 
 
@@ -442,41 +427,11 @@ def test_a_dry_run_needs_no_lease():
     assert not any("leases" in path for _, path, _, _ in server.requests)
 
 
-def test_a_list_that_lags_neither_binds_twice_nor_overcommits(clock):
-    server = Server(node("n", cpu="2"), pod("a", {"cpu": "1"}))
-    cluster = scheduler_of(server)
-    make_pass(cluster)
-    stale = {"a", "b", "c"}
-    server.shown = stale - {"a"}  # the cache has not heard of the Binding
-    server.put(pod("b", {"cpu": "1"}), pod("c", {"cpu": "1"}))
-    make_pass(cluster)
-    assert server.places() == {"a": "n", "b": "n"}
-    server.shown = stale
-    make_pass(cluster)
-    clock.now += 60
-    make_pass(cluster)
-    assert server.places() == {"a": "n", "b": "n"} and len(server.sent("POST", "/binding")) == 2
-
-
-def test_a_pod_that_a_stale_list_shows_as_pending_is_not_bound_again(clock):
-    server = Server(node("n"), pod("a"))
-    cluster = scheduler_of(server)
-    make_pass(cluster)
-    server.pending = [pod("a", metadata={"uid": "uid-a"})]
-    for name in "bc":  # the assigned pods first do not show it either, then do
-        server.shown = None if name == "c" else {"b"}
-        server.put(pod(name))
-        make_pass(cluster)
-        clock.now += 5
-    assert len(server.sent("POST", "a/binding")) == 1 and server.places().keys() == {"a", "b", "c"}
-
-
 def test_a_pod_that_was_bound_and_deleted_leaves_its_room():
     server = Server(node("n", cpu="1"), pod("a", {"cpu": "1"}))
     cluster = scheduler_of(server)
     make_pass(cluster)
     del server.objects["pods", "default", "a"]
-    server.pending = [pod("a", {"cpu": "1"}, metadata={"uid": "uid-a"})]  # the watch cache has not heard of all that
     server.put(pod("b", {"cpu": "1"}, priority=10))
     make_pass(cluster)
     assert server.places() == {"b": "n"}
@@ -486,7 +441,6 @@ def test_a_pod_that_is_listed_twice_counts_once():
     twice = pod("twice", {"cpu": "1"}, metadata={"uid": "uid-twice"}, nodeName="n")
     server = Server(node("n", cpu="2"), twice, pod("p", {"cpu": "1"}))
     server.objects["pods", "default", "again"] = twice
-    server.pending = [server.objects["pods", "default", "p"]]
     cluster = scheduler_of(server)
     assert make_pass(cluster) == 1 and server.places()["p"] == "n"
 
@@ -1005,10 +959,10 @@ def test_a_connection_has_five_seconds_and_an_answer_a_minute():
     server = ApiServer()
     api = scheduler.PooledProxy(server.url)
     try:
-        assert api.free_connection().timeout == 5
+        assert api.new_connection().socket.gettimeout() == 5
         api.request("GET", "/api/v1/nodes")
         [connection] = api.idle
-        assert connection.sock.gettimeout() == 60
+        assert 59 < connection.ends_at - time.monotonic() <= 60
     finally:
         server.stop()
 
@@ -1020,7 +974,7 @@ def test_an_idle_connection_that_its_other_side_has_ended_is_opened_anew():
         for _ in range(3):
             assert len(api.request("GET", "/api/v1/nodes")["items"]) == 1
             [connection] = api.idle
-            connection.sock.shutdown(socket.SHUT_RD)  # what is read from it by now is its end
+            connection.socket.shutdown(socket.SHUT_RD)  # what is read from it by now is its end
     finally:
         server.stop()
 
@@ -1323,18 +1277,17 @@ def test_old_nodes_are_not_kept():
     assert sum(seen() is not None for seen in alive) < 250, "of 500"
 
 
-def test_requests_for_which_nobody_waits_any_more_are_not_sent(clock):
-    server = Server(node("n"))
-    writer, plain = scheduler_of(server).writer, server.request
-
-    def request(method, path, body=None, params=None):
-        clock.now += 11
-        return plain(method, path, body, params)
-
-    server.request = request
-    with pytest.raises(scheduler.ApiError, match="took too long"):
-        writer.send([("PATCH", "/slow", {}), ("PATCH", "/second", {})])
-    assert not server.sent("PATCH", "/second")
+def test_what_a_rule_wants_sent_for_a_pod_is_not_sent_once_that_has_gone():
+    server = Server(node("n"), pod("p"))
+    cluster = scheduler_of(server)
+    [waiting] = pending_pods(cluster, {"my-scheduler": POLICY})
+    decision = SimpleNamespace(pod=waiting)
+    requests = [("PATCH", "/slow", {}), ("PATCH", "/second", {})]
+    shown = iter([waiting])  # until it is no longer there
+    for step, left in [(scheduler.WaitsFor.REMEDY, 1), (scheduler.WaitsFor.PRE_BIND, 2), (scheduler.WaitsFor.NODE, 0)]:
+        cluster.writer.send_in_order(step, decision, requests, lambda pod: next(shown, None))
+        assert len(cluster.writer.answered.get(timeout=0).left) == left
+    assert [path for _, path, *_ in server.requests if path in ("/slow", "/second")] == ["/slow", "/slow", "/second"]
 
 
 def test_a_binding_without_an_answer_is_said_once_and_a_failure_of_a_single_pass(caplog):

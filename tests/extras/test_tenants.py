@@ -219,6 +219,35 @@ def test_an_event_and_a_line_have_a_bound():
     assert len(long) < 600 and long.endswith("ü ...")
 
 
+@table("name, compared", {"of a pod's usual kind": ("my-schedular", 1), "longer than any name of an object": ("my-scheduler" * 90_000, 0)})
+def test_a_schedulers_name_is_compared_once_however_often_its_pod_changes(name, compared, monkeypatch, caplog):
+    plain, asked = scheduler.difflib.get_close_matches, []
+    monkeypatch.setattr(scheduler.difflib, "get_close_matches", lambda *what, **more: asked.append(what) or plain(*what, **more))
+    scheduler.similar_name.cache_clear()
+    cluster = Told(monkeypatch, node("n"))
+    cluster.make_pass()
+    for i in range(20):
+        cluster.comes(pod("p", schedulerName=name, labels={"i": str(i)}))
+        cluster.make_pass()
+    assert sum(name in what for what in asked) == compared == len(caplog.messages)
+
+
+def test_a_quota_that_is_used_up_by_events_is_said_once(monkeypatch, caplog):
+    """The API server names the event that it refuses, and each has another name."""
+    cluster = Told(monkeypatch, node("n"))
+    plain = cluster.server.request
+
+    def request(method, path, body=None, params=None, accept=None):
+        if path.endswith("/events"):
+            raise scheduler.ApiError(403, f'POST {path}: 403 Forbidden: events "{body["metadata"]["name"]}" is forbidden: exceeded quota: q')
+        return plain(method, path, body, params, accept)
+
+    cluster.server.request = request
+    cluster.comes(*(pod(f"p{i}", nodeSelector={"disk": "ssd"}) for i in range(9)), *(pod(f"q{i}") for i in range(9)))
+    assert sum(place == "n" for _, place in cluster.make_pass()) == 9
+    assert sum("exceeded quota" in each for each in caplog.messages) == 1
+
+
 def test_no_pod_lands_by_another_ones_answers():
     name = "kube-api-access-%s"
     pods = [pod(f"p-{end}", nodeSelector={"name": name % end}) for end in ("aaaaa", "bbbbb")]

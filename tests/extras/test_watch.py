@@ -52,19 +52,13 @@ class Told:
         return stamped
 
     def tell(self, what, *things, resource="pods"):
-        """Bring news of objects; of LISTED, all of them, as of the version of the last one."""
-        listed_at = scheduler.version_of(things[-1]) if things else str(next(self.version))
-        for content in [(list(things), listed_at)] if what == "LISTED" else things:
+        """Bring news of objects; of LISTED, all of them; of FAILED, a status and a text."""
+        for content in [list(things)] if what == "LISTED" else things:
             self.cache.objects.news.put((resource, what, content))
 
     def comes(self, *things, **metadata):
         """Pods come, and are told."""
         self.tell("ADDED", *(self.put(thing, **metadata) for thing in things))
-
-    def hears(self, clock, *silent):
-        """Reflectors hear something, except of some resources."""
-        for resource in self.cache.objects.reflectors.keys() - {*silent}:
-            self.cache.objects.reflectors[resource].heard_at = clock.now
 
     def make_pass(self, report=None, patience=60):
         """Make a pass, and wait for the answers to its Bindings; return whom it decided about."""
@@ -131,14 +125,11 @@ def test_a_bound_pod_keeps_its_room_and_is_not_decided_about_until_the_watch_sho
     cluster = told(node("n", cpu="2"))
     cluster.comes(pod("a", ONE))
     assert cluster.make_pass() == [("a", "n")] and cluster.on("n") == ["a"] and cluster.under_way() == {"a"}
-    cluster.server.pending = [cluster.stamp(pod("a", ONE))]  # a list that lags
     assert cluster.make_pass() == [] and cluster.bound() == ["a"]
     cluster.tell("MODIFIED", cluster.stamp(pod("a", ONE)))  # that was before the Binding
     assert cluster.make_pass() == [] and cluster.on("n") == ["a"]
     cluster.tell("MODIFIED", cluster.stamp(pod("a", ONE, nodeName="n")))
     assert cluster.on("n") == ["a"]
-    cluster.server.objects.clear()
-    cluster.server.pending.clear()
     assert cluster.make_pass() == [] and cluster.under_way() == set()
     cluster.tell("DELETED", cluster.stamp(pod("a", ONE, nodeName="n")))
     assert cluster.on("n") == []
@@ -150,7 +141,6 @@ def test_a_bound_pod_that_a_rule_passes_over_until_the_watch_shows_it_is_not_bou
     cluster = told(node("n", cpu="2"), policy=scheduler.FullPolicy([*POLICY.predicates, rule], []))
     cluster.comes(pod("a", ONE))
     assert cluster.make_pass() == [("a", "n")]
-    cluster.server.pending = [cluster.stamp(pod("a", ONE))]  # a list that lags
     why.append("not now")
     assert cluster.make_pass() == []
     why.clear()
@@ -206,77 +196,6 @@ def test_a_list_that_was_asked_for_before_a_binding_does_not_free_its_room(told)
     assert cluster.on("n") == ["a"] and cluster.make_pass() == [], "it is bound all the same"
     cluster.tell("LISTED")
     assert cluster.on("n") == [] and not cluster.cache.pods, "and in this one it has gone"
-
-
-def test_a_list_that_a_reflector_got_before_the_loop_listed_is_the_older_one(told):
-    cluster = told(node("n"))
-    old = cluster.put(pod("a"))
-    cluster.put(pod("a", nodeName="n"))
-    cluster.tell("LISTED", old)
-    cluster.cache.objects.doubt("nothing comes")
-    cluster.cache.refresh()
-    assert cluster.on("n") == ["a"]
-
-
-def test_after_etcd_was_restored_all_is_listed_again_once(told, monkeypatch):
-    """Versions are given once more, and streams from a later one tell nothing."""
-    clock = Clock(monkeypatch)
-    cluster = told(node("n", cpu="1"), node("m", cpu="1"))
-    cluster.comes(pod("a", ONE, nodeSelector={"kubernetes.io/hostname": "x"}))
-    cluster.make_pass()
-    reflectors = cluster.cache.objects.reflectors
-    for reflector in reflectors.values():
-        reflector.version = reflector.told = "900"
-    cluster.put(pod("there", ONE, nodeName="n"), resourceVersion="3")
-    cluster.put(pod("new", ONE), resourceVersion="4")
-    answers = scheduler.list_all
-    monkeypatch.setattr(scheduler, "list_all", lambda *what, **more: (answers(*what, **more)[0], "7"))
-    decided = []
-    for _ in range(4):
-        decided += cluster.make_pass()
-        cluster.hears(clock)
-        clock.now += 3
-    assert decided[-1:] == [("new", "m")] and cluster.on("n") == ["there"]
-    assert {reflector.version for reflector in reflectors.values()} == {""}, "each lists again"
-
-
-def test_lists_from_the_cache_may_be_earlier_than_those_from_etcd(told, monkeypatch):
-    """Where other resources are written, but no pods: nothing is listed again for that."""
-    clock = Clock(monkeypatch)
-    cluster = told(node("n"))
-    for reflector in cluster.cache.objects.reflectors.values():
-        reflector.version = "900"  # of its list
-    answers = scheduler.list_all
-    monkeypatch.setattr(scheduler, "list_all", lambda *what, **more: (answers(*what, **more)[0], "7"))
-    listed = len(cluster.server.sent("GET", "/nodes"))
-    for _ in range(4):
-        cluster.make_pass()
-        cluster.hears(clock)
-        clock.now += 3
-    assert len(cluster.server.sent("GET", "/nodes")) == listed
-
-
-@table("version, lists, on_node", {
-    "the loop has listed later": ("1", 1, ["a"]),
-    "the loop has listed earlier: the pod has gone by now": ("99", 0, []),
-    "nobody knows": ("", 0, []),
-})
-def test_a_list_of_a_reflector_may_be_overtaken_by_one_of_the_loop(told, version, lists, on_node):
-    cluster = told(node("n"), node("m"))
-    cluster.put(pod("a", nodeName="n"))
-    objects = cluster.cache.objects
-    objects.doubt("nothing comes")
-    objects.refresh()
-    assert cluster.on("n") == ["a"]
-    for reflector in objects.reflectors.values():
-        reflector.hear()
-    objects.news.put(("pods", "LISTED", ([], version)))
-    objects.take_news(0)
-    assert cluster.on("n") == on_node
-    listed = len(cluster.server.sent("GET", "/pods"))
-    objects.reflectors["pods"].hear()  # as it tells on
-    objects.refresh()
-    assert len(cluster.server.sent("GET", "/pods")) - listed == lists, "which one is right, one more says"
 
 
 def test_a_pod_is_made_bound_and_deleted_while_nothing_is_heard(told):
@@ -378,8 +297,6 @@ def test_the_same_name_with_another_uid_is_another_pod(told):
     cluster.tell("ADDED", first)
     cluster.tell("LISTED", second)  # that the first one has gone, was not heard
     assert cluster.on("n") == ["a"] and [there.uid for there in cluster.counted()] == ["second"]
-    cluster.tell("DELETED", first)
-    assert cluster.on("n") == ["a"], "this one has not gone"
 
 
 def test_a_bound_pod_whose_name_another_one_has_is_forgotten(told):
@@ -390,6 +307,57 @@ def test_a_bound_pod_whose_name_another_one_has_is_forgotten(told):
     cluster.tell("LISTED", cluster.put(pod("a"), uid="second"))
     assert cluster.on("n") == []
     assert cluster.make_pass() == [("a", "n")] and [*cluster.cluster.pending] == ["second"]
+
+
+def test_however_often_an_object_changes_it_is_read_once(told, monkeypatch):
+    cluster, read = told(node("n")), []
+    plain = scheduler.FullPod.__init__
+    monkeypatch.setattr(scheduler.FullPod, "__init__", lambda pod, raw: read.append(raw["metadata"]["name"]) or plain(pod, raw))
+    for i in range(100):
+        cluster.tell("MODIFIED", cluster.stamp(pod("a", schedulerName="other", labels={"i": str(i)})))
+    cluster.tell("ADDED", cluster.stamp(pod("b", nodeName="n")))
+    cluster.cache.take_news()
+    assert read == ["a", "b"] and cluster.cache.pods["default/a"].labels == {"i": "99"}
+    assert len(cluster.cache.objects.news.last) == 0
+    for i in range(100):
+        cluster.tell("MODIFIED", cluster.stamp(pod("a", labels={"i": str(i)})))
+    cluster.tell("DELETED", cluster.stamp(pod("a")))
+    cluster.tell("LISTED", cluster.stamp(pod("b", nodeName="n")))
+    assert len(cluster.cache.objects.news.last) == 1
+    assert cluster.on("n") == ["b"] and [*cluster.cache.pods] == ["default/b"] and read == ["a", "b"]
+
+
+def test_a_list_of_another_cluster_under_one_address_replaces_all_though_versions_are_the_same(told):
+    cluster = told(node("n", cpu="1"))
+    there = cluster.put(pod("a", {"cpu": "1"}, nodeName="n"))
+    cluster.tell("ADDED", there)
+    assert cluster.on("n") == ["a"]
+    cluster.tell("LISTED", pod("a", {"cpu": "100m"}, nodeName="n", metadata=there["metadata"] | {"uid": "of-the-other"}))
+    assert cluster.on("n") == ["a"] and cluster.cache.nodes["n"].requested["cpu"] == 100
+
+
+def test_a_pod_that_a_webhook_sends_elsewhere_counts_where_it_is(told):
+    """Its Binding names one node, is answered 201, and the API server has written another one."""
+    cluster = told(node("m", cpu="1"), node("n", cpu="2"))
+    cluster.comes(pod("a", {"cpu": "1"}), pod("b", {"cpu": "2"}))
+    cluster.make_pass()
+    other = {"m": "n", "n": "m"}
+    place = next(name for name in other if "a" in cluster.on(name))
+    cluster.tell("MODIFIED", cluster.put(pod("a", {"cpu": "1"}, nodeName=other[place])))
+    assert "a" in cluster.on(other[place]) and "a" not in cluster.on(place)
+    assert cluster.make_pass() == [] or cluster.under_way() <= {"b"}
+
+
+@table("times", {"once": 1, "ten times": 10})
+def test_gates_that_come_and_go_have_the_pod_tried_when_there_are_none(times, told):
+    cluster = told(node("n"))
+    cluster.comes(pod("a", schedulingGates=[{"name": "example.com/g"}]))
+    for _ in range(times):
+        assert cluster.make_pass() == []
+        cluster.tell("MODIFIED", cluster.put(pod("a")), cluster.put(pod("a", schedulingGates=[{"name": "example.com/g"}])))
+    assert cluster.make_pass() == []
+    cluster.tell("MODIFIED", cluster.put(pod("a")))
+    assert cluster.make_pass() == [("a", "n")] and cluster.bound() == ["a"]
 
 
 def test_a_pod_that_ends_leaves_its_room(told):
@@ -477,7 +445,6 @@ def test_room_that_others_take_during_a_pass_is_taken(told):
 
 
 def test_a_pod_of_which_there_are_no_news_yet_waits_for_these(told):
-    """It may be new; or it has gone, and the list lags."""
     cluster = told(node("n"))
     late = cluster.put(pod("a"))
     assert cluster.make_pass() == [] and not cluster.cluster.has_come()
@@ -532,20 +499,6 @@ def test_nothing_of_other_schedulers_pods_is_kept(told):
     assert cluster.cache.arrived == {}
 
 
-def test_a_pod_that_is_missing_in_a_list_once_stays_held(told):
-    asked = []
-    rule = scheduler.FullRule("Holds", lambda pod, node: (), hooks={
-        "permit": lambda *_: 60, "reserve": lambda *_: asked.append("reserve"), "unreserve": lambda *_: asked.append("unreserve")})
-    cluster = told(node("n"), policy=scheduler.FullPolicy([rule], []))
-    cluster.comes(pod("a"), pod("b"))
-    cluster.make_pass()
-    cluster.server.shown = {"b"}
-    cluster.make_pass()
-    cluster.server.shown = None
-    cluster.make_pass()
-    assert asked == ["reserve", "reserve"] and cluster.on("n") == ["a", "b"]
-
-
 def test_a_held_pod_that_goes_is_called_off(told):
     undone = []
     rule = scheduler.FullRule("Holds", lambda pod, node: (), hooks={
@@ -570,7 +523,6 @@ def test_a_held_pod_that_is_not_to_be_tried_any_more_is_called_off_and_another_g
     assert cluster.on("n") == ["a"]
     why.append("not now")
     clock.now += 2
-    cluster.hears(clock)
     assert cluster.make_pass() == [("b", "n")] and cluster.on("n") == ["b"]
 
 
@@ -589,64 +541,6 @@ def test_an_important_pod_that_comes_during_a_long_pass_is_next(told, monkeypatc
     while len(order) < 7:
         cluster.make_pass(tick)
     assert order.index("urgent") == 3, "the pass breaks off a second after its list"
-
-
-def test_pods_that_come_while_all_are_listed_do_not_keep_any_from_being_tried(told, monkeypatch):
-    clock = Clock(monkeypatch)
-    cluster = told(node("n"))
-    plain, names = cluster.server.request, itertools.count()
-
-    def request(method, path, body=None, params=None):
-        answer = plain(method, path, body, params)
-        if params and params.get("resourceVersion") == "0":
-            clock.now += 3
-            cluster.hears(clock)
-            cluster.comes(pod(f"later-{next(names)}"))
-        return answer
-
-    cluster.server.request = request
-    cluster.comes(pod("a"))
-    assert ("a", "n") in cluster.make_pass()
-
-
-@table("passes", {"in the first pass": 0, "in a later one": 1})
-def test_a_pod_that_comes_while_the_pods_of_another_scheduler_are_listed_ends_the_pause(passes, told):
-    cluster = told(node("n"))
-    cluster.policies = {"first": POLICY, "my-scheduler": POLICY}
-    for _ in range(passes):
-        cluster.make_pass()
-    plain = cluster.server.request
-
-    def request(method, path, body=None, params=None):
-        answer = plain(method, path, body, params)
-        if "=first" in (params or {}).get("fieldSelector", ""):
-            cluster.comes(pod("late", schedulerName="first"))
-            cluster.server.request = plain
-        return answer
-
-    cluster.server.request = request
-    assert cluster.make_pass() == [] and cluster.cluster.has_come()
-
-
-@table("seconds, interval, lists", {
-    "the pods that wait were listed a second ago": (1, 1, 0), "they were listed six seconds ago": (6, 1, 1),
-    "they were listed six seconds ago, and are each ten": (6, 10, 0)})
-@pytest.mark.parametrize("came_during_the_last_pass", [True, False])
-def test_a_pass_that_a_new_pod_begins_lists_nothing_if_that_was_done_lately(
-        seconds, interval, lists, came_during_the_last_pass, told, monkeypatch):
-    clock = Clock(monkeypatch)
-    cluster = told(node("n"))
-    cluster.make_pass()
-    clock.now += seconds
-    cluster.hears(clock)
-    cluster.comes(pod("a"))
-    if came_during_the_last_pass:
-        cluster.cache.take_news()
-    cluster.server.requests.clear()
-    cluster.cluster.rest(interval, threading.Event())
-    assert cluster.make_pass() == [("a", "n")]
-    assert len(cluster.server.sent("GET", "/pods")) == lists
-    assert cluster.make_pass() == [] and len(cluster.server.sent("GET", "/pods")) == lists + 1, "as nobody has come"
 
 
 def test_lists_that_come_again_keep_no_garbage(told):
@@ -705,7 +599,6 @@ def test_a_pod_that_gives_up_its_room_has_others_tried_again(told, monkeypatch):
     cluster.comes(pod("a", ONE, priority=1), pod("b", ONE))
     assert cluster.make_pass() == [("a", "n"), ("b", None)]
     clock.now += 2
-    cluster.hears(clock)
     cluster.make_pass()
     limits["a"] = []
     cluster.make_pass()
@@ -728,18 +621,7 @@ def test_news_do_not_pile_up_while_lists_fail(told):
     cluster.tell("MODIFIED", cluster.stamp(node("n")), resource="nodes")
     cluster.cluster.last_error = scheduler.Trouble(0, "no answer")
     cluster.cluster.rest(0, threading.Event())
-    assert cluster.cache.objects.news.empty()
-
-
-def test_nor_while_another_replica_leads(told, monkeypatch):
-    clock = Clock(monkeypatch)
-    cluster = told(node("n"))
-    clock.now += 31
-    cluster.hears(clock, "pods")
-    cluster.server.failures["pods"] = [429]
-    cluster.tell("MODIFIED", cluster.stamp(node("n")), resource="nodes")
-    cluster.cluster.cache.keep_up()
-    assert not cluster.server.failures["pods"] and cluster.cache.objects.news.empty()
+    assert not cluster.cache.objects.news.last
 
 
 def test_what_rests_on_the_cluster_alone_makes_no_node_be_asked_again(told, monkeypatch):
@@ -770,7 +652,6 @@ def test_a_label_of_a_node_makes_it_be_asked_again_and_stuck_pods_be_tried(told,
     cluster.comes(pod("p", nodeSelector={"disk": "ssd"}))
     assert cluster.make_pass() == [("p", None)]
     clock.now += 2
-    cluster.hears(clock)
     assert cluster.make_pass() == []
     cluster.tell("MODIFIED", cluster.stamp(node("m", labels={"disk": "ssd"})), resource="nodes")
     assert cluster.make_pass() == [("p", "m")]
@@ -891,32 +772,8 @@ def test_if_the_write_of_what_was_set_aside_fails_it_is_put_back_and_nothing_is_
     lists = len(cluster.server.sent("GET", ""))
     cluster.cluster.pending.end_backoff()
     cluster.make_pass()
-    assert len(cluster.server.sent("GET", "")) - lists == 1  # of the pods that wait
+    assert len(cluster.server.sent("GET", "")) == lists
     assert cluster.cluster.pending["uid-uses-data"].waits_for is scheduler.WaitsFor.PRE_BIND and cluster.on("n") == ["uses-data"]
-
-
-def test_a_reflector_serves_however_often_a_resource_is_listed_again(told, monkeypatch):
-    threads = []
-    monkeypatch.setattr(scheduler, "in_background", lambda function, *more: threads.append(function))
-    monkeypatch.setattr(scheduler, "within", lambda seconds, function, *arguments, **more: function(*arguments))
-    cluster = told(node("n"))
-    for _ in range(9):
-        cluster.cache.objects["services"]
-        cluster.cache.objects.pop("services")
-    assert len(threads) == 3
-
-
-def test_news_of_what_is_to_be_listed_anew_are_passed_over(told):
-    cluster = told(node("n"), policy=DEFAULTS)
-    cluster.cache.objects["services"]
-    cluster.cache.objects.pop("services")
-    cluster.tell("ADDED", {"metadata": {"name": "early", "namespace": "default"}}, resource="services")
-    cluster.cache.take_news()
-    assert "services" not in cluster.cache.objects
-    assert cluster.cache.objects["services"] == {}
-    cluster.tell("ADDED", {"metadata": {"name": "late", "namespace": "default"}}, resource="services")
-    cluster.cache.take_news()
-    assert [*cluster.cache.objects["services"]] == ["default/late"]
 
 
 def test_what_a_rule_has_kept_of_objects_does_not_change_under_it(told):
@@ -944,43 +801,25 @@ def test_a_pod_whose_labels_change_while_it_prepares_is_counted_once(told):
 # --- trouble
 
 
-def test_if_nothing_is_heard_for_30_seconds_and_it_cannot_be_listed_nothing_is_decided(told, monkeypatch):
-    clock = Clock(monkeypatch)
-    cluster = told(node("n"))
-    cluster.comes(pod("a"))
-    clock.now += 31
-    cluster.hears(clock, "nodes")
-    cluster.server.failures["nodes"] = [503] * 3
-    with pytest.raises(scheduler.ApiError, match="status 503"):
-        cluster.make_pass()
-    assert cluster.make_pass() == [("a", "n")]
-
-
-def test_if_nothing_is_heard_any_more_a_long_pass_ends(told, monkeypatch):
-    clock = Clock(monkeypatch)
-    cluster = told(node("n"))
-    cluster.comes(*(pod(f"p{i}") for i in range(9)))
-    cluster.cache.take_news()
-
-    def take_long(decision):
-        clock.now += 10
-
-    assert len(cluster.make_pass(take_long)) == 3
-    assert len(cluster.make_pass(take_long)) == 1, "it is listed in each pass"
-
-
-def test_a_resource_of_which_nothing_is_heard_fails_only_whom_it_concerns(told, monkeypatch):
-    clock = Clock(monkeypatch)
+@table("resource, trouble", {"nodes": ("nodes", True), "pods": ("pods", True), "a resource that one pod's rule reads": ("services", False)})
+def test_while_a_resource_cannot_be_listed_again_nothing_is_decided_that_rests_on_it(resource, trouble, told):
     looks = scheduler.FullRule("Looks", lambda pod, node, metadata: (), metadata=lambda pod, nodes, snapshot: (
         pod.name == "b" and snapshot.objects["services"]))
     cluster = told(node("n"), policy=scheduler.FullPolicy([looks], []))
     cluster.cache.objects["services"]
     cluster.comes(pod("a"), pod("b"))
-    clock.now += 31
-    cluster.hears(clock, "services")
-    cluster.server.failures["services"] = [403]
-    assert cluster.make_pass() == [("a", "n"), ("b", None)]
-    assert "status 403" in str(cluster.server.requests)
+    cluster.tell("FAILED", (503, "status 503"), resource=resource)
+    lists = len(cluster.server.sent("GET", ""))
+    if trouble:
+        for _ in range(2):
+            with pytest.raises(scheduler.Trouble, match="status 503"):
+                cluster.make_pass()
+    else:
+        assert cluster.make_pass() == [("a", "n"), ("b", None)]
+        cluster.cluster.pending.end_backoff()
+    cluster.tell("LISTED", *{"nodes": [node("n")], "services": []}.get(resource, [cluster.stamp(pod(name)) for name in "ab"]), resource=resource)
+    assert ("b", "n") in cluster.make_pass()
+    assert len(cluster.server.sent("GET", "")) == lists, "that is up to its Reflector"
 
 
 class Streams(scheduler.Manifests):
@@ -1002,7 +841,7 @@ class Streams(scheduler.Manifests):
 
     def events(self, stream):
         if stream is None:
-            time.sleep(3600)
+            threading.Event().wait()  # a test may have time.sleep end at once
         for event in stream:
             if isinstance(event, Exception):
                 raise event
@@ -1021,31 +860,51 @@ BREAKS = scheduler.error_of(0, "broken")
     "a stream that ends is watched on from where it ended": ([[told_of("a", 1005)], [told_of("b", 1006)]], 1, ["1000", "1005", "1006"], "ab"),
     "a bookmark moves on where the next one begins": ([[told_of("", 1009, "BOOKMARK")], [told_of("a", 1012)]], 1, ["1000", "1009", "1012"], "a"),
     "one that breaks, too": ([[told_of("a", 1005), BREAKS], [told_of("b", 1006)]], 1, ["1000", "1005", "1006"], "ab"),
+    "one that breaks before it has told anything: what was missed is listed": ([[BREAKS], [told_of("a", 2005)]], 2, ["1000", "2000", "2005"], "a"),
+    "one that ends at once, likewise": ([[]], 2, ["1000", "2000"], ""),
+    "one that does not begin: etcd may be restored from a copy meanwhile": ([BREAKS, [told_of("a", 5)]], 2, ["1000", "2000", "5"], "a"),
     "after 410 all is listed again": ([[told_of("a", 1005), GONE]], 2, ["1000", "2000"], "a"),
     "and if that is the answer to the watch itself": ([scheduler.error_of(410, "gone")], 2, ["1000", "2000"], ""),
     "what is not there any more: a list says so": ([scheduler.error_of(404, "no")], 2, ["1000", "2000"], ""),
     "what can be listed only": ([scheduler.error_of(405, "no")], 2, ["1000", "2000"], ""),
     "an event that is none": ([[{"type": "ADDED", "object": 7}]], 2, ["1000", "2000"], ""),
+    "an answer that is a list": ([[{"kind": "PodList", "items": []}]], 2, ["1000", "2000"], ""),
+    "an event of an unknown type": ([[{"type": "LISTED", "object": {}}]], 2, ["1000", "2000"], ""),
     "no right to watch: all is listed again": ([scheduler.error_of(403, "no")], 2, ["1000", "2000"], ""),
-    "an event that is earlier than the last one: etcd was restored": (
-        [[told_of("a", 1005), told_of("b", 1004)]], 2, ["1000", "2000"], "a"),
-    "no answer: the same once more": ([BREAKS, [told_of("a", 1005)]], 1, ["1000", "1000", "1005"], "a"),
 })
 def test_a_reflector(streams, lists, versions, names, monkeypatch, caplog):
     monkeypatch.setattr(scheduler, "backoff", lambda attempts: 0)
     api, news = Streams(*streams), scheduler.queue.SimpleQueue()
-    reflector = scheduler.Reflector(api, "nodes", "", news)
-    reflector.list()
-    threading.Thread(target=reflector.work, daemon=True).start()
+    threading.Thread(target=scheduler.Reflector(api, "nodes", "", news).work, daemon=True).start()
     wait_for("it watches for good", lambda: len(api.asked) == len(versions))
     told = [news.get() for _ in range(news.qsize())]
     assert (api.lists, api.asked) == (lists, versions)
     assert "".join(content["metadata"]["name"] for _, what, content in told if what != "LISTED") == names
-    _, what, last = told[-1]
-    assert reflector.told == ("" if what == "LISTED" else last["metadata"]["resourceVersion"])
     assert [what for _, what, _ in told].count("LISTED") == lists
     has_no_right = any(getattr(stream, "status", None) == 403 for stream in streams)
     assert ("until that is allowed, nodes are listed every 10 s" in caplog.text) == has_no_right
+
+
+@table("seconds, lists", {"the API server ends it in time, as nothing has changed": (20, 0), "silent beyond its time, as one that is held back": (25, 1)})
+def test_a_stream_that_tells_nothing_and_is(seconds, lists, monkeypatch):
+    clock, api = Clock(monkeypatch), Streams()
+    def stream():
+        clock.now += seconds
+        raise BREAKS
+        yield
+    api.events = lambda _: stream()
+    reflector = scheduler.Reflector(api, "nodes", "7", scheduler.queue.Queue())
+    reflector.watch()
+    assert reflector.version == ("" if lists else "7")
+
+
+def test_that_streams_tell_nothing_is_said_once(monkeypatch, caplog):
+    monkeypatch.setattr(scheduler, "backoff", lambda attempts: 0)
+    api = Streams(*[[]] * 6)
+    threading.Thread(target=scheduler.Reflector(api, "nodes", "", scheduler.queue.Queue()).work, daemon=True).start()
+    wait_for("it watches for good", lambda: len(api.asked) == 7)
+    [said] = caplog.messages
+    assert said.startswith("watches, as that of nodes, tell nothing (they end at once): it is listed every 10 s")
 
 
 @table("fault", {"it breaks": BREAKS, "all that it tells is that versions are gone": [GONE]})
@@ -1063,7 +922,6 @@ def test_a_stream_that_fails_is_begun_again_after_1_2_4_to_10_seconds(monkeypatc
 
     monkeypatch.setattr(scheduler.time, "sleep", sleep)
     reflector = scheduler.Reflector(Streams(*[fault] * 9), "nodes", "", scheduler.queue.SimpleQueue())
-    reflector.list()
     with pytest.raises(SystemExit):
         reflector.work()
     assert pauses == [1, 2, 4, 8, 10, 10, 10]
@@ -1083,7 +941,6 @@ def test_a_stream_is_closed_when_it_tells_that_versions_are_gone(monkeypatch):
     api = Streams(stream())
     api.events = lambda stream: stream or time.sleep(3600)
     reflector = scheduler.Reflector(api, "nodes", "", scheduler.queue.SimpleQueue())
-    reflector.list()
     threading.Thread(target=reflector.work, daemon=True).start()
     wait_for("the stream is closed", lambda: closed)
 
@@ -1128,11 +985,11 @@ def test_an_object_that_cannot_be_read_hides_no_other_of_its_list(monkeypatch, c
     plain = scheduler.PooledProxy.answer
 
     def answer(api, method, path, body, params, accept):
-        status, reason, data = plain(api, method, path, body, params, accept)
+        answer, data = plain(api, method, path, body, params, accept)
         is_whole = "PartialObjectMetadata" not in accept
         if path.endswith("/pods/p1") or (path.endswith("/pods") and is_whole):
             data = data.replace(b'"p1"', b'"p1", "x": ' + deep.encode())
-        return status, reason, data
+        return answer, data
 
     monkeypatch.setattr(scheduler.PooledProxy, "answer", answer)
     try:
@@ -1181,91 +1038,3 @@ def test_objects_that_have_gone_are_not_kept(told):
 
 # --- streams that tell nothing
 
-
-@table("streams, is_heard", {
-    "some that end at once, and have told nothing": ([[], []], False),
-    "some that break at once": ([[BREAKS], [BREAKS]], False),
-    "one of them has told something": ([[], [told_of("a", 5)], []], True),
-    "a bookmark is something": ([[], [told_of("", 9, "BOOKMARK")], []], True),
-    "one that does not begin": ([BREAKS, BREAKS], False),
-    "one that may not be watched, so that it is listed": ([scheduler.error_of(403, "no")], True),
-})
-def test_a_reflector_that_hears_nothing_knows_that(streams, is_heard, monkeypatch):
-    monkeypatch.setattr(scheduler, "backoff", lambda attempts: 0)
-    api = Streams(*streams)
-    reflector = scheduler.Reflector(api, "nodes", "", scheduler.queue.Queue())
-    reflector.list()
-    reflector.heard_at -= 31
-    threading.Thread(target=reflector.work, daemon=True).start()
-    wait_for("it watches for good", lambda: len(api.asked) == len(streams) + 1)
-    assert reflector.is_heard() == is_heard
-
-
-def test_where_nothing_is_heard_nodes_and_pods_are_listed_in_each_pass(told, monkeypatch, caplog):
-    clock = Clock(monkeypatch)
-    cluster = told(node("n"))
-    clock.now += 31
-    cluster.put(pod("a"))
-    assert cluster.make_pass() == [("a", "n")], "though no news has come of it"
-    cluster.put(node("m", labels={"disk": "ssd"}))
-    cluster.put(pod("b", nodeSelector={"disk": "ssd"}))
-    assert cluster.make_pass() == [("b", "m")] and caplog.messages == [], "after an outage, watches take a while"
-    clock.now += 16
-    cluster.make_pass()
-    [said] = caplog.messages
-    assert said.startswith("watches, as that of nodes, tell nothing (they end at once): nodes and pods are listed")
-
-
-def test_a_pod_that_is_listed_and_not_told_of_has_all_pods_listed(told, monkeypatch, caplog):
-    clock = Clock(monkeypatch)
-    cluster = told(node("n"))
-    cluster.put(pod("a"))
-    for _ in range(5):
-        assert cluster.make_pass() == []
-        clock.now += 1
-        cluster.hears(clock)
-    clock.now += 1
-    assert cluster.make_pass() == [("a", "n")]
-    [said] = caplog.messages
-    assert said.startswith("watches, as that of nodes, tell nothing (in 5 s not of pod default/a, which is listed): ")
-
-
-def test_a_pod_that_has_failed_before_it_had_a_node_is_no_reason_to_doubt_the_watch(told, monkeypatch):
-    clock = Clock(monkeypatch)
-    cluster = told(node("n"), pod("a", status={"phase": "Failed"}))
-    for _ in range(7):
-        assert cluster.make_pass() == cluster.cache.objects.silent() == []
-        clock.now += 1
-        cluster.hears(clock)
-
-
-def test_an_event_that_is_older_than_what_is_known_is_passed_over(told):
-    cluster = told(node("n", cpu="1"))
-    before = cluster.put(pod("a", {"cpu": "1"}))
-    cluster.tell("ADDED", before)
-    cluster.tell("MODIFIED", cluster.put(pod("a", {"cpu": "1"}, nodeName="n")))
-    cluster.tell("MODIFIED", before)
-    cluster.comes(pod("b", {"cpu": "1"}))
-    assert cluster.make_pass() == [("b", None)]
-
-
-def test_a_watch_that_lags_behind_a_list_does_not_bring_back_whose_name_another_pod_has(told):
-    cluster = told(node("n"))
-    first, second = (cluster.put(pod("a"), uid=uid) for uid in ("first", "second"))
-    cluster.cache.objects.list("pods")
-    assert cluster.make_pass() == [("a", "n")]
-    for what, thing in [("ADDED", first), ("DELETED", first), ("ADDED", second)]:
-        cluster.tell(what, thing)
-        assert cluster.on("n") == ["a"]
-
-
-@table("event", {"a list": {"kind": "PodList", "items": []}, "an event of no kind": {"type": "LISTED", "object": {}}})
-def test_a_watch_that_is_answered_with_something_else_is_none(event, monkeypatch, caplog):
-    monkeypatch.setattr(scheduler, "backoff", lambda attempts: 0)
-    api = Streams(*[[event]] * 3)
-    reflector = scheduler.Reflector(api, "nodes", "", scheduler.queue.Queue())
-    reflector.list()
-    threading.Thread(target=reflector.work, daemon=True).start()
-    wait_for("it watches for good", lambda: len(api.asked) == 4)
-    assert reflector.is_heard() and api.lists > 1, "it is listed by the thread that would watch it"
-    assert "answered with something else than events" in str(reflector.trouble)

@@ -189,6 +189,9 @@ class Server:
                 body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
                 asked = Asked(time.monotonic(), kind_of(self.command, self.path), self.command, self.path, body)
                 owner.asked.append(asked)
+                if owner.closing.is_set():  # a connection that was idle when the server stopped
+                    self.close_connection = True
+                    return
                 owner.handle(Request(self, owner, asked))
 
             do_POST = do_PUT = do_PATCH = do_DELETE = do_GET
