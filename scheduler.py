@@ -10,7 +10,7 @@ the nodes with predicates, scores the feasible ones with priorities, and POSTs a
 Policy file names the predicates and priorities. (Today, they are called Filter and Score plugins.)
 
 The decisions are those of kube-scheduler 1.20, one of the last versions that read such files. "Upstream"
-means its source. Read from the top: the loop comes first, then the rules, then the plumbing.
+refers to its source code. Read from the top: the loop comes first, then the rules, then the plumbing.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ except ImportError as error:
     sys.exit(f"{error.name} is missing: pip install requests pyyaml")
 
 log = logging.getLogger("scheduler")
-log_once = functools.lru_cache(maxsize=1000)(log.warning)  # does not repeat itself
+log_once = functools.lru_cache(maxsize=1000)(log.warning)  # logs each message once
 
 
 # ==== 1. The loop =======================================================================================
@@ -66,7 +66,7 @@ def run(cluster, load_policy, interval, once):
 
 
 def schedule_pending_pods(cluster, policy):
-    """Make a pass: decide about each pod that waits and is due."""
+    """Make a pass: try each waiting pod that is due."""
     cluster.begin_pass()  # LISTs the waiting pods, the nodes, and the pods on them
     while pod := cluster.next_pod():  # highest priority first
         decision = schedule(pod, cluster.nodes, policy)
@@ -109,7 +109,7 @@ class Policy:
         return feasible, failed
 
     def reasons_against(self, pod, node):
-        """Ask the predicates about a node until one of them has reasons: {predicate: its reasons}."""
+        """Return the reasons against a node, {predicate: reasons}; stop at the first with reasons."""
         against = {}
         for rule in self.predicates:
             reasons = list(rule.function(pod, node))
@@ -135,7 +135,7 @@ class Policy:
         return total
 
     def lines(self):
-        """Return what the Policy says, a line for each rule."""
+        """Return the active rules as text, one line each."""
         lines = [rule.name for rule in self.predicates]
         lines += [f"{rule.name} ×{rule.weight}" for rule in self.priorities]
         if self.always_check_all:
@@ -144,7 +144,7 @@ class Policy:
 
 
 def select_host(total):
-    """Return the node with the highest total; if there are several, a random one of them."""
+    """Return the node with the highest total; break ties at random."""
     best = max(total.values())
     return random.choice([name for name, score in total.items() if score == best])
 
@@ -162,7 +162,7 @@ LOGGED_MISTAKES = set()  # (type, line)
 
 @dataclass(eq=False)
 class Decision:
-    """What was decided about one pod, and why."""
+    """The decision about one pod, and the reasons for it."""
 
     pod: Pod
     nodes: dict  # all nodes, {name: Node}
@@ -309,13 +309,13 @@ def percentage(part, whole):
 
 @priority("LeastRequestedPriority")
 def least_requested(pod, node):
-    """The percentage of cpu and memory that stays free, on average: spreads the load."""
+    """The average percentage of cpu and memory left free. Spreads the load."""
     return sum(percentage(capacity - used, capacity) for used, capacity in usage(pod, node)) // 2
 
 
 @priority("MostRequestedPriority")
 def most_requested(pod, node):
-    """The percentage of cpu and memory that is then in use, on average: fills node after node."""
+    """The average percentage of cpu and memory in use. Fills one node after another."""
     return sum(percentage(used, capacity) for used, capacity in usage(pod, node)) // 2
 
 
@@ -360,12 +360,12 @@ def random_priority(pod, node):
 # ==== 5. Pods and nodes =================================================================================
 
 NO_REQUESTS = {"cpu": 0, "memory": 0, "ephemeral-storage": 0}  # every pod and node has these keys
-# What a container requests as scores count it, if it does not say so itself. Upstream: NonZeroRequested.
+# For scoring, a container without a request counts as if it requested this. Upstream: NonZeroRequested.
 DEFAULT_REQUESTS = {"cpu": 100, "memory": 200 * 2**20}
 
 
 class Pod:
-    """What the scheduler knows of a pod: cpu in millicores, all other resources in units (bytes)."""
+    """What the scheduler knows about a pod: cpu in millicores, all other resources in units (bytes)."""
 
     def __init__(self, raw):
         metadata = raw["metadata"]
@@ -391,7 +391,7 @@ class Pod:
         self.containers = spec["containers"]
         self.host_ports = host_ports_of(self.containers)
         self.requests = NO_REQUESTS | amounts_of_pod(spec, {})
-        self.nonzero = NO_REQUESTS | amounts_of_pod(spec, DEFAULT_REQUESTS)  # as scores count it
+        self.nonzero = NO_REQUESTS | amounts_of_pod(spec, DEFAULT_REQUESTS)  # as counted for scoring
         self.nonzero_incoming = self.nonzero | {"cpu": cpu_of_incoming(spec, self.nonzero["cpu"])}
 
 
@@ -418,7 +418,7 @@ class Node:
         self.max_pods = quantity(allocatable.get("pods") or 0)
         self.pods = {}  # uid -> Pod
         self.requested = {}  # what these pods request
-        self.nonzero = {"cpu": 0, "memory": 0}  # the same as scores count it
+        self.nonzero = {"cpu": 0, "memory": 0}  # the same, as counted for scoring
 
     def add(self, pod):
         """Put a pod on the node."""
@@ -457,7 +457,7 @@ def host_ports_of(containers):
 
 
 def ports_conflict(port, other):
-    """Return whether two host ports cannot be used on one node; the IP 0.0.0.0 means every IP."""
+    """Return whether two host ports conflict on a node; the IP 0.0.0.0 means every IP."""
     (protocol, number, ip), (other_protocol, other_number, other_ip) = port, other
     if (protocol, number) != (other_protocol, other_number):
         return False
@@ -473,12 +473,12 @@ def untolerated_taints(pod, node, effects=("NoSchedule", "NoExecute")):
 
 
 def tolerates(pod, taint):
-    """Return whether one of the pod's tolerations covers the taint."""
+    """Return whether one of the pod's tolerations matches the taint."""
     return any(toleration_matches(toleration, taint) for toleration in pod.tolerations)
 
 
 def toleration_matches(toleration, taint):
-    """Return whether a toleration covers a taint. An empty key or effect covers all."""
+    """Return whether a toleration matches a taint. An empty key or effect matches any."""
     if toleration.get("key") not in (None, "", taint.key):
         return False
     if toleration.get("effect") not in (None, "", taint.effect):
@@ -494,7 +494,7 @@ DISK_IDENTITIES = {"gcePersistentDisk": ["pdName"], "awsElasticBlockStore": ["vo
 
 
 def disks_of(pod):
-    """Return the pod's network disks, {identity: whether pods that only read can share it}."""
+    """Return the pod's network disks, {identity: whether read-only pods can share it}."""
     disks = {}
     for volume in pod.volumes:
         for source in DISK_IDENTITIES.keys() & volume.keys():
@@ -553,7 +553,7 @@ def satisfies(labels, requirements):
 
 
 def integer(text):
-    """Return the 64-bit integer in a text; without one, NaN, which is neither greater nor less than any."""
+    """Return the 64-bit integer in a text; without one, NaN, which is never greater or less."""
     value = int(text) if re.fullmatch("[+-]?[0-9]{1,63}", text or "") else math.nan
     return value if -2**63 <= value < 2**63 else math.nan
 
@@ -569,7 +569,7 @@ SUFFIXES |= {f"{suffix}i": decimal.Decimal(1024) ** power for power, suffix in e
 
 @functools.lru_cache(maxsize=10000)
 def quantity(text, unit=1):
-    """Read a quantity, times unit, rounded up: "1.5Ki" is 1536. Raises ValueError."""
+    """Parse a quantity, multiply it by `unit`, and round up: "1.5Ki" is 1536. Raises ValueError."""
     match = QUANTITY.fullmatch(str(text))
     if not match:
         raise ValueError(f'"{text}" is not a quantity such as 100m, 0.5 or 1.5Gi')
@@ -579,7 +579,7 @@ def quantity(text, unit=1):
 
 
 def amounts(texts):
-    """Read a resource list: cpu in millicores, the rest in units. Resources of other names do not count."""
+    """Read a resource list: cpu in millicores, the rest in units. Other resource names are ignored."""
     return {name: quantity(text, 1000 if name == "cpu" else 1) for name, text in (texts or {}).items()
             if name in NO_REQUESTS or "/" in name or name.startswith(("hugepages-", "attachable-volumes-"))}
 
@@ -589,7 +589,7 @@ def amounts(texts):
 class Cluster:
     """Lists the cluster, remembers which pods are due, and writes what is decided."""
 
-    UNFINISHED = "status.phase!=Succeeded,status.phase!=Failed"  # a field selector: pods that have not ended
+    UNFINISHED = "status.phase!=Succeeded,status.phase!=Failed"  # selects pods that have not finished
 
     def __init__(self, api, scheduler_name):
         self.api = api  # Proxy or Manifests
@@ -619,7 +619,7 @@ class Cluster:
         self.due = sorted(due, key=self.sort_key)
 
     def sort_key(self, pod):
-        """Sort pods by priority. Of equal ones, the pod that has been due the longest comes first."""
+        """Sort pods by priority. Among equal priorities, the pod that has been due longest comes first."""
         return -pod.priority, self.attempts[pod.uid].retry_at, pod.created, pod.key
 
     def next_pod(self):
@@ -646,13 +646,13 @@ class Cluster:
                 self.ends_at = 0  # LIST again, to see whether the pod is bound all the same
 
     def put_off(self, decision):
-        """Have the pod back off: it waits 1, 2, 4, 8, then always 10 seconds before it is tried again."""
+        """Make the pod back off for 1, 2, 4, 8, and then 10 seconds each time."""
         attempts = self.attempts[decision.pod.uid]
         attempts.retry_at = time.monotonic() + min(2 ** attempts.count, 10)
         attempts.count += 1
 
     def report(self, decision):
-        """Write an event and print the decision. Do not repeat what was last reported of a pending pod."""
+        """Write an event and print the decision. Do not repeat the last report about a pending pod."""
         pod = decision.pod
         attempts = self.attempts[pod.uid]
         if decision.node:
@@ -674,7 +674,7 @@ class Cluster:
 
 @dataclass
 class Attempts:
-    """What the scheduler remembers of a pod that waits."""
+    """What the scheduler remembers about a waiting pod."""
 
     count: int = 0  # how many attempts have failed
     retry_at: float = 0  # when the pod is due, in monotonic seconds
@@ -694,7 +694,7 @@ def event(pod, event_type, reason, message):
 
 
 def print_decision(decision):
-    """Print a decision on a line. Warn if the pod asks for something that no rule of this file checks."""
+    """Print a decision on one line. Warn if the pod asks for something that no rule of this file checks."""
     pod = decision.pod
     if not decision.node:
         print(f"{pod.key} stays pending: {decision.message}", flush=True)
@@ -719,7 +719,7 @@ def unchecked_fields(pod):
 # ==== 9. Two API servers ================================================================================
 
 class ApiError(Exception):
-    """A request that did not succeed. `status` is the HTTP status, or 0 if no API server answered."""
+    """A failed request. `status` is the HTTP status, or 0 if no API server answered."""
 
     def __init__(self, status, message):
         super().__init__(one_line(message))
@@ -767,7 +767,7 @@ class Proxy:
 
 
 class InputError(ValueError):
-    """A file that cannot be used. The text says on one line where, what is wrong, and what would be right."""
+    """A file that cannot be used. The message, one line, gives the place, the mistake and the fix."""
 
 
 class Manifests:
@@ -812,7 +812,7 @@ class Manifests:
         return [thing for thing in things.values() if is_selected(thing, selector)]
 
     def request(self, method, path, body):
-        """Bind a pod. Events go nowhere."""
+        """Bind a pod. Events are dropped."""
         if body["kind"] == "Binding":
             key = f"{body['metadata']['namespace']}/{body['metadata']['name']}"
             self.pods[key]["spec"]["nodeName"] = body["target"]["name"]
@@ -820,7 +820,7 @@ class Manifests:
 
 
 def objects_in(things, path):
-    """Yield API objects, also those inside a List. Raises InputError."""
+    """Yield API objects, including those inside a List. Raises InputError."""
     for thing in things:
         if not isinstance(thing, dict | None):
             raise InputError(f"{path}: expected API objects, got {one_line(thing)[:40]}")
@@ -840,7 +840,7 @@ def check_strings(thing):
 
 
 def with_defaults(thing):
-    """Fill in what an API server fills in, as far as rules look at it."""
+    """Set the defaults that an API server sets, where rules need them."""
     if thing["kind"] == "Node":
         status = thing.setdefault("status", {})
         status.setdefault("allocatable", status.get("capacity"))
@@ -877,7 +877,7 @@ def read_yaml(path):
 
 
 def one_line(thing):
-    """Return a text, or what an error says, on one line without control characters."""
+    """Return a text or an error message on one line, without control characters."""
     text = " ".join(str(getattr(thing, "strerror", None) or thing).split())
     return "".join(each for each in text if each.isprintable())
 
@@ -914,7 +914,7 @@ OTHER_OPTIONS = [
 
 
 class PolicyFile:
-    """A Policy file that may be edited while the script runs. Raises InputError if it is bad at first."""
+    """A Policy file that may be edited at any time. Raises InputError if it is invalid at the start."""
 
     def __init__(self, path):
         self.path = path
@@ -922,7 +922,7 @@ class PolicyFile:
         self.problem = ""  # what is wrong with the file now
 
     def load(self):
-        """Return the Policy as the file has it now. While the file is bad, return the last good Policy."""
+        """Return the file's current Policy. While the file is invalid, return the last good one."""
         try:
             policy = read_policy(self.path)
         except InputError as error:
@@ -933,7 +933,7 @@ class PolicyFile:
         changes = [f"- {line}" for line in self.policy.lines() if line not in policy.lines()]
         changes += [f"+ {line}" for line in policy.lines() if line not in self.policy.lines()]
         if self.problem and not changes:
-            changes = ["the file is good again"]
+            changes = ["the file is valid again"]
         for change in changes:
             log.warning("%s: %s", self.path, change)
         self.policy = policy
@@ -1023,7 +1023,7 @@ EXTRAS = os.path.relpath(pathlib.Path(__file__).resolve().with_name("scheduler_e
 
 
 def or_extras(text, does):
-    """Add to a text about a limit of this file what the second program does, if its folder is there."""
+    """Append to a text what the second program does, if its folder exists."""
     return f"{text}; python {EXTRAS} {does}" if os.path.isdir(EXTRAS) else text
 
 
@@ -1034,11 +1034,11 @@ def not_here(what):
 
 
 def unknown(what, name, known, others):
-    """Return the error about a name that this file does not know; maybe it is one of the second program's."""
+    """Return the error about an unknown name. If it is one of `others`, the second program knows it."""
     if name in others:
         return not_here(name)
     near = difflib.get_close_matches(str(name), known, 1)
-    hint = f'did you mean "{near[0]}"?' if near else f"there are {', '.join(known)}"
+    hint = f'did you mean "{near[0]}"?' if near else f"expected one of {', '.join(known)}"
     return f'unknown {what} "{name}"; {hint}'
 
 
@@ -1058,7 +1058,7 @@ exit codes:
     add("--server", default="http://127.0.0.1:8001", metavar="URL", help="URL of kubectl proxy (%(default)s)")
     add("--cluster", nargs="+", metavar="FILE", help="read Nodes and Pods from YAML files instead")
     add("--policy", default=policy, metavar="FILE", help="the Policy file (%(default)s)")
-    add("--scheduler-name", default="my-scheduler", metavar="NAME", help="of the pods (%(default)s)")
+    add("--scheduler-name", default="my-scheduler", metavar="NAME", help="of its pods (%(default)s)")
     add("--interval", type=float, default=1, metavar="SECONDS", help="pause between passes (%(default)s)")
     add("--once", action="store_true", help="stop when no pod is due, or a request fails")
     options, others = parser.parse_known_args()
@@ -1082,7 +1082,7 @@ def start(options):
         run(cluster, policy_file.load, options.interval, once=True)
         if not cluster.attempts:
             log.warning("no pod waits for %s; which spec.schedulerName do the pods have?", name)
-        print(f"{manifests.placed} pods placed, {len(cluster.attempts) - manifests.placed} stay pending")
+        print(f"{manifests.placed} placed, {len(cluster.attempts) - manifests.placed} pending")
         return 0
     log.info("%s: polling %s with %s; Ctrl-C ends it", name, options.server, options.policy)
     has_failed = run(Cluster(Proxy(options.server), name), policy_file.load, options.interval, options.once)
@@ -1100,7 +1100,7 @@ def main():
         return 2
     except KeyboardInterrupt:
         return 130
-    except BrokenPipeError:  # nobody reads the output any more, as with `| head`
+    except BrokenPipeError:  # the reader has closed the output, as `| head` does
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
 

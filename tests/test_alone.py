@@ -77,7 +77,7 @@ def test_only_the_command_of_the_second_program_is_left_out_when_the_folder_is_d
 def test_it_finds_its_policy_wherever_it_is_started(folders, options, cwd):
     done = subprocess.run([sys.executable, *options, folders[1] / "scheduler.py", "--cluster", folders[1] / "demo.yaml"],
                           capture_output=True, text=True, cwd=cwd, timeout=60)
-    assert done.stdout.endswith("7 pods placed, 1 stay pending\n") and done.stderr == ""
+    assert done.stdout.endswith("7 placed, 1 pending\n") and done.stderr == ""
 
 
 def test_a_copy_under_another_name_runs_its_own_code(folders):

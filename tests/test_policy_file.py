@@ -78,12 +78,12 @@ NOT_HERE = r"scheduler.py has no {0}; python \S*scheduler_extras has: python \S*
     "a field of an entry with a typo":
         (entry("priorities", name="EqualPriority", wieght=1), r'priorities\[0\]: unknown field "wieght"; did you mean "weight"?'),
     "a predicate with a weight":
-        (entry("predicates", name="HostName", weight=1), r'predicates\[0\]: unknown field "weight"; there are name'),
+        (entry("predicates", name="HostName", weight=1), r'predicates\[0\]: unknown field "weight"; expected one of name'),
     "a predicate with a typo": (entry("predicates", name="PodFitsResource"),
                                 r'predicates\[0\]: unknown predicate "PodFitsResource"; did you mean "PodFitsResources"?'),
     "a priority with a typo": (entry("priorities", name="LeastRequestPriority", weight=1),
                                r'priorities\[0\]: unknown priority "LeastRequestPriority"; did you mean "LeastRequestedPriority"?'),
-    "a name like no other": (entry("predicates", name="X"), r'predicates\[0\]: unknown predicate "X"; there are CheckNodeUnschedulable, .*'),
+    "a name like no other": (entry("predicates", name="X"), r'predicates\[0\]: unknown predicate "X"; expected one of CheckNodeUnschedulable, .*'),
     **{f"a weight of {weight!r}": (
         entry("priorities", name="EqualPriority", weight=weight),
         r"priorities\[0\]: EqualPriority needs a weight, a whole number from 1 to 2147483647")
@@ -97,9 +97,9 @@ NOT_HERE = r"scheduler.py has no {0}; python \S*scheduler_extras has: python \S*
     "a list that is left out": ({"kind": "Policy", "apiVersion": "v1", "predicates": []},
                                 r"priorities: expected a list, \[\] for none; " + NOT_HERE.format("defaults")),
     "a predicate among the priorities": (entry("priorities", name="GeneralPredicates", weight=1),
-                                         r'priorities\[0\]: unknown priority "GeneralPredicates"; there are .*'),
+                                         r'priorities\[0\]: unknown priority "GeneralPredicates"; expected one of .*'),
     "a priority among the predicates": (entry("predicates", name="EqualPriority"),
-                                        r'predicates\[0\]: unknown predicate "EqualPriority"; (did you mean|there are) .*'),
+                                        r'predicates\[0\]: unknown predicate "EqualPriority"; (did you mean|expected one of) .*'),
     "a KubeSchedulerConfiguration": ({"kind": "KubeSchedulerConfiguration", "apiVersion": "kubescheduler.config.k8s.io/v1"},
                                      NOT_HERE.format("KubeSchedulerConfiguration")),
 })
@@ -189,4 +189,4 @@ def test_while_the_file_is_bad_the_last_good_policy_stays(tmp_path, caplog):
     assert len(caplog.messages) == 3 and all(line.endswith("; the last good Policy stays") for line in caplog.messages)
     path.write_text(SHIPPED)
     assert file.load().lines() == good
-    assert caplog.messages[3:] == [f"{path}: the file is good again"]
+    assert caplog.messages[3:] == [f"{path}: the file is valid again"]
