@@ -49,7 +49,7 @@ random_priority.__wrapped__ = IN_THE_SCRIPT.get("RandomPriority")
 def asked_once(name):
     """Return a rule of the script that is asked about one of the nodes with the same taints, for all.
 
-    That saves time if a pod has very many tolerations. If an edit reads more of a node, it is asked each time.
+    That saves time if a pod has very many tolerations. An edit that reads more of a node is asked each time.
     """
     function = IN_THE_SCRIPT.get(name)
 
