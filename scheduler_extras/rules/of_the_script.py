@@ -47,9 +47,9 @@ random_priority.__wrapped__ = IN_THE_SCRIPT.get("RandomPriority")
 
 
 def asked_once(name):
-    """Return a rule of the script that is asked about one of the nodes with the same taints, for all of them.
+    """Return a rule of the script that is asked about one of the nodes with the same taints, for all.
 
-    That saves time if a pod has very many tolerations. If an edit looks at more of a node, each is asked about.
+    That saves time if a pod has very many tolerations. An edit that reads more of a node is asked each time.
     """
     function = IN_THE_SCRIPT.get(name)
 
@@ -69,9 +69,9 @@ def asked_once(name):
     return rule
 
 
-# Most of these are steady: each says the same whenever it looks at the same. Who edits one so that it goes by
-# chance, the clock, a file, or what it has kept, adds "steady": False here, takes asked_once away, and it is asked each time.
-# A rule of the script that is not here is not steady: nobody has said so.
+# A rule is steady if it gives the same answer whenever it reads the same. If you edit one so that its answers
+# depend on chance, the clock, a file, or what it has kept, add "steady": False here, and remove asked_once:
+# then it is asked each time. A rule of the script that is not listed here is not taken as steady.
 SAID_OF_THE_SCRIPTS_RULES = {
     "CheckNodeUnschedulable": {"plugin": "NodeUnschedulable", "always": True},
     "HostName": {"plugin": "NodeName", **GENERAL},
@@ -84,7 +84,8 @@ SAID_OF_THE_SCRIPTS_RULES = {
         "looks_at": {"resource requests": lambda pod, node: any(pod.requests.values())}},
     "PodToleratesNodeTaints": {
         "function": asked_once("PodToleratesNodeTaints"), "plugin": "TaintToleration", "always": True,
-        "looks_at": {"no toleration for taints there": lambda pod, node: node and untolerated_taints(pod, node)}},
+        "looks_at": {
+            "no toleration for taints there": lambda pod, node: node and untolerated_taints(pod, node)}},
     "LeastRequestedPriority": {"plugin": "NodeResourcesFit", "by_default": 1},
     "MostRequestedPriority": {"plugin": "NodeResourcesFit"},
     "RandomPriority": {"function": random_priority, "steady": False},

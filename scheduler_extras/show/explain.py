@@ -238,7 +238,9 @@ def shortage(decision, name, spread):
 def labels_amiss(pod, node):
     """Return in words what a node has other labels for than the pod's nodeSelector and node affinity ask."""
     asked = [{"key": key, "operator": "In", "values": [value]} for key, value in pod.node_selector.items()]
-    terms = pod.required_terms or []
+    terms = []
+    with contextlib.suppress(Malformed):  # which the rule says of a node that has the labels of nodeSelector
+        terms = pod.required_terms or []
     if not any(term_matches(term, node) for term in terms):
         asked += [each for term in terms for each in term["matchExpressions"]]
     words = []

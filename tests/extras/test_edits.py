@@ -125,7 +125,7 @@ EDITS = {  # what is edited: the script, the rules that the Policy names, what t
     "what rules call: usage": (
         with_body("usage", """
             far = node.labels.get("team") != ["red", "blue"][pod.nonzero_incoming["cpu"] % 2]
-            return [(90 if far else 10, 100) for _ in resources]"""), {"priorities": ["LeastRequestedPriority"]}, ASKS[8]),
+            return 2 * [(90 if far else 10, 100)]"""), {"priorities": ["LeastRequestedPriority"]}, ASKS[8]),
     "select_host": (
         with_body("select_host", 'return sorted(total)[-1 if "red" in total else 0]'), {"predicates": []}, None)}
 DRIVER = """

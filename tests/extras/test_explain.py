@@ -1012,6 +1012,8 @@ def terms(*terms):
     "a term is met, the selector is not": (
         {"nodeSelector": {"disk": "ssd"}, **terms([("zone", "In", ["east"])], [("zone", "In", ["west"])])},
         " (disk In [ssd]: has no disk)"),
+    "a term cannot be read, and the selector is not met": (
+        {"nodeSelector": {"disk": "ssd"}, **terms([("zone", [None], ["east"])])}, " (disk In [ssd]: has no disk)"),
 })
 def test_the_labels_that_differ_are_said(spec, said):
     lines = shown(decide(policy(), pod("p", **spec), node("a", labels={"zone": "east"})), 200)
