@@ -84,7 +84,7 @@ class Cluster(Server):
         if "nominatedNodeName" in (body or {}).get("status", {}) and self.chance.random() < 0.03:
             self.objects.pop(place, None)  # somebody deletes it just then
             raise scheduler.error_of(404, "not found")
-        if place not in self.objects and "/pods/" in path:
+        if place not in self.objects and path.endswith(("/status", "/binding")):
             raise scheduler.error_of(404, "not found")
         if place not in self.objects:  # it is not about a pod
             return super().request(method, path, body, params, accept)
