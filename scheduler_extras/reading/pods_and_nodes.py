@@ -21,6 +21,9 @@ def key_in(thing):
     return "/".join(filter(None, parts))
 
 
+NOTHING_SCORED = dict.fromkeys(DEFAULT_REQUESTS, 0)  # what scores count of a pod without containers
+
+
 def is_sidecar(init_container):
     """Say whether an init container runs on beside the containers that start after it."""
     return init_container.get("restartPolicy") == "Always"
@@ -110,7 +113,7 @@ class FullPod:
         self.containers = tuple(pick(spec, list, "containers", of=dict))
         self.host_ports = host_ports_of(self.containers)
         self.requests = read_only(NO_REQUESTS | amounts_of_pod(spec, {}))
-        self.nonzero = read_only(NO_REQUESTS | amounts_of_pod(spec, DEFAULT_REQUESTS))  # as scores count it
+        self.nonzero = read_only(NOTHING_SCORED | amounts_of_pod(spec, DEFAULT_REQUESTS))  # as scores count it
         # A bug of upstream, kept: while the pod waits, a core of its overhead counts as a millicore.
         overhead = amounts(spec, "overhead").get("cpu", 0)
         cpu = self.nonzero["cpu"] - overhead + math.ceil(overhead / 1000)
@@ -242,10 +245,10 @@ def read_requests_of_today(pod):
     incoming = pod_amounts(containers, {}, overhead, DEFAULT_REQUESTS)
     if as_a_whole:
         unsaid = {name: amount for name, amount in DEFAULT_REQUESTS.items() if name not in said}
-    incoming = NO_REQUESTS | incoming
+    incoming = NOTHING_SCORED | incoming
     incoming["cpu"] -= pod.uncounted_cpu
     pod.requests = read_only(NO_REQUESTS | said)
-    pod.nonzero = read_only(NO_REQUESTS | pod_amounts(containers, as_a_whole, overhead, unsaid))
+    pod.nonzero = read_only(NOTHING_SCORED | pod_amounts(containers, as_a_whole, overhead, unsaid))
     pod.nonzero_incoming = read_only(incoming)
 
 
