@@ -1,5 +1,6 @@
 """The documents of the second program: whatever they show runs as printed there, and has the effect that the text promises."""
 
+import ast
 import json
 import re
 import shutil
@@ -21,9 +22,10 @@ RULES = Document("scheduler_extras/docs/rules.md")
 OWN_RULES = Document("scheduler_extras/docs/own-rules.md")
 IN_THE_CLUSTER = Document("scheduler_extras/docs/in-the-cluster.md")
 PERFORMANCE = Document("scheduler_extras/docs/performance.md")
+DESIGN = Document("scheduler_extras/docs/design.md")
 TESTS = Document("tests/README.md")
 ALL = {document.path.stem if document.path.stem != "README" else document.path.parent.name: document
-       for document in (MANUAL, LESSON, RULES, OWN_RULES, IN_THE_CLUSTER, PERFORMANCE, TESTS)}
+       for document in (MANUAL, LESSON, RULES, OWN_RULES, IN_THE_CLUSTER, PERFORMANCE, DESIGN, TESTS)}
 DEMO = "tests/demo.yaml"
 
 
@@ -107,11 +109,6 @@ def test_compare_lists_what_changes(blocks):
 def test_the_page_is_one_file(blocks, tmp_path):
     paste(blocks[0], **{" demo.html": f" {tmp_path}/demo.html"})
     assert (tmp_path / "demo.html").read_text().startswith("<!DOCTYPE html>")
-
-
-def test_what_is_where_names_each_folder():
-    named = re.findall(r"^\| `(\w+)/` \|", MANUAL.section("## What is where"), re.M)
-    assert set(named) == {path.parent.name for path in EXTRAS.glob("*/__init__.py")}
 
 
 def test_the_picture_of_the_readme_is_a_small_png():
@@ -377,6 +374,32 @@ def test_an_api_server_accepts_the_manifests_and_the_policy_is_updated(blocks, c
     paste("kubectl -n kube-system delete configmap my-scheduler")
     paste(apply.replace("apply", "delete --wait=false"))
     assert set(re.findall(r"/policy/([\w.]+)", MANIFESTS)) == data.keys()
+
+
+# ---- the design ----------------------------------------------------------------------------------------
+
+def test_the_tree_names_each_folder():
+    named = re.findall(r"^\| `(\w+)/` \|", DESIGN.section("## The tree"), re.M)
+    assert sorted(named) == sorted(path.parent.name for path in EXTRAS.glob("*/__init__.py"))
+
+
+def names_in(path):
+    """Yield what a module defines, and the texts that begin its calls, such as the name of a rule or of an option."""
+    for place in ast.walk(ast.parse(path.read_text())):
+        if isinstance(place, (ast.FunctionDef, ast.ClassDef)):
+            yield place.name
+        elif isinstance(place, (ast.Name, ast.Attribute)) and isinstance(place.ctx, ast.Store):
+            yield place.id if isinstance(place, ast.Name) else place.attr
+        elif isinstance(place, ast.Call):
+            yield from [each.value for each in place.args[:1] if isinstance(each, ast.Constant)]
+
+
+def test_each_name_in_the_design_is_in_the_code():
+    named = set(re.findall("`(.*?)`", DESIGN.words))
+    paths = {name for name in named if re.search(r"/|\.\w+$", name)}
+    known = {name for path in [ROOT / "scheduler.py", *EXTRAS.rglob("*.py")] for name in names_in(path)}
+    assert paths and [path for path in paths if not ((EXTRAS / path).exists() or (ROOT / path).exists())] == []
+    assert sorted(named - paths - known) == []
 
 
 # ---- all documents -------------------------------------------------------------------------------------
