@@ -113,7 +113,7 @@ class FullPod:
         self.containers = tuple(pick(spec, list, "containers", of=dict))
         self.host_ports = host_ports_of(self.containers)
         self.requests = read_only(NO_REQUESTS | amounts_of_pod(spec, {}))
-        self.nonzero = read_only(NOTHING_SCORED | amounts_of_pod(spec, DEFAULT_REQUESTS))  # as scores count it
+        self.nonzero = read_only(NOTHING_SCORED | amounts_of_pod(spec, DEFAULT_REQUESTS))  # for scores
         # A bug of upstream, kept: while the pod waits, a core of its overhead counts as a millicore.
         overhead = amounts(spec, "overhead").get("cpu", 0)
         cpu = self.nonzero["cpu"] - overhead + math.ceil(overhead / 1000)
