@@ -41,7 +41,7 @@ from scheduler_extras.show.text import Screen, traceback_in_lines
 
 
 def not_empty(text):
-    """Return what an option is given. Raises ArgumentTypeError if that is nothing: nobody means that."""
+    """Return what an option is given. Raises ArgumentTypeError if it is empty."""
     if not text:
         raise argparse.ArgumentTypeError("is empty; is a variable of the shell not set?")
     return text

@@ -20,7 +20,7 @@ from scheduler_extras.common.log_texts import one_line, warn_once
 def watch_the_loop(thread, ended, seconds=5):
     """Warn of a rule that takes long; end the process if the loop does not come round within its limit.
 
-    A loop that hangs schedules nobody, while another thread renews the Lease: another replica is to lead.
+    A loop that hangs schedules no pod while another thread renews the Lease, so another replica has to lead.
     """
     seen_before = None
     last = time.monotonic()

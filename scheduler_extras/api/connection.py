@@ -41,7 +41,7 @@ class Connection:
         self.socket.close()
 
     def is_idle(self):
-        """Return whether the server has neither closed the connection nor sent what nobody asked for."""
+        """Return whether the server has neither closed the connection nor sent anything unasked."""
         self.socket.settimeout(0)
         with contextlib.suppress(OSError):
             try:

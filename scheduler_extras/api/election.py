@@ -60,7 +60,7 @@ class LeaderElection:
         return True
 
     def leads(self):
-        """Say whether the Lease was renewed in time, by this process's clock: else another may lead."""
+        """Return whether the Lease was renewed in time, by this process's clock: else another may lead."""
         return time.monotonic() - self.renewed_at < self.renew_deadline
 
     def keep(self, stop):

@@ -86,7 +86,7 @@ def retry_after(error):
 def warn_of_failure(error, text):
     """Say that a write has failed, and return True, unless it came too late.
 
-    That no answer came, or that nobody may be deleted, is said once for all pods.
+    A missing answer, or a missing right to delete pods, is logged once for all pods.
     """
     if isinstance(error, (Conflict, NotFound)):
         return False
@@ -100,5 +100,5 @@ def warn_of_failure(error, text):
 
 
 def is_answer(error, *statuses):
-    """Say whether an error is that of a request, and has one of these statuses; 0: no answer came."""
+    """Return whether an error is that of a request, and has one of these statuses; 0: no answer came."""
     return isinstance(error, ApiError) and error.status in statuses

@@ -95,7 +95,7 @@ class PooledProxy:
         return answer
 
     def idle_connection(self):
-        """Return an open connection on which nobody waits for an answer, or None."""
+        """Return an idle connection, or None."""
         with contextlib.suppress(IndexError):
             while True:
                 connection = self.idle.pop()

@@ -44,7 +44,7 @@ def note_rule(name, functions):
 # Rules and extenders are other people's code: they may break, answer nonsense, or take long.
 
 
-# Set once a rule breaks where nobody can return that, as in threads: see LiveCluster.has_failed. Then the
+# Set when a rule breaks where no caller sees it, as in threads: see LiveCluster.has_failed. Then the
 # exit code is 1, except that of a loop which runs until a signal.
 FAILURE = threading.Event()
 

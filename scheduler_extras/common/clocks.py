@@ -31,7 +31,7 @@ def come_round(waited=0):
 
 
 def has_time():
-    """Note, between two questions to a rule, that the loop goes on. Say whether the pod's turn does, too."""
+    """Note, between two calls of a rule, that the loop goes on. Return whether the pod's turn does."""
     CAME_ROUND.at = time.monotonic()
     return CAME_ROUND.at < TURN.ends_at
 

@@ -85,7 +85,7 @@ def queue_sort_of(profile):
 
 
 def check_plugins(profiles, notices, problems):
-    """Check the names of plugins. Those that nobody knows share a line, as most often all are another's."""
+    """Check the names of plugins. Unknown ones share a line, as they mostly belong to one other scheduler."""
     known = plugins_of_today()
     unknown = collections.defaultdict(dict)  # what may be meant -> {plugin: where it comes first}
     for where, point, name, before in entries_of(profiles, "enabled"):

@@ -96,21 +96,21 @@ def times_of(election):
 
 
 def leaves_time(election):
-    """Say whether a leader has time to renew its Lease, even if its pauses are longer by JitterFactor."""
+    """Return whether a leader has time to renew its Lease, even if its pauses are longer by JitterFactor."""
     lease, renew, retry = [round(seconds * 10**9) for seconds in times_of(election).values()]
     is_elected = election.get("leaderElect", True)  # as upstream has it by default
     return lease > renew > int(1.2 * retry) or not is_elected
 
 
 def is_strategy(strategy):
-    """Say whether a scoringStrategy has what its type needs. Upstream: ValidateNodeResourcesFitArgs."""
+    """Return whether a scoringStrategy has what its type needs. Upstream: ValidateNodeResourcesFitArgs."""
     if strategy.get("type") != "RequestedToCapacityRatio":
         return "type" in strategy and "requestedToCapacityRatio" not in strategy
     return not any(shape_problems([strategy.get("requestedToCapacityRatio", {})]))
 
 
 def differ(things, *fields):
-    """Say whether of two things at least one of these fields differs."""
+    """Return whether of two things at least one of these fields differs."""
     kinds = [tuple(thing.get(name) for name in fields) for thing in things]
     return len(kinds) == len(set(kinds))
 

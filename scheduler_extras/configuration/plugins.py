@@ -225,7 +225,7 @@ def default_selector_today(pod, snapshot):
 
 
 def spread_constraints_today(pod, when, snapshot, defaults, needs_key=True):
-    """Yield spread constraints; an empty selector counts nobody."""
+    """Yield spread constraints; an empty selector counts no pod."""
     for constraint in spread_constraints(pod, when, snapshot, defaults, default_selector_today, needs_key):
         yield constraint if constraint.requirements else replace(constraint, numbers=collections.Counter())
 
@@ -298,7 +298,7 @@ class MannerToday(Manner):
         return is_going(victim, snapshot) and (by_preemption or victim.uid in snapshot.going)
 
     def keeps_nomination(self, pod, node_name, failed, snapshot):
-        """Nobody keeps it."""
+        """No pod keeps it."""
         return False
 
     def words(self, pod, node):

@@ -1,4 +1,4 @@
-"""The cache of answers: nobody asks again about a node that has not changed.
+"""The cache of answers: no rule is asked again about a node that has not changed.
 
 Rules are asked through `recall` (asking.py), and so is whoever counts pods. Without it answers are the same.
 """
@@ -14,7 +14,7 @@ from scheduler_extras.common.clocks import OutOfTime, has_time
 
 # It only saves time. What a function says of a node is remembered until the node changes, or a pod on it:
 # with each change the node gets a new version. What answers rest on beside the node and the pod, such as a
-# rule's metadata, is their `basis`: on another one, all are asked for anew.
+# rule's metadata, is their `basis`: with another one, all are asked for again.
 
 
 @dataclass

@@ -98,7 +98,7 @@ def call_hook(rule, point, *things):
 
 
 def ready(pod, policy):
-    """Say whether the pod is to be tried at all."""
+    """Return whether the pod is to be tried at all."""
     if pod.terminating or pod.gates or pod.phase in ("Succeeded", "Failed"):
         return False
     reason = why_not_yet(pod, policy)

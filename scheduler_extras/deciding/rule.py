@@ -33,7 +33,8 @@ class FullRule(Rule):
     check: Callable | None = None  # yields what is wrong with the arguments
     hooks: dict = field(default_factory=dict)  # its functions for the other extension points
     steady: bool = False  # it says the same whenever it looks at the same, and `metadata` are equal
-    # What a pod may ask for -> function(pod, its node or None), whether it does: to warn that nobody looks.
+    # What a pod may ask for -> function(pod, its node or None), whether it does. Used to warn if no active
+    # rule checks that.
     looks_at: dict = field(default_factory=dict)
     aliases: list = field(default_factory=list)  # other names of it in a Policy; several rules may have one
     always: bool = False  # it is active whatever a Policy names
@@ -76,7 +77,7 @@ WHEN = "DuringSchedulingIgnoredDuringExecution"  # the end of two names of field
 
 
 def requires(side, pod, node):
-    """Say whether the pod has required affinity of a kind, such as podAntiAffinity."""
+    """Return whether the pod has required affinity of a kind, such as podAntiAffinity."""
     return pick(pod.spec, dict, "affinity", side).get(f"required{WHEN}")
 
 

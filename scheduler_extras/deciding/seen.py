@@ -11,8 +11,8 @@ from types import MappingProxyType as read_only
 from scheduler_extras.reading.fields import text_at
 
 
-# Nobody has to say what of a pod a rule looks at. A rule is given a view of the pod (`Seen`), which notes the
-# attributes that are looked at; all that a rule has ever looked at are its `reads`. Its answers are kept for
+# A rule need not declare which attributes of a pod it reads. It is given a view of the pod (`Seen`), which
+# notes the attributes that are looked at; all that a rule has ever looked at are its `reads`. Its answers are kept for
 # pods in which these are equal: what it has looked at first is the same then, so it has gone on in the same
 # way, and so forth. So pods of many kinds share what the taints, the selectors, the ports say of a node.
 # An answer that was found without a look at the node is the same for all nodes.
@@ -24,7 +24,7 @@ from scheduler_extras.reading.fields import text_at
 class Seen:
     """A view of a pod or of a node: a copy that gets each attribute when it is looked at, and notes that.
 
-    What a rule writes into it is seen by nobody else. If it takes the thing as a whole (as a key, in a
+    What a rule writes into it stays with that rule. If it takes the thing as a whole (as a key, in a
     comparison, to copy it), that is noted as `__dict__`, in which no two are equal. `known`: attributes that
     it has from the start, as it is known already that they are looked at.
     """

@@ -38,6 +38,6 @@ class FullSnapshot:
             self.note_change(node)
 
     def note_change(self, node):
-        """Have what was known of the node found out anew."""
+        """Forget what was worked out about the node."""
         node.derived.clear()
         self.memory.note(node.name)

@@ -125,7 +125,7 @@ def by_group(pod):
 
 
 def group_has_hope(pod, node, snapshot):
-    """Begin anew when a pod of the group gets a node."""
+    """Begin again when a pod of the group gets a node."""
     hopeless.discard(group_of(pod))
 
 

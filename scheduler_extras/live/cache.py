@@ -120,7 +120,7 @@ class CachedNodes(dict):
 
 
 def can_take_pods(node):
-    """Say whether a node exists, and each pod on it can be read: else nobody knows what is free there."""
+    """Return whether a node exists and each pod on it can be read; else its free room is unknown."""
     return node.exists and not any(isinstance(pod, UnreadPod) for pod in node.pods.values())
 
 
@@ -170,7 +170,7 @@ class Cache:
         if self.nodes.snapshot_is_old:
             self.has_changed |= self.nodes.renew_snapshot()
         if self.nodes.seekers_are_old:
-            TURN.ends_at = math.inf  # their terms may be very many: it is nobody's turn
+            TURN.ends_at = math.inf  # their terms may be very many; no pod's time slice pays for them
             self.nodes.seekers_are_old = False
             seekers(self.snapshot)
 
@@ -195,7 +195,7 @@ class Cache:
         self.note_nomination(before, self.pods.get(key))
 
     def take_report(self, pod, raw):
-        """Take in JSON that says the same of a pod, except maybe where it is. It is not read anew."""
+        """Apply JSON that differs from the known pod at most in its node. The pod is not parsed again."""
         was_on = pod.node_name
         pod.raw = raw
         pod.spec = pick(raw, dict, "spec")

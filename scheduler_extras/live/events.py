@@ -89,7 +89,7 @@ def record(writer, request):
 
 
 def write_note(send, request):
-    """Send an event or a condition. Return False if it is to be said anew: in trouble, or it has gone."""
+    """Send an event or a condition. Return False if it has to be sent again."""
     try:
         patiently(send, *request)
     except ApiError as error:

@@ -143,7 +143,7 @@ class Objects(dict):
 
 
 class ListedObjects(Objects):
-    """Those that are listed in each pass, as nobody tells what changes: of manifests."""
+    """Objects that are listed in each pass, as there is no watch: of manifests."""
 
     def refresh(self):
         """List nodes and pods; all else is listed when a rule reads it. Raises ApiError."""

@@ -104,7 +104,7 @@ class LiveCluster:
         return None
 
     def has_come(self):
-        """Say whether a pod is to be tried that has come, or changed, since these were listed."""
+        """Return whether a pod is to be tried that has come, or changed, since these were listed."""
         return any(self.pending.is_to_be_tried(pod, self.began_at) for pod in self.cache.arrived.values())
 
     def bind(self, decision):
@@ -176,7 +176,7 @@ class LiveCluster:
                 policy.look_ahead(self.snapshot)
 
     def has_failed(self):
-        """Say whether a rule has broken, or there was trouble, or something is not written."""
+        """Return whether a rule has broken, or there was trouble, or something is not written."""
         return bool(FAILURE.is_set() or self.cycle.has_failed or self.cycle.under_way or self.last_error)
 
     def look(self, policies=()):
@@ -189,7 +189,7 @@ class ListedCluster(LiveCluster):
     """One that is listed in each pass, and not watched: manifests, or what is looked at once."""
 
     OBJECTS = ListedObjects
-    turn_seconds = math.inf  # nobody comes meanwhile
+    turn_seconds = math.inf  # no pod comes meanwhile
 
     def has_come(self):
         """Say that no pod comes between the lists."""
@@ -221,7 +221,7 @@ def make_passes(cluster, policies, stop, once):
         cluster.cycle.finish(cluster.writer.patience, stop)
         if once or cluster.api.changes == before:
             break
-        cluster.pending.end_backoff()  # there is nothing to wait for: nobody else changes manifests
+        cluster.pending.end_backoff()  # there is nothing to wait for: only this program changes manifests
     for record in cluster.pending.values():
         if record.decision:  # it waits for rules
             cluster.cycle.fall_back(record.decision)

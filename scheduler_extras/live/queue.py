@@ -143,17 +143,17 @@ class PodRecord:
         return self.waits_for is WaitsFor.PERMIT
 
     def is_being_prepared(self):
-        """Say whether what rules have had written before the binding is to take effect."""
+        """Return whether what rules have had written before the binding is to take effect."""
         return self.waits_for is WaitsFor.PRE_BIND
 
     def is_due(self):
-        """Say whether this pass has to do with the pod."""
+        """Return whether this pass has to do with the pod."""
         if self.waits_for is WaitsFor.NODE:
             return time.monotonic() >= self.retry_at
         return self.decision is not None
 
     def may_be_bound(self):
-        """Say whether its Binding was sent, or is about to be."""
+        """Return whether its Binding was sent, or is about to be."""
         return self.waits_for in (WaitsFor.BINDING, WaitsFor.NEWS)
 
     def obey(self, policy):
@@ -268,12 +268,12 @@ class SchedulingQueue(dict):
         self.pops_at = max(self.pops_at, moment + 2 * BRAKE * (moment - began_at))
 
     def could_pop(self):
-        """Say whether something has changed, so that pods may be tried in their backoff."""
+        """Return whether something has changed, so that pods may be tried in their backoff."""
         is_waited_for = any(record.pops_from_backoff for record in self.values())
         return self.cache.has_changed and is_waited_for and time.monotonic() >= self.pops_at
 
     def is_to_be_tried(self, pod, began_at):
-        """Say whether a pod is new; or else due, and this pass has lasted for a while."""
+        """Return whether a pod is new; or else due, and this pass has lasted for a while."""
         if not is_for(pod, self.cache.snapshot.policies):
             return False
         record = self.get(pod.uid)
@@ -286,7 +286,7 @@ class SchedulingQueue(dict):
 
 
 def is_for(pod, policies):
-    """Say whether the pod is to be tried by one of these Policies."""
+    """Return whether the pod is to be tried by one of these Policies."""
     return pod.scheduler in policies and ready(pod, policies[pod.scheduler])
 
 

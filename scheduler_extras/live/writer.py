@@ -82,7 +82,7 @@ class Writer:
             del function, arguments  # while the thread waits, it keeps no decision and no nodes
 
     def is_busy(self):
-        """Say whether all threads have something to do."""
+        """Return whether all threads have something to do."""
         return self.tasks.unfinished_tasks >= THREADS
 
     def wait_for_a_free_thread(self):
@@ -161,8 +161,8 @@ class Writer:
     def place_of(self, pod):
         """Return the node on which a pod is, whatever was answered, as the answer may have been lost.
 
-        "": it is on none; None: it has gone, or nobody may ask. As long as the API server does not tell, it
-        is asked again, and the pod keeps its room.
+        "": it is on none; None: it has gone, or RBAC forbids the question. As long as no answer comes, the
+        question is sent again, and the pod keeps its room.
         """
         for attempt in itertools.count(1):
             try:

@@ -114,7 +114,7 @@ def admit_namespace(name, namespace, _):
 
 
 def admit_claim(name, claim, known):
-    """Give a claim the default StorageClass; say if nobody binds it here."""
+    """Give a claim the default StorageClass; warn if no controller would bind it here."""
     classes = known.storage_classes
     spec = pick(claim, dict, "spec")
     of_old = "volume.beta.kubernetes.io/storage-class" in pick(claim, dict, "metadata", "annotations")
@@ -134,7 +134,7 @@ def admit_claim(name, claim, known):
 
 
 def admit_volume(name, volume, known):
-    """Say if a volume that no claim has is of no use, as nobody makes it available here."""
+    """Warn about an unclaimed volume that no controller makes available here."""
     is_copied = "uid" in volume["metadata"]
     has_owner = name in known.claimed or pick(volume, dict, "spec").get("claimRef")
     has_phase = pick(volume, dict, "status").get("phase")

@@ -33,7 +33,7 @@ def files_at(path):
 
 
 def is_to_be_read(path):
-    """Say whether it is a file, and no folder or pipe; or a link to nowhere, of which that is said."""
+    """Return whether it is a file, and no folder or pipe; or a link to nowhere, of which that is said."""
     return path.is_file() or not path.exists()
 
 

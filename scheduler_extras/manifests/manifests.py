@@ -103,7 +103,7 @@ class Manifests(ManifestObjects):
                "volumeattachments,pdb,pc -A -o yaml")  # copies a live cluster
 
     def __init__(self, paths=(), anew=()):
-        """Read these files and folders. anew: schedulers of which pods that have a node wait anew."""
+        """Read these files and folders. anew: schedulers whose placed pods are placed again."""
         super().__init__()
         self.changes = 0  # Bindings, deletions, nominations
         for path in paths:
@@ -170,7 +170,7 @@ class Manifests(ManifestObjects):
 
 
 def prepare_pods(manifests, anew):
-    """Have mirrors of static pods stay on their nodes, and pods of these schedulers wait anew."""
+    """Keep mirrors of static pods on their nodes; take pods of these schedulers off theirs."""
     for place, pod in [*manifests.objects.items()]:
         if place[0] != "pods":
             continue
@@ -187,7 +187,7 @@ def prepare_pods(manifests, anew):
 def node_of_mirror(pod):
     """Return the node whose kubelet runs a static pod, of which this one is the mirror; None: it is none.
 
-    "": nobody can tell.
+    "": unknown.
     """
     owners = pick(pod, list, "metadata", "ownerReferences", of=dict)
     of_node = next((text_at(owner, "name") for owner in owners if owner.get("kind") == "Node"), None)

@@ -71,7 +71,7 @@ NEEDED = {  # part -> the fields without which it is refused
 
 
 def comes_twice(things):
-    """Say whether one of these comes twice."""
+    """Return whether one of these comes twice."""
     things = [*things]
     return len({*things}) < len(things)
 
@@ -83,13 +83,13 @@ def ports_in(spec, kinds):
 
 
 def takes_a_port_twice(spec):
-    """Say whether containers of a pod take one port of the host twice."""
+    """Return whether containers of a pod take one port of the host twice."""
     return comes_twice((port.get("protocol") or "TCP", port.get("hostIP") or "", port["hostPort"])
                        for port in ports_in(spec, ["containers"]) if port.get("hostPort"))
 
 
 def ports_differ(spec):
-    """Say whether a pod on the host's network names a host port that differs from the container's."""
+    """Return whether a pod on the host's network names a host port that differs from the container's."""
     return pick(spec, bool, "hostNetwork") and any(
         port.get("hostPort") not in (None, port.get("containerPort")) for port in ports_in(spec, CONTAINERS))
 
@@ -101,19 +101,19 @@ def names_of_containers(spec):
 
 
 def lacks_cpu_and_memory(resources):
-    """Say whether there are huge pages, and neither cpu nor memory."""
+    """Return whether there are huge pages, and neither cpu nor memory."""
     amounts = pick(resources, dict, "requests") | pick(resources, dict, "limits")
     has_huge_pages = any(name.startswith("hugepages-") for name in amounts)
     return has_huge_pages and not {"cpu", "memory"} & amounts.keys()
 
 
 def exists(toleration):
-    """Say whether any value of a taint is tolerated."""
+    """Return whether any value of a taint is tolerated."""
     return toleration.get("operator") == "Exists"
 
 
 def selects_others(spec):
-    """Say whether a workload's selector does not select the pods of its template."""
+    """Return whether a workload's selector does not select the pods of its template."""
     labels = pick(spec, dict, "template", "metadata", "labels", of=str)
     return not labels_match(labels, label_selector(spec.get("selector") or {}))
 
@@ -128,7 +128,7 @@ def twice(field, *names):
 
 
 def lacks_selector(term):
-    """Say whether a term names keys of labels, and no selector."""
+    """Return whether a term names keys of labels, and no selector."""
     has_keys = term.get("matchLabelKeys") or term.get("mismatchLabelKeys")
     return has_keys and term.get("labelSelector") is None
 

@@ -77,7 +77,7 @@ def remarks_on(kind, thing):
 
 
 def is_of_pods(template):
-    """Say whether a template is one of pods, or does not say what it is of."""
+    """Return whether a template is one of pods, or does not say what it is of."""
     spec = template.get("spec") if isinstance(template, dict) else None
     return not template or (isinstance(spec, dict) and "containers" in spec)
 

@@ -7,10 +7,10 @@ from scheduler_extras.live.writer import HOOK_SECONDS, Writer
 
 
 class WriterOfManifests(Writer):
-    """Writes to manifests, among which nobody but the script binds pods."""
+    """Writes to manifests, among which only this program binds pods."""
 
     is_live = False
-    patience = 2 * HOOK_SECONDS  # as nobody but rules takes long
+    patience = 2 * HOOK_SECONDS  # as only rules take long
 
     def bound_by(self, decision):
         """Ask the rules only. Whatever they have done, a Binding is to follow."""

@@ -67,13 +67,13 @@ def extender_problems(configs):
 
 
 def is_extended_resource(name):
-    """Say whether this can be the name of an extended resource. Upstream: IsExtendedResourceName."""
+    """Return whether this can be the name of an extended resource. Upstream: IsExtendedResourceName."""
     is_native = "/" not in name or "kubernetes.io/" in name or name.startswith("requests.")
     return not is_native and is_qualified(f"requests.{name}")
 
 
 def is_qualified(name):
-    """Say whether this can be the key of a label, or the name of a resource. Upstream: IsQualifiedName."""
+    """Return whether this can be the key of a label, or the name of a resource. Upstream: IsQualifiedName."""
     domain, slash, word = name.rpartition("/")
     part = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
     is_domain = len(domain) <= 253 and re.fullmatch(rf"{part}(\.{part})*", domain)
@@ -147,7 +147,7 @@ class Extender:
         return made.name
 
     def cares(self, verb, pod):
-        """Say whether it has this verb, and the pod names one of its resources, if it has any."""
+        """Return whether it has this verb, and the pod names one of its resources, if it has any."""
         containers = pick(pod.spec, list, "containers") + pick(pod.spec, list, "initContainers")
         named = {name for container in containers for part in ("requests", "limits")
                  for name in pick(container, dict, "resources", part)}
@@ -170,7 +170,7 @@ class Extender:
         most = 2**26  # bytes
         url = f"{self.url}/{self.config[verb]}"
         with self.session.post(url, json=body, stream=True, allow_redirects=False,
-                               timeout=self.timeout + 1) as response:  # by then nobody waits any more
+                               timeout=self.timeout + 1) as response:  # by then the loop has given up
             if response.status_code != 200:
                 raise ValueError(f"it answers {response.status_code} {response.reason}")
             packing = response.headers.get("Content-Encoding", "identity")

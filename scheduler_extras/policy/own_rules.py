@@ -161,7 +161,7 @@ def unplug(instead=()):
 
 
 def idle_plugins(paths, policies):
-    """Yield the rules in the files of --plugins that nobody asks, and which files have none."""
+    """Yield the inactive rules in the files of --plugins, and the files without rules."""
     active = {(rule.where, rule.name) for policy in policies.values() for rule in policy.rules()}
     for path in paths:
         rules = rules_in(path)

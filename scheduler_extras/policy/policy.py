@@ -26,7 +26,7 @@ from scheduler_extras.reading.pods_and_nodes import FullPod
 from scheduler_extras.rules.always import ALWAYS_ASKED
 
 
-# Pods that nobody has made: the pod of a Deployment, and one that has a constraint itself.
+# Imaginary pods: the pod of a Deployment, and one that has a constraint itself.
 AN_OWNER = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "none", "controller": True}
 IMAGINARY = [{}, {"topologySpreadConstraints": [{
     "maxSkew": 1, "topologyKey": "none", "whenUnsatisfiable": "ScheduleAnyway", "labelSelector": {}}]}]
@@ -96,7 +96,7 @@ class FullPolicy:
         return total
 
     def add_up(self, decision, prepared, nodes):
-        """Return the sum of each node's points times their weights; 1 if nobody is to give points."""
+        """Return the sum of each node's points times their weights; 1 if no rule gives points."""
         votes = decision.votes
         if not self.priorities and not self.extenders:
             votes = [Vote("", 1, None, dict.fromkeys(nodes, 1))]

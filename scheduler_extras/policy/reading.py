@@ -188,7 +188,7 @@ def meaning_of(where, entry, place, notices):
 
 
 def has_own_fields(rule):
-    """Say whether an entry's argument has the rule's fields, not a member that says which rule is meant."""
+    """Return whether an entry's argument has the rule's fields, not a member that names the rule."""
     return bool(rule.argument) and not rule.member
 
 

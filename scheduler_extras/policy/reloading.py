@@ -84,7 +84,7 @@ class PolicyFile:
     def current(self):
         """Return the Policies, read again if a file has changed. If one is broken, say so, and keep the last.
 
-        If they say the same as before, those in force stay, so that no held pod is decided about anew.
+        If nothing has changed, the Policies in force stay, so that no held pod is decided about again.
         """
         seen = self.look()
         if seen != self.seen or not self.policies:

@@ -1,4 +1,4 @@
-"""Fields of API objects: how they are read if nobody has checked their types.
+"""Fields of API objects, read without trusting their types.
 
 Pods, nodes, rules and manifests read objects with it.
 """

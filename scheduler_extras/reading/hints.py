@@ -1,4 +1,4 @@
-"""Hints for a word that nobody knows: how it is said today, or the word nearest to it.
+"""Hints for an unknown word: its name today, or the nearest known word.
 
 Whatever reads what people write uses it: options, files, manifests.
 """

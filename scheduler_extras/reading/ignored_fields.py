@@ -1,4 +1,4 @@
-"""Which changes of a pod or a node nobody has to look at: heartbeats, for example.
+"""Which changes of a pod or a node can be ignored: heartbeats, for example.
 
 The cache asks it whether JSON that comes says anything that counts.
 """
@@ -10,7 +10,7 @@ from scheduler_extras.reading.fields import pick
 from scheduler_extras.reading.pods_and_nodes import FullPod
 
 
-# What heartbeats, kubelets and Bindings change of a pod or a node, and nobody looks at. All else is news,
+# What heartbeats, kubelets and Bindings change of a pod or a node, and no rule reads. All else is news,
 # whoever looks at it: a rule, or an attribute that you add. If one looks at these, take them out.
 OF_NO_ACCOUNT = {where: dict.fromkeys(names.split()) for where, names in {
     "metadata": "resourceVersion generation managedFields",
@@ -38,7 +38,7 @@ def what_counts(raw, usual_conditions):
 
 
 def is_as_in(thing, raw):
-    """Say whether other JSON of a pod or a node says the same of it, but for what is of no account."""
+    """Return whether other JSON of a pod or a node says the same of it, but for what is of no account."""
     usual_conditions = OF_EVERY_POD if isinstance(thing, FullPod) else ()
     with contextlib.suppress(Malformed):
         return what_counts(thing.raw, usual_conditions) == what_counts(raw, usual_conditions)

@@ -42,7 +42,7 @@ def checked_field(expression):
 
 
 def is_valid_term(term):
-    """Say whether a term of node affinity, which no API server has seen, can be read."""
+    """Return whether a term of node affinity, which no API server has seen, can be read."""
     try:
         for expression in pick(term, list, "matchExpressions", of=dict):
             checked_requirement(expression)

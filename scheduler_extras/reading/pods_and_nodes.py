@@ -25,7 +25,7 @@ NOTHING_SCORED = dict.fromkeys(DEFAULT_REQUESTS, 0)  # what scores count of a po
 
 
 def is_sidecar(init_container):
-    """Say whether an init container runs on beside the containers that start after it."""
+    """Return whether an init container runs on beside the containers that start after it."""
     return init_container.get("restartPolicy") == "Always"
 
 
@@ -221,7 +221,7 @@ def read_claims(pod):
 
 
 def is_resized(pod):
-    """Say whether a container of the pod counts for something else than it asks for."""
+    """Return whether a container of the pod counts for something else than it asks for."""
     if not pick(pod.raw, list, "status", "containerStatuses", of=dict):  # as before it runs
         return False
     asked_for = [amounts(container, "resources", "requests")

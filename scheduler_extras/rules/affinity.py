@@ -49,7 +49,7 @@ class AffinityTerm:
         return [None]
 
     def selects(self, pod, snapshot):
-        """Say whether the term means this pod."""
+        """Return whether the term means this pod."""
         if not labels_match(pod.labels, self.requirements):
             return False
         if pod.namespace in self.namespaces:
@@ -130,7 +130,7 @@ def labels_of(term):
 def labels_sought(pod):
     """Return labels of which each pod has one that any term of this pod selects; None among them: maybe not.
 
-    There may be very many terms, of which nobody needs most: so they are not read for that.
+    There may be very many terms, and most are never needed, so they are not read for that.
     """
     sought = set()
     try:

@@ -69,12 +69,12 @@ def nominated_elsewhere(pod, nodes, snapshot):
 
 
 def is_ours(pod, snapshot):
-    """Say whether one of our schedulers still has to place a pod."""
+    """Return whether one of our schedulers still has to place a pod."""
     return pod.scheduler in snapshot.policies and pod.phase not in ("Succeeded", "Failed")
 
 
 def looks_around(rule):
-    """Say whether a rule may look at other pods though it had nothing to say: one's own, ServiceAffinity."""
+    """Return whether a rule may look at other pods without metadata: a user's own, ServiceAffinity."""
     return rule.metadata and (rule.argument or not rule.steady)
 
 

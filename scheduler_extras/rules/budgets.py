@@ -58,7 +58,7 @@ class Victim:
 def budgets_to_change(victim, snapshot):
     """Return the names of the budgets whose controller has not counted yet that a victim goes.
 
-    Where no controller has ever observed a budget, nobody counts, and what the budget allows stays as it is.
+    If no controller has ever observed a budget, what the budget allows stays as it is.
     """
     return [key for key, budget in budgets_of(victim.pod, snapshot).items()
             if pick(budget, int, "status", "observedGeneration")
@@ -75,7 +75,7 @@ def budgets_in_namespaces(snapshot):
         for key, budget in budgets.items():
             with contextlib.suppress(InvalidSelector):
                 selector = label_selector(pick(budget, dict, "spec").get("selector"))
-                if selector:  # an empty one selects nobody
+                if selector:  # an empty one selects no pod
                     found[key.partition("/")[0]].append((key, budget, selector))
         return found
 

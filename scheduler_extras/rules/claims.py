@@ -39,7 +39,7 @@ class DelayedClaim:
         self.storage_class = storage_class_of(claim, snapshot)
 
     def __eq__(self, other):
-        """Say whether the same holds of a node for another claim, as far as answers have looked at that."""
+        """Return whether the same holds on a node for another claim, as far as answers depend on it."""
         looked_at = "selected_node", "storage_class", "room", "volumes"
         return all(getattr(self, name) == getattr(other, name) for name in looked_at)
 
@@ -141,7 +141,7 @@ def claims_to_bind(pod, nodes, snapshot, why_unusable=why_unusable):
 
 
 def waits_for_consumer(claim, snapshot):
-    """Say whether a claim gets a volume once a pod wants it, and not at once."""
+    """Return whether a claim gets a volume once a pod wants it, and not at once."""
     return storage_class_of(claim, snapshot).get("volumeBindingMode") == "WaitForFirstConsumer"
 
 
@@ -191,7 +191,7 @@ def bind_volumes(pod, node, snapshot, timeout=600, late="timed out waiting for t
         raise Unschedulable(f"{failing} the volume or the node that was chosen has been given up")
     if claims.delayed and has_waited and time.monotonic() - pod.record.since > timeout:
         raise Unschedulable(f"{failing} {late}")
-    is_awaited = claims.delayed and snapshot.is_live  # else nobody would bind them
+    is_awaited = claims.delayed and snapshot.is_live  # else no controller would bind them
     return (patches, "volumes are being bound or provisioned") if is_awaited else None
 
 
@@ -244,7 +244,7 @@ def find_volumes(delayed, node):
 
 
 def can_provision(storage_class, node):
-    """Say whether the class's provisioner makes volumes for this node."""
+    """Return whether the class's provisioner makes volumes for this node."""
     if pick(storage_class, str, "provisioner") in ("", "kubernetes.io/no-provisioner"):
         return False
     topologies = pick(storage_class, list, "allowedTopologies", of=dict)
@@ -257,7 +257,7 @@ def can_provision(storage_class, node):
 
 
 def could_serve(volume, claim):
-    """Say whether a volume is of the size, classes and mode that a claim asks for, and is to stay."""
+    """Return whether a volume is of the size, classes and mode that a claim asks for, and is to stay."""
     modes = {pick(thing, str, "spec", "volumeMode") or "Filesystem" for thing in (volume, claim)}
     attributes = {pick(thing, str, "spec", "volumeAttributesClassName") for thing in (volume, claim)}
     is_alike = class_name_of(volume) == class_name_of(claim) and len(modes) == len(attributes) == 1
@@ -267,7 +267,7 @@ def could_serve(volume, claim):
 
 
 def names_claim(owner, claim):
-    """Say whether a volume's claimRef names this claim; it may do so without a uid."""
+    """Return whether a volume's claimRef names this claim; it may do so without a uid."""
     metadata = claim["metadata"]
     same_name = all(owner.get(name) == metadata.get(name) for name in ("namespace", "name"))
     return same_name and (owner.get("uid") or metadata.get("uid")) == metadata.get("uid")
@@ -283,7 +283,7 @@ def with_reach(volume):
 
 
 def satisfies_one(labels, terms):
-    """Say whether labels meet all requirements of one of the terms."""
+    """Return whether labels meet all requirements of one of the terms."""
     return any(labels_match(labels, requirements) for requirements in terms)
 
 

@@ -58,7 +58,7 @@ def node_prefer_avoid_pods(pod, node, metadata):
         return 100
     kind, uid = pod.controller.get("kind"), pod.controller.get("uid")
     if kind in ("ReplicationController", "ReplicaSet"):
-        with contextlib.suppress(ValueError, RecursionError):  # one that cannot be read avoids nobody
+        with contextlib.suppress(ValueError, RecursionError):  # one that cannot be read has no effect
             for avoid in pick(json.loads(metadata[node.name]), list, "preferAvoidPods", of=dict):
                 owner = pick(avoid, dict, "podSignature", "podController")
                 if (kind, uid) == (owner.get("kind"), owner.get("uid")):

@@ -32,11 +32,11 @@ class Manner:
         return victims
 
     def is_waited_for(self, victim, snapshot):
-        """Say whether a pod that has made room lets this one go before it makes more."""
+        """Return whether a pod that has made room lets this one go before it makes more."""
         return is_going(victim, snapshot)
 
     def keeps_nomination(self, pod, node_name, failed, snapshot):
-        """Say whether a pod is still nominated to a node though nobody's going helps it now.
+        """Return whether a pod keeps its nomination to a node though preemption does not help it now.
 
         Otherwise than in 1.20, two of one priority do not keep each other from one room for ever.
         """
@@ -104,7 +104,7 @@ def nomination_of(pod, snapshot):
 
 
 def waits_for_victims(pod, home, failed, snapshot, manner):
-    """Say whether pods are on their way out of the node where room is being made for this one."""
+    """Return whether pods are on their way out of the node where room is being made for this one."""
     if home is None or is_hopeless(failed.get(home.name, {})):
         return False
     return any(other.priority < pod.priority and manner.is_waited_for(other, snapshot)
@@ -118,7 +118,7 @@ def go_on_waiting(pod, home, snapshot):
 
 
 def withdraw(pod, home, failed, snapshot, manner):
-    """Return the request that ends the pod's nomination, which helps nobody; None if there is none to end."""
+    """Return the request that ends the pod's nomination; None if it has none."""
     if not home or manner.keeps_nomination(pod, home, failed, snapshot):
         return None
     return [nominate(pod, None, snapshot)], ""
@@ -139,7 +139,7 @@ HOLD_WHOEVER_GOES = (
 
 
 def is_hopeless(against):
-    """Say whether what is against a node, {predicate: its reasons}, holds whoever goes from there."""
+    """Return whether what is against a node, {predicate: its reasons}, holds whoever goes from there."""
     is_rejected = any(title.endswith(WHATEVER_THE_NODE) for title in against)
     reasons = [reason for reasons in against.values() for reason in reasons]
     return is_rejected or any(reason.startswith(HOLD_WHOEVER_GOES) for reason in reasons)
@@ -168,7 +168,7 @@ def candidates(pod, failed, snapshot, percentage, absolute, manner):
 
 
 def victims_on(pod, node, snapshot, manner):
-    """Return the Victims for the pod to fit the node; None if nobody's going helps. (SelectVictimsOnNode)"""
+    """Return the Victims on a node; None if preemption does not help there. (SelectVictimsOnNode)"""
     lower = lower_on(node, pod, manner)
     if not lower or reasons_supposing(pod, node, snapshot, lower):
         return None

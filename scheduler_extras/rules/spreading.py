@@ -49,7 +49,7 @@ def check_service_affinity(pod, node, metadata):
 
 def service_spread(pod, nodes, snapshot, arguments):
     """For each label in the Policy, how many pods the pod's service has, by their nodes' values."""
-    # A Service whose selector is empty counts nobody, as one that is missing.
+    # A Service with an empty selector counts no pod, like one without a selector.
     selector = next(iter(selectors_of(pod, snapshot, "services")), ()) or NOTHING
     labels = [argument.get("label", "") for argument in arguments]
     numbers = matching_pods(pod, selector, snapshot)
@@ -161,7 +161,7 @@ def matching_pods(pod, requirements, snapshot):
     """
 
     def is_meant(other):
-        """Say whether another pod counts."""
+        """Return whether another pod counts."""
         return not other.terminating and labels_match(other.labels, requirements)
 
     def was_meant(other):
@@ -234,7 +234,7 @@ def with_full_domains(constraint, domains):
 
 
 def must_spread(pod, node):
-    """Say whether the pod has a constraint with DoNotSchedule."""
+    """Return whether the pod has a constraint with DoNotSchedule."""
     constraints = pick(pod.spec, list, "topologySpreadConstraints", of=dict)
     return any(constraint.get("whenUnsatisfiable") == "DoNotSchedule" for constraint in constraints)
 

@@ -110,7 +110,7 @@ class Page:
         return nodes, others
 
     def comes_later(self, pod):
-        """Say whether a pod is being bound: then the decision about it comes later on the page."""
+        """Return whether a pod is being bound: then the decision about it comes later on the page."""
         is_under_way = pod.record and pod.record.may_be_bound()
         return is_under_way and pod.uid not in self.boxes.new
 
