@@ -13,8 +13,9 @@ from scheduler_extras.reading.fields import text_at
 
 # A rule need not declare which attributes of a pod it reads. It is given a view of the pod (`Seen`), which
 # notes them; all that a rule has ever read are its `reads`. Its answers are kept for pods in which these are
-# equal: what it has read first is the same then, so it has gone on in the same way, and so forth. So pods of many kinds share what the taints, the selectors, the ports say of a node.
-# An answer that was found without a look at the node is the same for all nodes.
+# equal: what it has read first is the same then, so it has gone on in the same way, and so forth. So pods of
+# many kinds share what taints, selectors and ports say about a node. An answer that was found without a look
+# at the node is the same for all nodes.
 #
 # That holds for a rule that says the same whenever it looks at the same. One that goes by chance, by the
 # clock, or by what it has kept itself, is not `steady`: it gets the pod itself, and is asked each time.
