@@ -242,8 +242,9 @@ def test_gated_and_deleted_pods_and_pods_with_claims_are_not_bound(control_plane
     make_pass(cluster)
     make_pass(cluster)
     assert control_plane.places() == {"default/plain": "node-a"}
-    wait_for("its pod is told", lambda: control_plane.events("FailedScheduling") == [
+    wait_for("its pod is told", lambda: sorted(control_plane.events("FailedScheduling")) == [
         ("default/claims", "0/1 nodes are available: 1 pod claims devices (spec.resourceClaims), which this "
-         "scheduler does not allocate.", "my-scheduler")])
+         "scheduler does not allocate.", "my-scheduler"),
+        ("default/going", "skip schedule deleting pod: default/going", "my-scheduler")])
     control_plane.request("PATCH", "namespaces/default/pods/going", {"metadata": {"finalizers": None}},
                           headers={"Content-Type": "application/merge-patch+json"})
