@@ -123,7 +123,22 @@ def volumes_of(pod, snapshot):
 
 
 def attachments(pod, snapshot):
-    """Return the (driver, identity) of the pod's cloud disks, inline or claimed, and of its CSI volumes."""
+    """Return the (driver, identity) of the pod's cloud disks, inline or claimed, and of its CSI volumes.
+
+    Each pod on a node is asked about again whenever any claim changes, so what was found is kept with the pod
+    while its own claims, their volumes and the classes are the same.
+    """
+    if not pod.claims:
+        return attached_by([*inline_disks(pod)], CLOUD_DISKS)
+    basis = [*claims_of(pod, snapshot)], dict(snapshot.objects["storageclasses"])
+    known = pod.derived.get("attachments")
+    if not known or known[0] != basis:
+        known = pod.derived["attachments"] = basis, claimed_attachments(pod, snapshot)
+    return known[1]
+
+
+def claimed_attachments(pod, snapshot):
+    """Return the attachments of a pod with claims."""
     sources, unbound = volumes_of(pod, snapshot)
     attached = attached_by(sources, CLOUD_DISKS)
     for name, claim in unbound.items():  # what is yet to be provisioned is known by its claim
