@@ -21,7 +21,7 @@ from scheduler_extras.api.election import LeaderElection
 from scheduler_extras.api.proxy import PooledProxy, load_what_ends_threads, share_memory_among_threads
 from scheduler_extras.common.blame import FAILURE, what_broke
 from scheduler_extras.common.chance import CHANCE
-from scheduler_extras.common.clocks import CAME_ROUND, STOP, in_background
+from scheduler_extras.common.clocks import HEARTBEAT, STOP, in_background
 from scheduler_extras.common.errors import ApiError, InputError
 from scheduler_extras.live.live import ListedCluster, LiveCluster, make_passes
 from scheduler_extras.live.loop import run
@@ -143,7 +143,7 @@ def command_line(argv=None):
     rules_print_to = sys.stdout if options.output == "text" else sys.stderr
     ended = threading.Event()
     try:
-        CAME_ROUND.limit = math.inf
+        HEARTBEAT.limit = math.inf
         in_background(watch_the_loop, threading.get_ident(), ended)
         check_rules_of_the_script()
         with contextlib.redirect_stdout(rules_print_to):
@@ -203,8 +203,8 @@ def say_at_start(policies, path, options):
         return
     log.info("%s: polling %s by %s", ", ".join(policies), options.server, path)
     for name, policy in policies.items():
-        if policy.not_looked_at:
-            what = ", ".join(policy.not_looked_at)
+        if policy.unchecked:
+            what = ", ".join(policy.unchecked)
             log.info("%s: no rule of %s looks at %s; those of --policy DefaultProvider do", name, path, what)
 
 
@@ -242,8 +242,8 @@ def poll(cluster, policy_file, stop, options):
         cluster.writer.may_write = election.leads
         if not election.lead(stop, cluster.cache.keep_up):
             return int(options.once)
-    CAME_ROUND.at = time.monotonic()
-    CAME_ROUND.limit = election.renew_deadline if elected else 60
+    HEARTBEAT.at = time.monotonic()
+    HEARTBEAT.limit = election.renew_deadline if elected else 60
     code = run_to_the_end(cluster, policy_file, stop, options.interval, options.once)
     stop.set()
     if elected:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from scheduler import log
 from scheduler_extras.common.blame import RULE_OF
-from scheduler_extras.common.clocks import CAME_ROUND, STOP, in_background
+from scheduler_extras.common.clocks import HEARTBEAT, STOP, in_background
 from scheduler_extras.common.log_texts import one_line, warn_once
 
 
@@ -24,10 +24,10 @@ def watch_the_loop(thread, ended, seconds=5):
     """
     seen_before = None
     last = time.monotonic()
-    while not ended.wait(pause := min(seconds, CAME_ROUND.limit / 4)):
+    while not ended.wait(pause := min(seconds, HEARTBEAT.limit / 4)):
         moment = time.monotonic()
-        if moment > last + CAME_ROUND.limit / 2:  # the process itself was paused
-            CAME_ROUND.at = max(moment, CAME_ROUND.at)
+        if moment > last + HEARTBEAT.limit / 2:  # the process itself was paused
+            HEARTBEAT.at = max(moment, HEARTBEAT.at)
         last = moment
         frame = innermost = sys._current_frames().get(thread)
         while frame and frame.f_code not in RULE_OF:
@@ -39,9 +39,9 @@ def watch_the_loop(thread, ended, seconds=5):
             what = f"{RULE_OF[frame.f_code]} takes long: more than {pause:g} s for one pod"
             in_background(warn_once, f"{what} ({place})", frame.f_code)  # the log itself may be stuck
         seen_before = seen
-        if moment > CAME_ROUND.at + CAME_ROUND.limit and not STOP.is_set():
-            said = f"the loop has not come round for {CAME_ROUND.limit:g} s ({place}): this process ends"
-            wait([in_background(log.error, said)], 1)
+        if moment > HEARTBEAT.at + HEARTBEAT.limit and not STOP.is_set():
+            message = f"the loop has not come round for {HEARTBEAT.limit:g} s ({place}): this process ends"
+            wait([in_background(log.error, message)], 1)
             os._exit(1)
 
 

@@ -91,11 +91,11 @@ class Reflector:
     DELETED, and the object; FAILED, and the status and text of the error, if it cannot be listed.
     """
 
-    def __init__(self, api, resource, version, news):
+    def __init__(self, api, resource, version, updates):
         self.api = api
         self.resource = resource
         self.version = version  # of the last list, or event; "": it has to be listed
-        self.news = news
+        self.updates = updates
         self.failures = 0  # in a row
 
     def work(self):
@@ -117,9 +117,9 @@ class Reflector:
         except Exception as error:
             status = getattr(error, "status", 0)
             text = str(error) or type(error).__name__
-            self.news.put((self.resource, "FAILED", (status, text)))
+            self.updates.put((self.resource, "FAILED", (status, text)))
         else:
-            self.news.put((self.resource, "LISTED", things))
+            self.updates.put((self.resource, "LISTED", things))
 
     def watch(self):
         """Pass on what changes until the stream ends; the next one begins where this one has ended.
@@ -164,5 +164,5 @@ class Reflector:
                 raise ApiError(410, f"the watch of {self.resource} ends: {text_at(thing, 'message')}")
             version = pick(thing, str, "metadata", "resourceVersion")
             if what != "BOOKMARK":
-                self.news.put((self.resource, what, thing))
+                self.updates.put((self.resource, what, thing))
             self.version = version

@@ -124,8 +124,8 @@ def strings_of(rule, answer, function=None):
 
 def wrong_answer(rule, expected, answer, function=None):
     """Return the error that says what a rule has to answer, what it did answer, and where it is."""
-    said = re.sub(" at 0x[0-9a-f]+", "", repr(answer))  # where it is in memory differs from time to time
-    return InputError(f"{expected}, not {at_most(60, said)} ({place_of(rule, function)})")
+    shown = re.sub(" at 0x[0-9a-f]+", "", repr(answer))  # where it is in memory differs from time to time
+    return InputError(f"{expected}, not {at_most(60, shown)} ({place_of(rule, function)})")
 
 
 def place_of(rule, function=None):
@@ -144,7 +144,7 @@ def request_by(function, *things):
     request = function(*things)
     fits = isinstance(request, tuple) and len(request) == 3 and str(request[1]).startswith("/")
     if not fits:
-        said = at_most(60, repr(request))
+        shown = at_most(60, repr(request))
         code = code_of(function)
-        raise InputError(f"{code.co_name}: return (method, /path, body), not {said} ({line_of(code)})")
+        raise InputError(f"{code.co_name}: return (method, /path, body), not {shown} ({line_of(code)})")
     return request

@@ -16,35 +16,35 @@ from scheduler_extras.common.log_texts import one_line, warn_once
 SLOW_SECONDS = 5  # after which it is said who does not answer
 STOP = threading.Event()  # set by a signal; it is global, as rules list objects, too
 # When the loop was last seen to go on, in monotonic seconds; for how long it may not come round.
-CAME_ROUND = types.SimpleNamespace(at=0, limit=math.inf)
+HEARTBEAT = types.SimpleNamespace(at=0, limit=math.inf)
 
 
-TURN_SECONDS = 2  # that questions to rules may take at a time, for the other pods' sake
-TURN = types.SimpleNamespace(ends_at=math.inf)  # when that of now is over, in monotonic seconds
+TIME_SLICE_SECONDS = 2  # that questions to rules may take at a time, for the other pods' sake
+TIME_SLICE = types.SimpleNamespace(ends_at=math.inf)  # when that of now is over, in monotonic seconds
 
 
-def come_round(waited=0):
+def heartbeat(waited=0):
     """Note that the loop, which runs in the main thread, goes on, or has waited on purpose, for seconds."""
     if threading.current_thread() is threading.main_thread():
-        CAME_ROUND.at = time.monotonic()
-        TURN.ends_at += waited
+        HEARTBEAT.at = time.monotonic()
+        TIME_SLICE.ends_at += waited
 
 
 def has_time():
     """Note, between two calls of a rule, that the loop goes on. Return whether the pod's turn does."""
-    CAME_ROUND.at = time.monotonic()
-    return CAME_ROUND.at < TURN.ends_at
+    HEARTBEAT.at = time.monotonic()
+    return HEARTBEAT.at < TIME_SLICE.ends_at
 
 
-class OutOfTime(Unschedulable):
+class TimeSliceOver(Unschedulable):
     """The pod's turn is over: the decision is broken off, and goes on in its next turn."""
 
     def __init__(self, where=""):
-        super().__init__(f"its decision takes over {TURN_SECONDS} s{where}: it goes on in the next turn")
+        super().__init__(f"its decision takes over {TIME_SLICE_SECONDS} s{where}: it continues later")
 
     def at(self, rule):
         """Return the same, with the rule at which it is over."""
-        return OutOfTime(f", at the rule {rule.title or rule.name}")
+        return TimeSliceOver(f", at the rule {rule.title or rule.name}")
 
 
 def within(seconds, function, *arguments, late=None, whom="", stop=None):
@@ -63,7 +63,7 @@ def within(seconds, function, *arguments, late=None, whom="", stop=None):
             warn_once(f"{whom} has not answered for {SLOW_SECONDS} s; it may take up to {seconds} s")
         pause = min(0.1, seconds - waited)
         wait([future], pause)
-        come_round(waited=pause)
+        heartbeat(waited=pause)
         waited += pause
     return future.result()
 

@@ -1,6 +1,6 @@
 """KubeSchedulerConfiguration, with the answers of kube-scheduler 1.36. The folder can be deleted.
 
-Whoever imports this package has what stands in for rules in TODAY, and the reader in READERS.
+Whoever imports this package has what stands in for rules in OVERRIDES, and the reader in READERS.
 """
 
 import importlib

@@ -6,7 +6,7 @@ reading.py calls it before it makes a profile.
 import collections
 
 from scheduler_extras.configuration.fields import (
-    EXTENDS, PLUGIN_ARGUMENTS, READ_OVER, REPLACED, VOLUME_LIMITS, WITHOUT_EFFECT, plugins_of_today,
+    EXTENDS, PLUGIN_ARGUMENTS, READ_OVER, REPLACED, VOLUME_LIMITS, WITHOUT_EFFECT, plugins_of_136,
     running_plugins
 )
 from scheduler_extras.policy.extenders import extender_problems
@@ -71,7 +71,7 @@ def profile_problems(profiles):
 
 def plugins_at(point, profile):
     """Return the names of the plugins that a profile runs at a point."""
-    known = plugins_of_today()
+    known = plugins_of_136()
     return [name for name in running_plugins(profile)[point] if name in known and point in known[name].points]
 
 
@@ -86,7 +86,7 @@ def queue_sort_of(profile):
 
 def check_plugins(profiles, notices, problems):
     """Check the names of plugins. Unknown ones share a line, as they mostly belong to one other scheduler."""
-    known = plugins_of_today()
+    known = plugins_of_136()
     unknown = collections.defaultdict(dict)  # what may be meant -> {plugin: where it comes first}
     for where, point, name, before in entries_of(profiles, "enabled"):
         if not name:
@@ -121,7 +121,7 @@ def entries_of(profiles, part):
 
 def hint_at_plugin(name, choice, *otherwise):
     """Return a hint at what plugin is meant by a name that none has: see `did_you_mean`."""
-    plugin_of = {rule.name: plugin for plugin, known in plugins_of_today().items() for rule in known.rules}
+    plugin_of = {rule.name: plugin for plugin, known in plugins_of_136().items() for rule in known.rules}
     plugin_of["MostRequestedPriority"] = "NodeResourcesMostAllocated"  # else pods would be spread
     meant = name if name in NAMES_OF_OLD else plugin_of.get(name, name)
     return did_you_mean(meant, choice, *otherwise)
@@ -129,7 +129,7 @@ def hint_at_plugin(name, choice, *otherwise):
 
 def decode_arguments(configs, place, notices, problems):
     """Decode the arguments of a profile's plugins, in place."""
-    schemas = {name: rule.argument for name, plugin in plugins_of_today().items()
+    schemas = {name: rule.argument for name, plugin in plugins_of_136().items()
                for rule in plugin.rules if rule.argument} | PLUGIN_ARGUMENTS
     names = [config.setdefault("name", "") for config in configs]
     for i, config in enumerate(configs):

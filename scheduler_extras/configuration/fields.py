@@ -68,7 +68,7 @@ WITHOUT_EFFECT = EXTENDS.keys() - {*PLUGIN_ORDER, *DONE_ANYWAY}  # those that do
 GONE = [*VOLUME_LIMITS, "NodeLabel", "ServiceAffinity", "NodePreferAvoidPods", "EvenPodsSpreadPriority"]
 REPLACED = ["SelectorSpread", "DefaultPodTopologySpread", "NodePreferAvoidPods"]  # by plugins that do more
 # Default weights that are no longer 1, or of what does not run by default under a Policy.
-WEIGHTS_TODAY = {"DefaultPreemption": 1, "TaintToleration": 3, "NodeAffinity": 2, "PodTopologySpread": 2,
+WEIGHTS_136 = {"DefaultPreemption": 1, "TaintToleration": 3, "NodeAffinity": 2, "PodTopologySpread": 2,
                  "InterPodAffinity": 2}
 STRATEGIES = {"LeastAllocated": "LeastRequestedPriority", "MostAllocated": "MostRequestedPriority",
               "RequestedToCapacityRatio": "RequestedToCapacityRatio"}  # of NodeResourcesFit: its priority
@@ -115,7 +115,7 @@ def differ(things, *fields):
     return len(kinds) == len(set(kinds))
 
 
-FILTERED_TODAY = FILTERED | {"FailedAndUnresolvableNodes": dict}  # whose reasons count before FailedNodes'
+FILTERED_136 = FILTERED | {"FailedAndUnresolvableNodes": dict}  # whose reasons count before FailedNodes'
 READ_OVER = {  # since nothing here depends on it
     "clientConnection": {"kubeconfig": str, "acceptContentTypes": str, "contentType": str, "qps": float,
                          "burst": range(2**31)},
@@ -183,7 +183,7 @@ PLUGIN_ARGUMENTS = {  # what changes nothing here is read over. Upstream: valida
 Plugin = collections.namedtuple("Plugin", "rules points weight")  # weight: 0 if it does not run by default
 
 
-def plugins_of_today():
+def plugins_of_136():
     """Return {name: Plugin} in the order in which they run; the user's own rules are plugins, too."""
     found = {name: [] for name in (*PLUGIN_ORDER, *EXTENDS)}
     for rule in [*PREDICATES.values(), *PRIORITIES.values()]:
@@ -194,13 +194,13 @@ def plugins_of_today():
             of_rules = [RULE_POINTS[rule.where] + [*map(HOOK_POINTS.get, rule.hooks)] for rule in rules]
             points = EXTENDS.get(name, "").split() or [*itertools.chain(*of_rules)]
             weight = max([rule.by_default or rule.always for rule in rules], default=1)
-            plugins[name] = Plugin(rules, points, WEIGHTS_TODAY.get(name, weight))
+            plugins[name] = Plugin(rules, points, WEIGHTS_136.get(name, weight))
     return plugins
 
 
 def running_plugins(profile):
     """Return {point: {plugin: weight}} in running order. Upstream: expandMultiPointPlugins."""
-    by_default = {name: plugin.weight for name, plugin in plugins_of_today().items() if plugin.weight}
+    by_default = {name: plugin.weight for name, plugin in plugins_of_136().items() if plugin.weight}
     running = {}
     for point in POINTS:
         chosen = profile.get("plugins", {}).get(point, {})

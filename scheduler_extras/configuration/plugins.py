@@ -1,6 +1,6 @@
 """What kube-scheduler 1.36 says otherwise than 1.20, rule by rule; volumes are in volumes.py.
 
-fields.py (`plugins_of_today`) puts these in the place of the rules' own functions.
+fields.py (`plugins_of_136`) puts these in the place of the rules' own functions.
 """
 
 import collections
@@ -21,7 +21,7 @@ from scheduler_extras.reading.pods_and_nodes import CPU_AND_MEMORY
 from scheduler_extras.rules.affinity import (
     affine_scores, affinity_terms, match_inter_pod_affinity, normalize_affinity
 )
-from scheduler_extras.rules.eviction import is_going
+from scheduler_extras.rules.eviction import is_terminating
 from scheduler_extras.rules.labels import ImageShares, shares_of
 from scheduler_extras.rules.of_the_script import IN_THE_SCRIPT
 from scheduler_extras.rules.preemption import NOT_STARTED, Manner, importance, preempt, started
@@ -40,29 +40,29 @@ from scheduler_extras.rules.spreading import (
 # stays pending if its namespaceSelector excludes (NotIn) the pod's own namespace.
 
 
-TODAY = collections.defaultdict(dict)  # name of a rule -> {field of the Rule: what stands there today}
+OVERRIDES = collections.defaultdict(dict)  # name of a rule -> {field of the Rule: what stands there today}
 
 
-def today(name, part="function"):
+def override(name, part="function"):
     """Return a decorator of a function that stands in for a rule's own today, or for another part of it."""
 
     def decorate(function):
         """Take note of the function; return it as it is."""
-        TODAY[name][part] = function
+        OVERRIDES[name][part] = function
         note_rule(name, [function])
         return function
 
     return decorate
 
 
-@today("HostName")
+@override("HostName")
 def node_name(pod, node):
     """The same, in other words."""
     if any(IN_THE_SCRIPT["HostName"](pod, node)):
         yield "node(s) didn't match the requested node name"
 
 
-@today("PodFitsResources")
+@override("PodFitsResources")
 def node_resources_fit(pod, node, excepted=()):
     """What the pod does not request may be overcommitted; and a group may be excepted, as "example.com/"."""
     if len(node.pods) + 1 > node.max_pods:
@@ -75,14 +75,14 @@ def node_resources_fit(pod, node, excepted=()):
             yield f"Insufficient {name}"
 
 
-@today("PodToleratesNodeTaints")
+@override("PodToleratesNodeTaints")
 def taints_and_tolerations(pod, node):
     """The taint is not named."""
     if untolerated_taints(pod, node):
         yield "node(s) had untolerated taint(s)"
 
 
-def usage_today(pod, node, resources):
+def usage_136(pod, node, resources):
     """Return `usage` with the pod's overhead in full.
 
     Left out are what the node does not have, and extended resources that the pod does not request.
@@ -99,19 +99,19 @@ def usage_today(pod, node, resources):
 def mean_score(pod, node, weights, score):
     """The mean of score(requested, there) of resources, by {resource: weight}; 0 if no resource counts."""
     total = divisor = 0
-    for name, (used, there) in usage_today(pod, node, weights).items():
+    for name, (used, there) in usage_136(pod, node, weights).items():
         total += weights[name] * score(used, there)
         divisor += weights[name]
     return total // (divisor or 1)
 
 
-today("LeastRequestedPriority")(
+override("LeastRequestedPriority")(
     functools.partial(mean_score, score=lambda used, there: 100 * max(there - used, 0) // there))
-today("MostRequestedPriority")(
+override("MostRequestedPriority")(
     functools.partial(mean_score, score=lambda used, there: 100 * min(there, used) // there))
 
 
-@today("BalancedResourceAllocation")
+@override("BalancedResourceAllocation")
 def improved_balance(pod, node, resources=CPU_AND_MEMORY):
     """75 where the use of the resources stays as even as it is; more where the pod evens it. Since 1.36."""
     requested = [name for name in resources if pod.requests.get(name)]
@@ -135,17 +135,17 @@ def evenness(requested, node):
     return int((1 - math.sqrt(add_up(squares, 0.0) / count)) * 100)
 
 
-def utilization_today(pod, node, resources):
+def utilization_136(pod, node, resources):
     """Return {resource: the percentage that is then requested, rounded down}."""
-    return {name: 100 * used // there for name, (used, there) in usage_today(pod, node, resources).items()}
+    return {name: 100 * used // there for name, (used, there) in usage_136(pod, node, resources).items()}
 
 
-today("RequestedToCapacityRatio")(
-    functools.partial(requested_to_capacity_ratio, utilization=utilization_today))
+override("RequestedToCapacityRatio")(
+    functools.partial(requested_to_capacity_ratio, utilization=utilization_136))
 
 
-@today("ImageLocalityPriority", "metadata")
-def image_shares_today(pod, nodes, snapshot):
+@override("ImageLocalityPriority", "metadata")
+def image_shares_136(pod, nodes, snapshot):
     """The images of init containers and of volumes count, too."""
     containers = pod.containers + pod.init_containers
     images = [pick(container, str, "image") for container in containers]
@@ -154,7 +154,7 @@ def image_shares_today(pod, nodes, snapshot):
     return shares and ImageShares(shares, len(containers))
 
 
-@today("MatchNodeSelector")
+@override("MatchNodeSelector")
 def required_node_affinity(pod, node, added_terms=()):
     """The node also meets one of the terms that the configuration adds for all pods (addedAffinity)."""
     if added_terms and not any(term_matches(term, node) for term in valid_terms(added_terms)):
@@ -189,7 +189,7 @@ def is_named(pod, node, metadata):
 NODES_NAMED = FullRule("NodesNamed", is_named, metadata=nodes_named, title="NodeAffinity", steady=True)
 
 
-@today("NodeAffinityPriority")
+@override("NodeAffinityPriority")
 def preferred_node_affinity(pod, node, added_terms=()):
     """The preferences that the configuration adds for all pods count, too (addedAffinity)."""
     points = IN_THE_SCRIPT["NodeAffinityPriority"](pod, node)
@@ -205,7 +205,7 @@ CONTROLLERS = {  # apiVersion and kind of those by which a pod's fellows are fou
     ("apps/v1", "ReplicaSet"): "replicasets", ("apps/v1", "StatefulSet"): "statefulsets"}
 
 
-def default_selector_today(pod, snapshot):
+def default_selector_136(pod, snapshot):
     """Return what the Services that select the pod require of the pods to count, and its controller.
 
     That is found by its name alone, and need not select the pod. Upstream: DefaultSelector, since 1.22.
@@ -224,53 +224,53 @@ def default_selector_today(pod, snapshot):
     return required + of_controller
 
 
-def spread_constraints_today(pod, when, snapshot, defaults, needs_key=True):
+def spread_constraints_136(pod, when, snapshot, defaults, needs_key=True):
     """Yield spread constraints; an empty selector counts no pod."""
-    for constraint in spread_constraints(pod, when, snapshot, defaults, default_selector_today, needs_key):
+    for constraint in spread_constraints(pod, when, snapshot, defaults, default_selector_136, needs_key):
         yield constraint if constraint.requirements else replace(constraint, numbers=collections.Counter())
 
 
-@today("EvenPodsSpread", "metadata")
-def hard_spread_today(pod, nodes, snapshot, default_constraints=()):
+@override("EvenPodsSpread", "metadata")
+def hard_spread_136(pod, nodes, snapshot, default_constraints=()):
     """Pods count on eligible nodes only."""
     spread = [with_full_domains(constraint, eligible_domains(constraint))
-              for constraint in spread_constraints_today(pod, "DoNotSchedule", snapshot, default_constraints)]
+              for constraint in spread_constraints_136(pod, "DoNotSchedule", snapshot, default_constraints)]
     return spread or SKIP
 
 
-@today("SelectorSpreadPriority", "metadata")
-def soft_spread_today(pod, nodes, snapshot, default_constraints=()):
+@override("SelectorSpreadPriority", "metadata")
+def soft_spread_136(pod, nodes, snapshot, default_constraints=()):
     """The system's own constraints need no keys: nodes that lack one are a domain of their own."""
     is_systems = default_constraints is DEFAULT_SPREAD and not pod.spec.get("topologySpreadConstraints")
-    constraints = spread_constraints_today(
+    constraints = spread_constraints_136(
         pod, "ScheduleAnyway", snapshot, default_constraints, needs_key=not is_systems)
     return with_counts(constraints, nodes)
 
 
-@today("SelectorSpreadPriority", "at_once")
-def spread_scores_today(nodes, metadata):
+@override("SelectorSpreadPriority", "at_once")
+def spread_scores_136(nodes, metadata):
     """Rounded, halves up; None without constraints, so that nothing is scored."""
     total = sum_of_scores(nodes, metadata) if metadata else {}
     return {name: math.floor(total[name] + 0.5) if name in total else None for name in nodes}
 
 
-@today("SelectorSpreadPriority")
+@override("SelectorSpreadPriority")
 def pod_topology_spread(pod, node, metadata):
     """How many pods the ScheduleAnyway constraints count there, None where a key is missing; few are best.
 
-    Who edits this edits spread_scores_today, which is asked about all nodes at once.
+    Who edits this edits spread_scores_136, which is asked about all nodes at once.
     """
-    return spread_scores_today({node.name: node}, metadata)[node.name]
+    return spread_scores_136({node.name: node}, metadata)[node.name]
 
 
-@today("MatchInterPodAffinity")
+@override("MatchInterPodAffinity")
 def required_pod_affinity(pod, node, metadata):
     """Only the second of the two reasons is given."""
     return list(match_inter_pod_affinity(pod, node, metadata))[1:]
 
 
-@today("InterPodAffinityPriority", "metadata")
-def affine_scores_today(pod, nodes, snapshot, hard_weight=1, ignores_others=False):
+@override("InterPodAffinityPriority", "metadata")
+def affine_scores_136(pod, nodes, snapshot, hard_weight=1, ignores_others=False):
     """ignores_others: what other pods prefer counts for those only that prefer something themselves."""
     scores = affine_scores(pod, nodes, snapshot, hard_weight)
     terms, _ = affinity_terms(pod)
@@ -279,10 +279,10 @@ def affine_scores_today(pod, nodes, snapshot, hard_weight=1, ignores_others=Fals
 
 
 # Scores are normalized without a 0 among them.
-today("InterPodAffinityPriority", "reduce")(functools.partial(normalize_affinity, among=()))
+override("InterPodAffinityPriority", "reduce")(functools.partial(normalize_affinity, among=()))
 
 
-class MannerToday(Manner):
+class Manner136(Manner):
     """How a preemption is done today."""
 
     def in_order(self, victims):
@@ -295,7 +295,7 @@ class MannerToday(Manner):
         reasons = [(each.get("status"), each.get("reason")) for each in conditions
                    if each.get("type") == "DisruptionTarget"]
         by_preemption = ("True", "PreemptionByScheduler") in reasons[:1]
-        return is_going(victim, snapshot) and (by_preemption or victim.uid in snapshot.going)
+        return is_terminating(victim, snapshot) and (by_preemption or victim.uid in snapshot.victims)
 
     def keeps_nomination(self, pod, node_name, failed, snapshot):
         """No pod keeps it."""
@@ -325,4 +325,4 @@ class MannerToday(Manner):
         return not all(victim.terminating for victim in victims)
 
 
-TODAY["Preemption"]["hooks"] = {"post_filter": functools.partial(preempt, manner=MannerToday())}
+OVERRIDES["Preemption"]["hooks"] = {"post_filter": functools.partial(preempt, manner=Manner136())}

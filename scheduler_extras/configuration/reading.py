@@ -7,10 +7,10 @@ from dataclasses import replace
 
 from scheduler_extras.configuration.checks import changes_since, check_configuration
 from scheduler_extras.configuration.fields import (
-    CONFIGURATION, EXTENDS, FILTERED_TODAY, HOOK_POINTS, IN_A_POLICY, STRATEGIES, duration, plugins_of_today,
+    CONFIGURATION, EXTENDS, FILTERED_136, HOOK_POINTS, IN_A_POLICY, STRATEGIES, duration, plugins_of_136,
     running_plugins, times_of
 )
-from scheduler_extras.configuration.plugins import TODAY
+from scheduler_extras.configuration.plugins import OVERRIDES
 from scheduler_extras.configuration.profile import Profile
 from scheduler_extras.deciding.rule import PREDICATES, PRIORITIES, WHEN
 from scheduler_extras.policy.extenders import extenders_of, left_to_extenders
@@ -35,7 +35,7 @@ def read_configuration(document, scheduler_name):
     for config in configs:  # a Policy has nanoseconds
         config["httpTimeout"] = duration(config.get("httpTimeout", "0"))
     election = body.get("leaderElection", {})
-    of_all = {"extenders": extenders_of(configs, FILTERED_TODAY), "election": election | times_of(election),
+    of_all = {"extenders": extenders_of(configs, FILTERED_136), "election": election | times_of(election),
               "initial_backoff": body.get("podInitialBackoffSeconds", 1),
               "max_backoff": body.get("podMaxBackoffSeconds", 10),
               "notices": [IN_A_POLICY.sub("", notice) for notice in notices]}
@@ -46,7 +46,7 @@ def read_configuration(document, scheduler_name):
 
 def read_profile(profile, place, left_out, of_all):
     """Return a Profile: what is said of all, and the rules of the plugins that run; all is checked before."""
-    known = plugins_of_today()
+    known = plugins_of_136()
     running = running_plugins(profile)
     arguments = {config["name"]: config["args"] for config in profile.get("pluginConfig", [])}
     if left_out:  # resources that extenders see to. Upstream: buildExtenders
@@ -60,7 +60,7 @@ def read_profile(profile, place, left_out, of_all):
             args = arguments.get(plugin, {})
             for name, settings in settings_of(plugin, known[plugin].rules, args).items():
                 if name in catalogue:
-                    rule = replace(catalogue[name], **TODAY.get(name, {}))
+                    rule = replace(catalogue[name], **OVERRIDES.get(name, {}))
                     hooks = {hook: function for hook, function in rule.hooks.items()
                              if plugin in running[HOOK_POINTS[hook]]}
                     entry = f"{place}.plugins.{point}: {plugin}"

@@ -7,7 +7,7 @@ import collections
 import functools
 import math
 
-from scheduler_extras.configuration.plugins import TODAY, today
+from scheduler_extras.configuration.plugins import OVERRIDES, override
 from scheduler_extras.deciding.answers import recall
 from scheduler_extras.deciding.rule import SKIP, Rejected
 from scheduler_extras.reading.fields import pick
@@ -20,8 +20,8 @@ from scheduler_extras.rules.disks import (
 )
 
 
-@today("NoDiskConflict", "metadata")
-def exclusive_claims_today(pod, nodes, snapshot):
+@override("NoDiskConflict", "metadata")
+def exclusive_claims_136(pod, nodes, snapshot):
     """A claim that is not there rejects the pod."""
     for name, claim, _ in claims_of(pod, snapshot, pod.named_claims):
         if not claim:
@@ -40,7 +40,7 @@ MIGRATED = {  # driver -> the disks that are its by now
 DRIVERS = {disks.provisioner: driver for driver, disks in MIGRATED.items()}
 
 
-def attachments_today(pod, snapshot):
+def attachments_136(pod, snapshot):
     """Return the (CSI driver, handle) of the pod's volumes, inline or claimed."""
     sources, unbound = volumes_of(pod, snapshot)
     attached = attached_by(sources, MIGRATED)
@@ -50,10 +50,10 @@ def attachments_today(pod, snapshot):
     return attached
 
 
-@today("MaxCSIVolumeCountPred", "metadata")
-def volume_attachments_today(pod, nodes, snapshot):
+@override("MaxCSIVolumeCountPred", "metadata")
+def volume_attachments_136(pod, nodes, snapshot):
     """What is to be attached for the pod; and what VolumeAttachments attach, {node: these}."""
-    wanted = attachments_today(pod, snapshot)
+    wanted = attachments_136(pod, snapshot)
     if not wanted:
         return SKIP
     attachments = snapshot.objects["volumeattachments"]
@@ -73,10 +73,10 @@ def volume_attachments_today(pod, nodes, snapshot):
 
     by_node = recall("volumeattachments", "", snapshot, {}, None, [attachments, volumes], then=sort)
     elsewhere = frozenset().union(*by_node.values())
-    return to_attach(wanted, snapshot, attachments_today, elsewhere), by_node
+    return to_attach(wanted, snapshot, attachments_136, elsewhere), by_node
 
 
-@today("MaxCSIVolumeCountPred")
+@override("MaxCSIVolumeCountPred")
 def node_volume_limits(pod, node, metadata):
     """What only a VolumeAttachment attaches counts, too. Limits are those of the CSINode, and no others."""
     wanted, by_node = metadata
@@ -89,7 +89,7 @@ def node_volume_limits(pod, node, metadata):
             return
 
 
-def why_unusable_today(name, claim, pod):
+def why_unusable_136(name, claim, pod):
     """Return why the pod cannot use a claim, whatever the node, or None."""
     key = f"{pod.namespace}/{name}"
     is_ephemeral = key not in pod.named_claims
@@ -106,17 +106,17 @@ def why_unusable_today(name, claim, pod):
     return f"PVC {key} was not created for pod {pod.key} (pod is not owner)"
 
 
-today("CheckVolumeBinding", "metadata")(functools.partial(claims_to_bind, why_unusable=why_unusable_today))
-today("CheckVolumeBinding")(functools.partial(
+override("CheckVolumeBinding", "metadata")(functools.partial(claims_to_bind, why_unusable=why_unusable_136))
+override("CheckVolumeBinding")(functools.partial(
     check_volume_binding,
     gone="node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)",
     out_of_reach="node(s) didn't match PersistentVolume's node affinity"))
-TODAY["CheckVolumeBinding"]["hooks"] = {
+OVERRIDES["CheckVolumeBinding"]["hooks"] = {
     "pre_bind": functools.partial(bind_volumes, late="context deadline exceeded")}
 
 
-@today("NoVolumeZoneConflict", "metadata")
-def zones_of_volumes_today(pod, nodes, snapshot):
+@override("NoVolumeZoneConflict", "metadata")
+def zones_of_volumes_136(pod, nodes, snapshot):
     """A claim to nowhere rejects the pod."""
     zones = zones_of_volumes(pod, nodes, snapshot)
     if zones is not SKIP and zones.problem:
@@ -124,6 +124,6 @@ def zones_of_volumes_today(pod, nodes, snapshot):
     return zones
 
 
-today("NoVolumeZoneConflict")(functools.partial(no_volume_zone_conflict, new_names={
+override("NoVolumeZoneConflict")(functools.partial(no_volume_zone_conflict, new_names={
     "failure-domain.beta.kubernetes.io/zone": "topology.kubernetes.io/zone",
     "failure-domain.beta.kubernetes.io/region": "topology.kubernetes.io/region"}))

@@ -9,7 +9,7 @@ import itertools
 import random
 from dataclasses import dataclass, field, replace
 
-from scheduler_extras.common.clocks import OutOfTime, has_time
+from scheduler_extras.common.clocks import TimeSliceOver, has_time
 
 
 # It only saves time. What a function says of a node is remembered until the node changes, or a pod on it:
@@ -74,17 +74,17 @@ class Memory:
             del self.findings[random.choice([*self.findings])]
 
 
-def recall(subject, like, snapshot, nodes, function, basis=None, then=lambda nodes, answers: answers,
+def recall(subject, cache_key, snapshot, nodes, function, basis=None, then=lambda nodes, answers: answers,
            change=None, at_once=None, so_far=None):
     """Return then(nodes, {name: function(node)}) of these nodes, {name: Node}.
 
     What is known on the subject, for pods that share `like`, and on this basis, is not asked for again.
     at_once: a function that returns the answers about all nodes, where that is quicker than one by one.
     change: a function of (result, answers before, answers now) that returns the result if some are others.
-    so_far: of a decision, where to keep what no pods share: it may be broken off. Raises OutOfTime.
+    so_far: of a decision, where to keep what no pods share: it may be broken off. Raises TimeSliceOver.
     """
     memory = snapshot.memory
-    last = memory.findings.get((subject, like)) if so_far is None else so_far.get((subject, memory))
+    last = memory.findings.get((subject, cache_key)) if so_far is None else so_far.get((subject, memory))
     if last is None or last.basis != basis:
         last = Finding(basis, memory.version)  # nothing is known
         if at_once:
@@ -92,13 +92,13 @@ def recall(subject, like, snapshot, nodes, function, basis=None, then=lambda nod
             last = Finding(basis, memory.version, nodes, answers, then(nodes, answers))
     are_same_nodes = nodes is last.nodes or nodes == last.nodes  # `is` takes no time
     changed = memory.changed_since(last.version)
-    answers, news, is_over = answers_by_now(last, nodes, function, changed, are_same_nodes)
+    answers, updated, is_over = answers_by_now(last, nodes, function, changed, are_same_nodes)
     result = last.result
     if is_over:
         nodes = None  # the answers are about some of these
-    elif news and are_same_nodes and change:
-        result = change(result, {name: last.answers[name] for name in news}, news)
-    elif news or not are_same_nodes:  # else it is what it was
+    elif updated and are_same_nodes and change:
+        result = change(result, {name: last.answers[name] for name in updated}, updated)
+    elif updated or not are_same_nodes:  # else it is what it was
         about_these = answers
         if len(answers) > len(nodes):
             about_these = {name: answers[name] for name in nodes}
@@ -106,10 +106,10 @@ def recall(subject, like, snapshot, nodes, function, basis=None, then=lambda nod
     finding = Finding(basis, memory.version, nodes, answers, result)
     if so_far is not None:
         so_far[subject, memory] = finding
-    elif like is not None:
-        memory.keep((subject, like), finding, len(snapshot.nodes))
+    elif cache_key is not None:
+        memory.keep((subject, cache_key), finding, len(snapshot.nodes))
     if is_over:
-        raise OutOfTime
+        raise TimeSliceOver
     return result
 
 
@@ -123,18 +123,18 @@ def answers_by_now(last, nodes, function, changed, are_same_nodes):
     to_ask = changed & nodes.keys()
     if not are_same_nodes:
         to_ask |= nodes.keys() - answers.keys()
-    news = {}
+    updated = {}
     left = sorted(to_ask, reverse=True)
     while left and has_time():
         name = left.pop()
         answer = function(nodes[name])
         if name not in answers or answers[name] != answer:
-            news[name] = answer
+            updated[name] = answer
     outdated = (changed - to_ask).union(left)
-    if news or outdated:
-        answers = answers | news
+    if updated or outdated:
+        answers = answers | updated
         for name in outdated:
             answers.pop(name, None)
     if not (are_same_nodes or left):
         answers = {name: answers[name] for name in nodes} | answers  # in the order of the nodes
-    return answers, news, bool(left)
+    return answers, updated, bool(left)

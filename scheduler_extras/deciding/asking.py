@@ -10,11 +10,11 @@ import time
 import types
 
 from scheduler_extras.common.blame import STRINGS, check_number, check_points, strings_of, wrong_answer
-from scheduler_extras.common.clocks import TURN, OutOfTime
+from scheduler_extras.common.clocks import TIME_SLICE, TimeSliceOver
 from scheduler_extras.deciding.answers import recall
 from scheduler_extras.deciding.decision import Vote
 from scheduler_extras.deciding.rule import SKIP, Rejected
-from scheduler_extras.deciding.seen import Seen, likeness, looked_at, signature
+from scheduler_extras.deciding.seen import Seen, cache_key_of, looked_at, signature
 
 
 class Prepared:
@@ -27,8 +27,8 @@ class Prepared:
         self.function = rule.function
         if rule.metadata:
             self.function = functools.partial(rule.function, metadata=metadata)
-        self.like = likeness(pod, rule, metadata)  # the pods for which answers are kept, if any
-        self.seen = pod if self.like is None else Seen(pod, rule.reads)  # what the rule is given
+        self.cache_key = cache_key_of(pod, rule, metadata)  # the pods for which answers are kept, if any
+        self.seen = pod if self.cache_key is None else Seen(pod, rule.reads)  # what the rule is given
         self.lets_all_pass = False  # whether it was seen to: it has no reasons, and looks at no node
         self.shared = {}  # the text of reasons -> these; so equal ones take up the room of one
 
@@ -69,15 +69,15 @@ class Prepared:
     def ask(self, nodes, snapshot, question, then, at_once=None):
         """Return then(nodes, the answers about them), as `recall` does. Note what the rule has looked at."""
         memory = snapshot.memory
-        is_known = self.like is None or (self.rule, self.like) in memory.findings
+        is_known = self.cache_key is None or (self.rule, self.cache_key) in memory.findings
         # Metadata may have nodes in it: a rule that asks whether the node `is` one of these leaves no note.
         if not (is_known or self.metadata):
             question = self.for_all_if_no_node_is_looked_at(nodes, question)
-        so_far = self.pod.so_far if self.like is None else None
+        so_far = self.pod.so_far if self.cache_key is None else None
         try:
-            return recall(self.rule, self.like, snapshot, nodes, question, self.metadata, then,
+            return recall(self.rule, self.cache_key, snapshot, nodes, question, self.metadata, then,
                           at_once=at_once, so_far=so_far)
-        except OutOfTime as error:
+        except TimeSliceOver as error:
             raise error.at(self.rule) from None
         finally:  # also if the turn is over: what was found by now is kept for the pod's next one
             self.note_reads(memory)
@@ -99,15 +99,15 @@ class Prepared:
         What was found until now is right for this pod, and so for all that are like it in more.
         """
         rule = self.rule
-        before = self.like
+        before = self.cache_key
         if before is None:
             return
         if looked_at(self.seen):
             rule.reads = tuple(dict.fromkeys(rule.reads) | looked_at(self.seen))
-            self.like = likeness(self.pod, rule, self.metadata)
-            memory.rename(rule, before, self.like)
-        if self.lets_all_pass and self.like is not None and len(rule.not_to_ask) < 1000:
-            rule.not_to_ask.add(self.like)
+            self.cache_key = cache_key_of(self.pod, rule, self.metadata)
+            memory.rename(rule, before, self.cache_key)
+        if self.lets_all_pass and self.cache_key is not None and len(rule.not_to_ask) < 1000:
+            rule.not_to_ask.add(self.cache_key)
 
     def make_vote(self, nodes, raw):
         """Make a Vote of raw scores. They may be of any size: `reduce` makes points from 0 to 100 of them."""
@@ -141,13 +141,13 @@ def prepare(rules, pod, nodes, snapshot):
         began = time.monotonic()
         try:
             metadata = rule.metadata(pod, node_list, snapshot) if rule.metadata else None
-        except OutOfTime as error:
+        except TimeSliceOver as error:
             raise error.at(rule) from None
         except Rejected as error:
             error.title = rule.title
             raise
         if rule.metadata:  # it has a turn of its own, as it cannot go on in the next one where it was
-            TURN.ends_at += time.monotonic() - began
+            TIME_SLICE.ends_at += time.monotonic() - began
         lets_all_pass = metadata is None and rule.not_to_ask and signature(pod, rule.reads) in rule.not_to_ask
         if metadata is not SKIP and not lets_all_pass:
             prepared.append(Prepared(rule, pod, metadata))

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from scheduler import Decision, log, sum_up
 from scheduler_extras.common.blame import what_broke
-from scheduler_extras.common.clocks import OutOfTime
+from scheduler_extras.common.clocks import TimeSliceOver
 from scheduler_extras.common.errors import ApiError, Malformed, Trouble, Unschedulable
 from scheduler_extras.deciding.rule import WHATEVER_THE_NODE, Rejected
 from scheduler_extras.deciding.snapshot import FullSnapshot
@@ -117,7 +117,7 @@ class FullDecision(Decision):
         """What the pod requires though no active rule looks at that, and the rule that would look."""
         node = self.nodes.get(self.node)
         found = []
-        for what, (rule, is_asked) in self.policy.not_looked_at.items():
+        for what, (rule, is_asked) in self.policy.unchecked.items():
             with contextlib.suppress(Exception):  # what no active rule has read may be anything
                 if is_asked(self.pod, node):
                     name = self.policy.name_for(rule)
@@ -128,7 +128,7 @@ class FullDecision(Decision):
         """Become a decision to leave the pod pending, and say which rule has broken."""
         if isinstance(error, Trouble):
             self.trouble = error
-        self.pod.is_undecided = isinstance(error, OutOfTime)
+        self.pod.is_undecided = isinstance(error, TimeSliceOver)
         if self.pod.is_undecided or (self.node and not isinstance(error, Unschedulable)):
             self.condition_reason = "SchedulerError"  # as kube-scheduler's, if it is not that no node fits
         self.node = None

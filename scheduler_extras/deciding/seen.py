@@ -1,6 +1,6 @@
 """What a rule looks at of a pod, and which pods are alike to it.
 
-asking.py gives rules a view of the pod (`Seen`), and keeps their answers by what pods share (`likeness`).
+asking.py gives rules a view of the pod (`Seen`), and keeps their answers by what pods share (`cache_key_of`).
 """
 
 import hashlib
@@ -114,7 +114,7 @@ def without_token(pod, data):
     return data
 
 
-def likeness(pod, rule, metadata):
+def cache_key_of(pod, rule, metadata):
     """Return what a pod shares with those that are alike to a rule, as far as its metadata are equal.
 
     None: nothing is to be remembered, as the rule is not steady, or the pod is like no other.
@@ -127,7 +127,7 @@ def likeness(pod, rule, metadata):
     return signature(pod, names)
 
 
-def likeness_to_all(prepared):
+def shared_cache_key(prepared):
     """Return what a pod shares with those that are alike to each of these Prepared rules, or None."""
-    likes = [rule.like for rule in prepared]
-    return None if None in likes else tuple(likes)
+    keys = [rule.cache_key for rule in prepared]
+    return None if None in keys else tuple(keys)

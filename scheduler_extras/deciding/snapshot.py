@@ -22,7 +22,7 @@ class FullSnapshot:
     policies: dict = field(default_factory=dict)  # schedulerName -> Policy
     nominated: list = field(default_factory=list)  # pending pods, of any scheduler, with a nominated node
     selectors: dict = field(default_factory=dict)  # resource -> its Selectors; see rules/selectors.py
-    going: dict = field(default_factory=dict)  # uid -> Victim, of each pod that is deleted for another one
+    victims: dict = field(default_factory=dict)  # uid -> Victim, of each pod that is deleted for another one
 
     def put(self, pod, node):
         """Put a pod on a node."""

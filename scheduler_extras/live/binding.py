@@ -8,7 +8,7 @@ import time
 
 from scheduler_extras.api.errors import Conflict, is_answer, warn_of_failure
 from scheduler_extras.common.blame import what_broke
-from scheduler_extras.common.clocks import come_round
+from scheduler_extras.common.clocks import heartbeat
 from scheduler_extras.common.errors import ApiError, Trouble, Unschedulable
 from scheduler_extras.common.log_texts import one_line
 from scheduler_extras.deciding.extension_points import call_hook, unreserve, with_reason
@@ -82,16 +82,16 @@ class BindingCycle:
 
     def put_off(self, decision):
         """Have a pod that has no node back off, and say why it stays pending; have a remedy carried out."""
-        self.end_turn(decision)
+        self.end_time_slice(decision)
         self.fall_back(decision)
         reason = decision.condition_reason
-        self.recorder.say(decision, "Warning", "FailedScheduling", reason, decision.message)
+        self.recorder.report(decision, "Warning", "FailedScheduling", reason, decision.message)
         if decision.requests:
             decision.pod.record.wait_for(WaitsFor.REMEDY)
             self.send(WaitsFor.REMEDY, decision, decision.requests)
 
     def send(self, step, decision, requests):
-        """Have a thread send what rules want sent; `take_answers` takes in how that ends."""
+        """Have a thread send what rules want sent; `handle_answers` takes in how that ends."""
         if requests:
             self.under_way += 1
             self.writer.send(step, decision, requests, self.cache.still_waiting)
@@ -99,23 +99,23 @@ class BindingCycle:
     def bind(self, decision, requests):
         """Have a thread bind a pod that has its node; or send first what rules want sent."""
         record = decision.pod.record
-        self.end_turn(decision)
+        self.end_time_slice(decision)
         try:
             if record.waits_for is not WaitsFor.BINDING:
                 self.send(WaitsFor.PRE_BIND, decision, requests)
                 if not requests:
-                    self.say_what_it_waits_for(decision)
+                    self.report_waiting(decision)
             else:
                 self.writer.bind(decision, self.recorder)
                 self.under_way += 1
         except Exception as error:
-            self.take_failure(decision, error)
+            self.handle_failure(decision, error)
 
-    def end_turn(self, decision):
+    def end_time_slice(self, decision):
         """Note how long the loop has spent on the pod, and what went wrong."""
         if not decision.pod.is_undecided:
             decision.pod.so_far.clear()
-        decision.pod.record.end_turn()
+        decision.pod.record.end_time_slice()
         self.has_failed |= decision.rule_has_broken
         self.note_trouble(decision, decision.trouble)
 
@@ -139,7 +139,7 @@ class BindingCycle:
             self.cache.forget(decision.pod)
             self.send(WaitsFor.NODE, decision, unreserve(decision, self.cache.snapshot))
 
-    def take_answers(self, patience=0.5):
+    def handle_answers(self, patience=0.5):
         """Take in how writes have ended; for those under way wait so many seconds."""
         until = time.monotonic() + patience
         while self.under_way:
@@ -148,40 +148,40 @@ class BindingCycle:
             except queue.Empty:
                 return
             self.under_way -= 1
-            self.take_answer(answer)
+            self.handle_answer(answer)
 
-    def take_answer(self, answer):
+    def handle_answer(self, answer):
         """Take in how the writes have ended that a decision needs at some step."""
         if answer.step is WaitsFor.BINDING:
-            self.take_binding(answer)
+            self.handle_binding(answer)
         elif answer.step is WaitsFor.REMEDY:
-            self.take_remedy(answer)
+            self.handle_remedy(answer)
         elif answer.error and answer.step is WaitsFor.NODE:
             self.note_failure(answer.error)
         elif answer.step is WaitsFor.PRE_BIND and answer.decision.pod.record.decision is answer.decision:
-            self.take_preparation(answer)
+            self.handle_preparation(answer)
 
-    def take_preparation(self, answer):
+    def handle_preparation(self, answer):
         """Say what a pod waits for, now that it is written; if that failed, have the pod fall back."""
         if answer.error:
-            self.take_failure(answer.decision, answer.error)
+            self.handle_failure(answer.decision, answer.error)
         else:
-            self.say_what_it_waits_for(answer.decision)
+            self.report_waiting(answer.decision)
 
-    def say_what_it_waits_for(self, decision):
+    def report_waiting(self, decision):
         """Say why a pod that has its node is not bound yet."""
-        self.recorder.say(decision, "Normal", "Waiting", "Waiting", decision.waits)
+        self.recorder.report(decision, "Normal", "Waiting", "Waiting", decision.waits)
 
-    def take_binding(self, answer):
+    def handle_binding(self, answer):
         """Have a pod that is bound wait until it is shown on its node; if its Binding failed, fall back."""
         if answer.error:
-            self.take_failure(answer.decision, answer.error, heading="binding rejected: ")
+            self.handle_failure(answer.decision, answer.error, heading="binding rejected: ")
         else:
-            answer.decision.pod.record.wait_for(WaitsFor.NEWS)
+            answer.decision.pod.record.wait_for(WaitsFor.CONFIRMATION)
             self.failing.clear()
             self.show_decision(answer.decision)
 
-    def take_remedy(self, answer):
+    def handle_remedy(self, answer):
         """Have a pod wait for a node again, now that what may help it is written.
 
         What a request that failed was to change stays as it was. If victims may not be deleted, the pod tries
@@ -210,7 +210,7 @@ class BindingCycle:
         text = str(error) if isinstance(error, ApiError) else what_broke(error)
         self.has_failed |= warn_of_failure(error, text)
 
-    def take_failure(self, decision, error, heading=""):
+    def handle_failure(self, decision, error, heading=""):
         """Have a pod fall back for which something could not be written."""
         pod = decision.pod
         self.fall_back(decision)
@@ -221,7 +221,7 @@ class BindingCycle:
         self.has_failed |= is_failure
         is_answered = not is_answer(error, 0, 429)
         if is_failure and is_answered:  # else it might well not be told either
-            self.recorder.say(decision, "Warning", "FailedScheduling", "SchedulerError", f"{heading}{why}")
+            self.recorder.report(decision, "Warning", "FailedScheduling", "SchedulerError", f"{heading}{why}")
 
     def finish(self, seconds, stop=None):
         """Wait until all is written, but no longer than this, or until `stop` is set."""
@@ -229,8 +229,8 @@ class BindingCycle:
         while self.under_way or self.writer.tasks.unfinished_tasks:
             if time.monotonic() > until or (stop and stop.is_set()):
                 break
-            come_round()
-            self.take_answers(patience=0.02)
+            heartbeat()
+            self.handle_answers(patience=0.02)
             time.sleep(0.002)
 
 

@@ -8,7 +8,7 @@ import difflib
 import functools
 import math
 
-from scheduler_extras.common.clocks import TURN, come_round
+from scheduler_extras.common.clocks import TIME_SLICE, heartbeat
 from scheduler_extras.common.errors import ApiError, Malformed
 from scheduler_extras.common.log_texts import one_line, warn_once
 from scheduler_extras.deciding.answers import Memory
@@ -16,7 +16,7 @@ from scheduler_extras.deciding.snapshot import FullSnapshot
 from scheduler_extras.reading.fields import pick, text_at
 from scheduler_extras.reading.ignored_fields import is_as_in
 from scheduler_extras.reading.pods_and_nodes import FullNode, FullPod, key_in
-from scheduler_extras.rules.affinity import seekers
+from scheduler_extras.rules.affinity import term_index
 
 
 LONGEST_NAME = 253  # of an object; to compare longer ones would take long
@@ -59,7 +59,7 @@ class CachedNodes(dict):
         self.snapshot = snapshot
         self.snapshot_is_old = False  # whether by now other nodes can take pods
         self.have_affinity = False  # whether any pod that was there had affinity for pods
-        self.seekers_are_old = False  # whether such pods have come or gone, or other nodes
+        self.term_index_is_stale = False  # whether such pods have come or gone, or other nodes
 
     def __missing__(self, name):
         node = self[name] = FullNode({"metadata": {"name": name}})
@@ -95,7 +95,7 @@ class CachedNodes(dict):
         if was_on == name:
             return
         self.have_affinity |= pod.is_affine
-        self.seekers_are_old |= pod.is_affine
+        self.term_index_is_stale |= pod.is_affine
         if was_on:
             node = self[was_on]
             self.snapshot.take_off(pod, node)
@@ -115,7 +115,7 @@ class CachedNodes(dict):
             return False
         self.snapshot.nodes = nodes  # a node of a name may be another one by now
         self.snapshot.memory = Memory()
-        self.seekers_are_old = self.have_affinity
+        self.term_index_is_stale = self.have_affinity
         return True
 
 
@@ -154,9 +154,9 @@ class Cache:
 
     def refresh(self):
         """Take in what there is by now: the news, or else lists. Raises ApiError."""
-        self.take_news()
+        self.apply_updates()
         self.objects.refresh()
-        self.take_news()
+        self.apply_updates()
 
     def keep_up(self):
         """Take in the news while another replica leads, so that this one may lead at once."""
@@ -164,19 +164,19 @@ class Cache:
             self.refresh()
         self.arrived.clear()
 
-    def take_news(self, patience=0):
+    def apply_updates(self, patience=0):
         """Take in what Reflectors have told; if that is nothing, wait so many seconds for some."""
-        self.objects.take_news(patience)
+        self.objects.apply_updates(patience)
         if self.nodes.snapshot_is_old:
             self.has_changed |= self.nodes.renew_snapshot()
-        if self.nodes.seekers_are_old:
-            TURN.ends_at = math.inf  # their terms may be very many; no pod's time slice pays for them
-            self.nodes.seekers_are_old = False
-            seekers(self.snapshot)
+        if self.nodes.term_index_is_stale:
+            TIME_SLICE.ends_at = math.inf  # their terms may be very many; no pod's time slice pays for them
+            self.nodes.term_index_is_stale = False
+            term_index(self.snapshot)
 
     def take(self, resource, key, thing):
         """Take in an object that has come or changed; None: it has gone."""
-        come_round()  # there may be very many
+        heartbeat()  # there may be very many
         if resource == "nodes":
             self.has_changed |= self.nodes.take(key, thing)
         elif resource == "pods":
@@ -218,10 +218,10 @@ class Cache:
             self.nodes.place(before, "")
         if is_same_pod:
             pod.record = before.record
-            if pod.uid in self.snapshot.going:
-                self.snapshot.going[pod.uid].pod = pod
+            if pod.uid in self.snapshot.victims:
+                self.snapshot.victims[pod.uid].pod = pod
         elif before:
-            self.snapshot.going.pop(before.uid, None)
+            self.snapshot.victims.pop(before.uid, None)
         if pod:
             self.pods[key] = pod
             self.nodes.place(pod, pod.node_name or assumed_on)
@@ -258,7 +258,7 @@ class Cache:
         """Have what requests were to change be as the API server shows it: they have not been carried out."""
         for method, path, body in requests:
             if method == "DELETE":
-                self.snapshot.going.pop(text_at(body, "preconditions", "uid"), None)
+                self.snapshot.victims.pop(text_at(body, "preconditions", "uid"), None)
             if method == "PATCH" and "nominatedNodeName" in (body.get("status") or {}):
                 *_, namespace, _, name, _ = path.split("/")
                 uid = text_at(body, "metadata", "uid")
@@ -269,7 +269,7 @@ class Cache:
     def forget(self, pod):
         """Take a pod off the node on which it is assumed, unless the API server shows it on one by now."""
         self.has_changed = True  # others have met it there
-        self.snapshot.going.pop(pod.uid, None)  # it was a victim, perhaps, that waited for `permit`
+        self.snapshot.victims.pop(pod.uid, None)  # it was a victim, perhaps, that waited for `permit`
         latest = self.still_waiting(pod)
         if latest:
             self.nodes.place(latest, "")

@@ -20,7 +20,7 @@ class Recorder:
     def __init__(self, writer):
         self.writer = writer
 
-    def say(self, decision, kind, event_reason, condition_reason, message):
+    def report(self, decision, kind, event_reason, condition_reason, message):
         """Say why the pod is not bound, in an event and in its condition PodScheduled, if that is new.
 
         A warning that is not new is counted up, as events last for an hour; not those of many pods at once.
@@ -31,29 +31,29 @@ class Recorder:
         if message != record.written:
             recorded = request_by(event, pod, kind, event_reason, at_most(1024, message))
             requests = recorded, pod_condition(pod, condition_reason, message)
-        elif kind == "Warning" and time.monotonic() >= record.say_again_at:
+        elif kind == "Warning" and time.monotonic() >= record.repeat_at:
             recorded = record.event
             requests = (counted_up(recorded),)
         else:
             return
         record.note_event(message, recorded)
-        self.writer.start(self.tell, record, message, *requests)
+        self.writer.start(self.publish, record, message, *requests)
 
-    def tell(self, record, message, event, condition=None):
+    def publish(self, record, message, event, condition=None):
         """Say why a pod is not bound. What the API server fails to write, the next attempt says again."""
-        self.write_if_news(record, message, event)
+        self.write_if_current(record, message, event)
         if condition:
             with record.writing:  # the Binding comes before it or after it, or else a bound pod would say it
-                self.write_if_news(record, message, condition)
+                self.write_if_current(record, message, condition)
 
-    def write_if_news(self, record, message, request):
+    def write_if_current(self, record, message, request):
         """Write a message about a pod that waits, unless there is another one by now."""
         if record.written != message:
             return
         if record.may_be_bound():
-            record.say_anew(message)  # which happens only if it is not bound after all
+            record.report_again(message)  # which happens only if it is not bound after all
         elif not write_note(self.writer.attempt, request):
-            record.say_anew(message)
+            record.report_again(message)
 
     def announce(self, pod, message):
         """Record that a pod is bound."""

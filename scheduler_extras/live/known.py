@@ -8,7 +8,7 @@ import threading
 
 from scheduler_extras.api.errors import error_of
 from scheduler_extras.api.watch import Reflector, list_all, selector_of
-from scheduler_extras.common.clocks import come_round, in_background
+from scheduler_extras.common.clocks import heartbeat, in_background
 from scheduler_extras.common.kinds import GROUPS
 from scheduler_extras.reading.fields import text_at
 from scheduler_extras.reading.pods_and_nodes import key_in
@@ -19,7 +19,7 @@ from scheduler_extras.reading.pods_and_nodes import key_in
 # and while it rests. A cluster that is made of manifests is listed in each pass, and taken in likewise.
 
 
-class News:
+class Updates:
     """Changes that Reflectors have received and the loop has not handled yet: the last one of each object.
 
     However often an object changes, the loop handles it once. Upstream: client-go's DeltaFIFO.
@@ -29,9 +29,9 @@ class News:
         self.last = {}  # (resource, key of an object or None) -> what, content
         self.has_come = threading.Condition()
 
-    def put(self, news):
+    def put(self, updates):
         """Add a change: resource, what, content. A list of a resource replaces all changes before it."""
-        resource, what, content = news
+        resource, what, content = updates
         with self.has_come:
             if what in ("LISTED", "FAILED"):
                 key = None
@@ -47,9 +47,9 @@ class News:
         with self.has_come:
             if not self.last and patience:
                 self.has_come.wait(patience)
-            news = self.last
+            updates = self.last
             self.last = {}
-        return news
+        return updates
 
 
 class Objects(dict):
@@ -62,7 +62,7 @@ class Objects(dict):
     def __init__(self, api, changed):
         self.api = api
         self.changed = changed
-        self.news = News()  # from Reflectors
+        self.updates = Updates()  # from Reflectors
         self.failed = {}  # resource -> status and text of the error, while it cannot be listed again
 
     def __missing__(self, resource):
@@ -89,14 +89,14 @@ class Objects(dict):
         """List a resource, take it in, and have it watched. Raises ApiError."""
         things, version = list_all(self.api, resource, selector_of(resource))
         self.watch(resource, version)  # may raise, too: then it is listed again the next time
-        self.take_list(resource, things)
+        self.apply_list(resource, things)
 
     def watch(self, resource, version):
         """Have a thread tell what changes of a resource from this version on."""
         gc.freeze()  # or else each full collection looks at all of it, and all threads wait for seconds
-        in_background(Reflector(self.api, resource, version, self.news).work)
+        in_background(Reflector(self.api, resource, version, self.updates).work)
 
-    def take_list(self, resource, things):
+    def apply_list(self, resource, things):
         """Take in all objects of a resource; what is missing has gone."""
         known = self.get(resource, {})
         listed = {key_in(thing): thing for thing in things}
@@ -107,23 +107,23 @@ class Objects(dict):
             if not is_same(known.get(key), thing):
                 self.changed(resource, key, thing)
 
-    def take_news(self, patience):
+    def apply_updates(self, patience):
         """Take in what Reflectors have told; if that is nothing, wait so many seconds for some."""
         copied = {"nodes", "pods"}  # what rests on the dict of another resource is not to change with it
-        come_round()
-        for (resource, _), (what, content) in self.news.take(patience).items():
+        heartbeat()
+        for (resource, _), (what, content) in self.updates.take(patience).items():
             if what == "LISTED":
                 self.failed.pop(resource, None)
-                self.take_list(resource, content)
+                self.apply_list(resource, content)
             elif what == "FAILED":
-                self.take_failure(resource, content)
+                self.handle_failure(resource, content)
             else:
                 if resource not in copied:
                     self[resource] = dict(self[resource])
                     copied.add(resource)
                 self.take(resource, content, has_gone=what == "DELETED")
 
-    def take_failure(self, resource, why):
+    def handle_failure(self, resource, why):
         """Note why a resource cannot be listed again. A rule that reads it gets the error."""
         self.failed[resource] = why
         if resource not in ("nodes", "pods"):

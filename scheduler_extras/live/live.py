@@ -10,7 +10,7 @@ import time
 from scheduler import log
 from scheduler_extras.api.errors import backoff
 from scheduler_extras.common.blame import FAILURE
-from scheduler_extras.common.clocks import CAME_ROUND, STOP, TURN, TURN_SECONDS
+from scheduler_extras.common.clocks import HEARTBEAT, STOP, TIME_SLICE, TIME_SLICE_SECONDS
 from scheduler_extras.common.errors import Trouble
 from scheduler_extras.deciding.schedule import schedule
 from scheduler_extras.live.binding import BindingCycle
@@ -25,7 +25,7 @@ class LiveCluster:
     """What the loop works with: a cache that is kept up to date, a queue, threads that write."""
 
     OBJECTS = Objects  # how what there is becomes known
-    turn_seconds = TURN_SECONDS  # in which a decision is broken off
+    time_slice_seconds = TIME_SLICE_SECONDS  # in which a decision is broken off
 
     def __init__(self, writer, show=lambda decision: None, at_rest=lambda: None):
         api = writer.api
@@ -37,7 +37,7 @@ class LiveCluster:
         self.failed_passes = 0  # in a row, until now
         self.cache = Cache(api, self.writer.is_live, self.OBJECTS)
         self.snapshot = self.cache.snapshot
-        self.cycle = BindingCycle(self.cache, self.writer, Recorder(self.writer), self.show_news)
+        self.cycle = BindingCycle(self.cache, self.writer, Recorder(self.writer), self.show_if_new)
         self.pending = SchedulingQueue(self.cache, self.cycle)
         self.at_rest = at_rest  # is called when a pass is over
         self.began_at = 0  # when the last pass began, in monotonic seconds
@@ -77,7 +77,7 @@ class LiveCluster:
             self.go_on(decision)
             self.report(decision)
         self.pending.note_pass(self.began_at)
-        self.cycle.take_answers()  # which pods the API server has bound, and which not
+        self.cycle.handle_answers()  # which pods the API server has bound, and which not
         self.cycle.raise_trouble()
         return None
 
@@ -91,15 +91,15 @@ class LiveCluster:
             is_late = time.monotonic() > self.ends_at
             if stop.is_set() or (is_late and self.has_come()):
                 return None
-            self.cycle.take_answers(patience=0)
+            self.cycle.handle_answers(patience=0)
             self.cycle.raise_trouble()
             self.writer.wait_for_a_free_thread()
-            self.cache.take_news()
+            self.cache.apply_updates()
             pod = self.due.pop(0)
             latest = self.cache.still_waiting(pod)
             if latest and not (latest.terminating or latest.gates):  # else it is bound, goes, or is unread
-                pod.record.begin_turn(latest)
-                TURN.ends_at = time.monotonic() + self.turn_seconds
+                pod.record.begin_time_slice(latest)
+                TIME_SLICE.ends_at = time.monotonic() + self.time_slice_seconds
                 return latest
         return None
 
@@ -109,7 +109,7 @@ class LiveCluster:
 
     def bind(self, decision):
         """Give the pod its room, ask the rules; if none is against it, have a thread POST the Binding."""
-        TURN.ends_at = math.inf
+        TIME_SLICE.ends_at = math.inf
         self.cycle.assume(decision)
         self.go_on(decision)
 
@@ -123,20 +123,20 @@ class LiveCluster:
 
     def put_off(self, decision):
         """Have rules do something about a pod that fits nowhere; it backs off."""
-        TURN.ends_at = math.inf
+        TIME_SLICE.ends_at = math.inf
         decision.policy.seek_remedy(decision, self.snapshot)
         self.cycle.put_off(decision)
 
     def report(self, decision):
-        """Show a decision. One that is to be carried out is shown only once it is: see `take_answers`.
+        """Show a decision. One that is to be carried out is shown only once it is: see `handle_answers`.
 
         Somebody else may bind or delete the pod first; then nothing is shown that was not so.
         """
         is_under_way = decision.pod.record.waits_for in (WaitsFor.REMEDY, WaitsFor.BINDING)
         if not (is_under_way and self.writer.is_live):
-            self.show_news(decision)
+            self.show_if_new(decision)
 
-    def show_news(self, decision):
+    def show_if_new(self, decision):
         """Show a decision, unless it says what was last said of the pod."""
         if decision.pod.record.take_note(decision):
             self.show(decision)
@@ -156,16 +156,16 @@ class LiveCluster:
         """Wait for so many seconds; after trouble, for longer. `stop` ends it; without trouble, work does."""
         self.at_rest()
         if self.last_error:
-            CAME_ROUND.at = math.inf
+            HEARTBEAT.at = math.inf
             asks_nothing = self.cache.objects.failed  # then Reflectors list again, and see to the pauses
             pause = seconds if asks_nothing else max(seconds, backoff(self.failed_passes))
             stop.wait(min(pause, threading.TIMEOUT_MAX))
-            self.cache.take_news()  # they would pile up while lists fail
+            self.cache.apply_updates()  # they would pile up while lists fail
             return
         until = time.monotonic() + seconds
         while not (self.has_come() or self.pending.could_pop() or stop.is_set()) and time.monotonic() < until:
-            self.cache.take_news(patience=0.1)
-            self.cycle.take_answers(patience=0)
+            self.cache.apply_updates(patience=0.1)
+            self.cycle.handle_answers(patience=0)
 
     def look_ahead(self):
         """Have the rules of new Policies look up what they need, so that this takes no pod's turn."""
@@ -189,7 +189,7 @@ class ListedCluster(LiveCluster):
     """One that is listed in each pass, and not watched: manifests, or what is looked at once."""
 
     OBJECTS = ListedObjects
-    turn_seconds = math.inf  # no pod comes meanwhile
+    time_slice_seconds = math.inf  # no pod comes meanwhile
 
     def has_come(self):
         """Say that no pod comes between the lists."""

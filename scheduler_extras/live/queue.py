@@ -45,7 +45,7 @@ class WaitsFor(enum.Enum):
     PERMIT = "permit"
     PRE_BIND = "pre_bind"
     BINDING = "binding"
-    NEWS = "news"
+    CONFIRMATION = "confirmation"
 
 
 @dataclass
@@ -76,7 +76,7 @@ class PodRecord:
     reported: tuple | None = None  # in the terminal, or the page
     written: str | None = None  # the message of its last event, and of its condition PodScheduled
     event: tuple | None = None  # the request that recorded that event
-    say_again_at: float = 0  # when the event may be counted up
+    repeat_at: float = 0  # when the event may be counted up
     writing: threading.Lock = field(default_factory=threading.Lock, repr=False)  # held while of it is written
 
     def set_aside(self, part, name, value):
@@ -97,14 +97,14 @@ class PodRecord:
         if self.decision:
             self.decision.pod = pod
 
-    def begin_turn(self, pod):
+    def begin_time_slice(self, pod):
         """Take the pod as it is by now, to decide about it: it may have changed since the pass began."""
         self.renew(pod)
         self.began_at = time.monotonic()
         self.pops_from_backoff = False
         self.may_pop = False
 
-    def end_turn(self):
+    def end_time_slice(self):
         """Note how long the loop has spent on the pod."""
         self.took = time.monotonic() - self.began_at
 
@@ -154,7 +154,7 @@ class PodRecord:
 
     def may_be_bound(self):
         """Return whether its Binding was sent, or is about to be."""
-        return self.waits_for in (WaitsFor.BINDING, WaitsFor.NEWS)
+        return self.waits_for in (WaitsFor.BINDING, WaitsFor.CONFIRMATION)
 
     def obey(self, policy):
         """Have the pod tried again, by another Policy."""
@@ -169,9 +169,9 @@ class PodRecord:
         """Note which message people are told, and by which event; it may be counted up after a while."""
         self.written = message
         self.event = request
-        self.say_again_at = time.monotonic() + random.uniform(1, 2) * SAY_AGAIN_SECONDS
+        self.repeat_at = time.monotonic() + random.uniform(1, 2) * REPEAT_SECONDS
 
-    def say_anew(self, message):
+    def report_again(self, message):
         """Have people told this again with the next attempt, unless it is not what they are told by now."""
         if self.written == message:
             self.written = None
@@ -237,7 +237,7 @@ class SchedulingQueue(dict):
             if record.decision:
                 self.cycle.fall_back(record.decision)
             is_unanswered = record.waits_for in (WaitsFor.BINDING, WaitsFor.REMEDY)
-            is_unseen = record.waits_for is WaitsFor.NEWS and self.cache.still_waiting(record.pod)
+            is_unseen = record.waits_for is WaitsFor.CONFIRMATION and self.cache.still_waiting(record.pod)
             if not (is_unanswered or is_unseen):
                 del self[uid]
                 record.pod.record = None  # else they keep each other
@@ -290,4 +290,4 @@ def is_for(pod, policies):
     return pod.scheduler in policies and ready(pod, policies[pod.scheduler])
 
 
-SAY_AGAIN_SECONDS = 300  # for which an event is not counted up
+REPEAT_SECONDS = 300  # for which an event is not counted up

@@ -12,7 +12,7 @@ import time
 from scheduler import binding
 from scheduler_extras.api.errors import Conflict, NotFound, TooLarge, backoff, patiently
 from scheduler_extras.common.blame import request_by, warn_if_broken
-from scheduler_extras.common.clocks import come_round, start_thread, within
+from scheduler_extras.common.clocks import heartbeat, start_thread, within
 from scheduler_extras.common.errors import ApiError, InputError, Trouble, Unschedulable
 from scheduler_extras.common.log_texts import warn_once
 from scheduler_extras.deciding.extension_points import call_hook
@@ -57,7 +57,7 @@ class Writer:
 
     def bind(self, decision, recorder):
         """Have a thread bind a pod, and let the loop know how that has ended. Raises Trouble."""
-        self.start(bind_and_tell, decision, self, recorder)
+        self.start(bind_and_report, decision, self, recorder)
 
     def start(self, function, *arguments):
         """Have a thread call a function, as soon as one is free. Raises Trouble."""
@@ -92,7 +92,7 @@ class Writer:
             if time.monotonic() > until:
                 what = f"no answer to {THREADS} writes, or to what rules do after them"
                 raise Trouble(0, f"{what}, for {self.patience} s")
-            come_round()
+            heartbeat()
             time.sleep(0.002)
 
     def attempt(self, *request):
@@ -201,7 +201,7 @@ def check_that_it_waits(pod, latest):
         raise Conflict(409, f"{pod.key} does not wait any more")
 
 
-def bind_and_tell(decision, writer, recorder):
+def bind_and_report(decision, writer, recorder):
     """Bind the pod, and let the loop know. If it is bound, tell people and rules so."""
     pod = decision.pod
     try:

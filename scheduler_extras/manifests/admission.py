@@ -78,9 +78,9 @@ def with_defaults(spec):
     return spec
 
 
-def with_requests(resources, unless_said=read_only({})):
+def with_requests(resources, default_requests=read_only({})):
     """Return resources with requests: what is said, else these, else the limits."""
-    requests = pick(resources, dict, "limits") | unless_said | pick(resources, dict, "requests")
+    requests = pick(resources, dict, "limits") | default_requests | pick(resources, dict, "requests")
     return resources | {"requests": requests}
 
 

@@ -213,13 +213,13 @@ def parts_of(part, place, name=None):
 def problems_with(part, thing, place):
     """Return what is wrong with a part of an object at a place. Upstream: pkg/apis/core/validation."""
     nothing = None, "", [], {}
-    said = [f"{name}: Required value" for name in NEEDED.get(part, ()) if thing.get(name) in nothing]
+    found = [f"{name}: Required value" for name in NEEDED.get(part, ()) if thing.get(name) in nothing]
     for name, schema in FIELDS.get(part, {}).items():
         if thing.get(name) not in nothing:
-            decode_part(thing[name], schema, name, said)
+            decode_part(thing[name], schema, name, found)
     if part in CHECKS:
-        said += CHECKS[part](thing)
-    problems = [f"{place}.{each}".lstrip(".") for each in said]
+        found += CHECKS[part](thing)
+    problems = [f"{place}.{each}".lstrip(".") for each in found]
     problems += [f"{place}.{field}".strip(".") + f": {why}"
                  for field, why, is_so in FACTS.get(part, ()) if is_so(thing)]
     try:

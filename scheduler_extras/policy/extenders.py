@@ -181,7 +181,7 @@ class Extender:
                 text += piece
                 if len(text) > most:
                     raise ValueError(f"its answer has more than {most} bytes")
-        answer = decode(json.loads(text), schema, "the answer", passed_over=[])
+        answer = decode(json.loads(text), schema, "the answer", skipped=[])
         if isinstance(answer, dict) and answer.get("Error"):
             raise ValueError(answer["Error"])
         return answer
@@ -249,7 +249,7 @@ class Extender:
 
     def victims_in(self, thing, node):
         """Read who is to go from a node. Raises Malformed, InputError."""
-        said = decode(thing, VICTIMS, f"the victims on {node.name}", passed_over=[])
+        said = decode(thing, VICTIMS, f"the victims on {node.name}", skipped=[])
         uids = [pod.get("UID", "") for pod in said.get("Pods", [])]
         if not node.pods.keys() >= set(uids):
             raise Malformed(f"names others than the pods on {node.name}")

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from scheduler_extras.common.blame import warn_if_broken
 from scheduler_extras.common.chance import CHANCE
-from scheduler_extras.common.clocks import OutOfTime
+from scheduler_extras.common.clocks import TimeSliceOver
 from scheduler_extras.common.errors import Unschedulable
 from scheduler_extras.common.log_texts import warn_once
 from scheduler_extras.deciding.answers import recall
@@ -21,7 +21,7 @@ from scheduler_extras.deciding.asking import prepare
 from scheduler_extras.deciding.decision import FullDecision, Vote, put_together
 from scheduler_extras.deciding.extension_points import EXTENSION_POINTS, call_hook, with_reason
 from scheduler_extras.deciding.rule import PREDICATES
-from scheduler_extras.deciding.seen import likeness_to_all
+from scheduler_extras.deciding.seen import shared_cache_key
 from scheduler_extras.reading.pods_and_nodes import FullPod
 from scheduler_extras.rules.always import ALWAYS_ASKED
 
@@ -70,7 +70,7 @@ class FullPolicy:
             if refused:
                 refusals.append((rule.rule.title, refused))
         feasible, failed = recall(
-            ("failed", self), likeness_to_all(prepared), snapshot, {}, None, [snapshot.nodes, refusals],
+            ("failed", self), shared_cache_key(prepared), snapshot, {}, None, [snapshot.nodes, refusals],
             then=lambda *_: put_together(snapshot.nodes, refusals))
         return self.ask_extenders(pod, feasible, failed)
 
@@ -85,7 +85,7 @@ class FullPolicy:
                 decision.votes.append(rule.vote(feasible, snapshot))  # points from 0 to 100
         except Unschedulable as error:  # a priority has given a score that is not from 0 to 100, for example
             is_single = len(feasible) == 1  # which is taken, whatever its points
-            if isinstance(error, OutOfTime) or not is_single:
+            if isinstance(error, TimeSliceOver) or not is_single:
                 raise
             warn_once(str(error))
         for extender in self.extenders:
@@ -117,7 +117,7 @@ class FullPolicy:
         # Points that `reduce` has made rest on all nodes: totals hold only while these points are the same.
         reduced = [None if vote.points is vote.raw else vote.points for vote in votes]
         basis = [(each.rule, each.metadata) for each in prepared], reduced
-        return recall(("total", self), likeness_to_all(prepared), decision.snapshot, nodes, total, basis,
+        return recall(("total", self), shared_cache_key(prepared), decision.snapshot, nodes, total, basis,
                       at_once=totals)
 
     def look_ahead(self, snapshot):
@@ -175,7 +175,7 @@ class FullPolicy:
         return rule.name
 
     @functools.cached_property
-    def not_looked_at(self):
+    def unchecked(self):
         """{what a pod may ask for: (the rule that would look at it, whether a pod does)}."""
         active = {rule.name for rule in self.rules()}
         idle = [rule for rule in [*PREDICATES.values()] if rule.name not in active]  # also while these change

@@ -27,10 +27,10 @@ from scheduler_extras.rules.resources import WEIGHT
 
 
 GENERAL_FIRST = ["CheckNodeUnschedulable", "PodFitsResources"]  # then the others; with GeneralPredicates
-SAID_BY_TAINTS = [  # names of predicates up to 1.18
+REPLACED_BY_TAINTS = [  # names of predicates up to 1.18
     "CheckNodeCondition", "CheckNodeMemoryPressure", "CheckNodeDiskPressure", "CheckNodePIDPressure",
     "PodToleratesNodeNoExecuteTaints"]
-WITHOUT_RULE = {"predicates": SAID_BY_TAINTS, "priorities": ["EqualPriority"]}  # a constant ranks nothing
+WITHOUT_RULE = {"predicates": REPLACED_BY_TAINTS, "priorities": ["EqualPriority"]}  # a constant ranks nothing
 
 
 def default_entries(where):
@@ -81,24 +81,24 @@ def read_policy(document, also=()):
     is_others = text_at(document, "apiVersion") not in ("", "v1", CONFIGURATION_VERSION)
     is_policy = text_at(document, "kind") == "Policy" and not is_others
     problems = []
-    passed_over = []
-    said = decode_part(document, POLICY, "", problems) if is_policy else {}
-    configs = decode_part(said.get("extenders", []), [EXTENDER], "extenders", problems, passed_over)
+    skipped = []
+    decoded = decode_part(document, POLICY, "", problems) if is_policy else {}
+    configs = decode_part(decoded.get("extenders", []), [EXTENDER], "extenders", problems, skipped)
     refuse(problems)
-    if not said.get("apiVersion"):  # or no kind, which kube-scheduler takes; but it may be half a file
+    if not decoded.get("apiVersion"):  # or no kind, which kube-scheduler takes; but it may be half a file
         raise InputError(f"expected {', or '.join(EXPECTED)}, got {what_it_is(document)}")
-    notices = [f"{place}: unknown field, passed over as in kube-scheduler" for place in passed_over]
-    predicate_entries = said.get("predicates", default_entries("predicates"))
+    notices = [f"{place}: unknown field, passed over as in kube-scheduler" for place in skipped]
+    predicate_entries = decoded.get("predicates", default_entries("predicates"))
     named = {entry.get("name") for entry in predicate_entries}
-    has_general = "predicates" not in said or "GeneralPredicates" in named
+    has_general = "predicates" not in decoded or "GeneralPredicates" in named
     predicate_entries += [{"name": rule.name} for rule in PREDICATES.values()
                           if (rule.always or rule.name in also) and rule.name not in named]
-    priority_entries = said.get("priorities", default_entries("priorities"))
-    said_elsewhere = {  # rule -> its settings
+    priority_entries = decoded.get("priorities", default_entries("priorities"))
+    settings_elsewhere = {  # rule -> its settings
         "PodFitsResources": {"excepted": left_to_extenders(configs)},
-        "InterPodAffinityPriority": {"hard_weight": said.get("hardPodAffinitySymmetricWeight") or 1}}
-    predicates = rules_named("predicates", predicate_entries, said_elsewhere, notices, problems)
-    priorities = rules_named("priorities", priority_entries, said_elsewhere, notices, problems)
+        "InterPodAffinityPriority": {"hard_weight": decoded.get("hardPodAffinitySymmetricWeight") or 1}}
+    predicates = rules_named("predicates", predicate_entries, settings_elsewhere, notices, problems)
+    priorities = rules_named("priorities", priority_entries, settings_elsewhere, notices, problems)
     problems += extender_problems(configs)
     refuse(problems)
     if not any("post_filter" in rule.hooks for rule in predicates):
@@ -106,11 +106,11 @@ def read_policy(document, also=()):
                     for i, config in enumerate(configs) if config.get("preemptVerb")]
     order = [*(GENERAL_FIRST if has_general else []), *PREDICATES]
     predicates.sort(key=lambda rule: order.index(rule.name))
-    check_all = said.get("alwaysCheckAllPredicates", False)
+    check_all = decoded.get("alwaysCheckAllPredicates", False)
     return FullPolicy(predicates, priorities, extenders_of(configs, FILTERED), check_all, notices)
 
 
-def rules_named(where, entries, said_elsewhere, notices, problems):
+def rules_named(where, entries, settings_elsewhere, notices, problems):
     """Return the rules that entries name, each once, with the arguments of all; add what is wrong."""
     uses_by_rule = uses_of(where, entries, notices, problems)
     if {"SelectorSpreadPriority", "EvenPodsSpreadPriority"} <= uses_by_rule.keys():  # one plugin
@@ -129,7 +129,7 @@ def rules_named(where, entries, said_elsewhere, notices, problems):
             title = f"{title} ({name})"
         # As upstream, the last weight counts, and n entries with arguments weigh n times as much.
         weight = last.weight * max(1, len(arguments))
-        settings = {"arguments": arguments} | said_elsewhere.get(name, {})
+        settings = {"arguments": arguments} | settings_elsewhere.get(name, {})
         with noted(problems):
             rules.append(set_up(CATALOGUES[where][name], title, last.entry, weight, settings))
     return rules
@@ -169,19 +169,19 @@ def meaning_of(where, entry, place, notices):
     if names is None and not any(member in rule_for or nearly(member, tuple(rule_for)) for member in given):
         raise InputError(f"{place}: {unknown_rule(where, title)}")
     schema = {member: rules[name].argument for member, name in rule_for.items()}
-    said = decode(given, schema, f"{place}.argument")
-    if "argument" in entry and len(said) != 1:
+    decoded = decode(given, schema, f"{place}.argument")
+    if "argument" in entry and len(decoded) != 1:
         raise InputError(f"{place}: the argument must have exactly one member")
-    if names is None or (said and title in SAID_BY_TAINTS):  # which to 1.20 is a name of the user's own
-        [(member, argument)] = said.items()
+    if names is None or (decoded and title in REPLACED_BY_TAINTS):  # in 1.20, a name of the user's own
+        [(member, argument)] = decoded.items()
         return [rule_for[member]], [argument]
-    if names and said:
+    if names and decoded:
         notices.append(
             f'{place}: "{title}" ignores its argument, as in kube-scheduler; use a name of your own')
-    if rules.get(title) and rules[title].member and not said:
+    if rules.get(title) and rules[title].member and not decoded:
         effect = "lets each node pass; it " if where == "predicates" else ""
         notices.append(f"{place}: {effect}needs another name, and the argument {rules[title].member}")
-    if title in SAID_BY_TAINTS:
+    if title in REPLACED_BY_TAINTS:
         notices.append(
             f"{place}: today taints say what {title} asked, and PodToleratesNodeTaints is always on")
     return names, []

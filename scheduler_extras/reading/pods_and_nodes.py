@@ -136,7 +136,7 @@ class FullPod:
         if sidecars:
             self.host_ports = host_ports_of([*self.containers, *sidecars])
         if sidecars or spec.get("resources") or is_resized(self):
-            read_requests_of_today(self)
+            read_requests_136(self)
         self.signatures = {}  # names of attributes -> see `signature`
         self.so_far = {}  # what was found out in its decision, and is for no other pod: see `recall`
         self.is_undecided = False  # whether that decision was broken off
@@ -229,7 +229,7 @@ def is_resized(pod):
     return [wanted for wanted, _ in container_requests(pod.raw)] != asked_for
 
 
-def read_requests_of_today(pod):
+def read_requests_136(pod):
     """Read what a pod requests if it has sidecars, may be resized, or requests something as a whole."""
     overhead = amounts(pod.spec, "overhead")
     wanted = amounts(pod.spec, "resources", "requests")
@@ -240,15 +240,15 @@ def read_requests_of_today(pod):
     as_a_whole = {name: amount for name, amount in wanted.items()
                   if name in DEFAULT_REQUESTS or name.startswith("hugepages-")}
     containers = container_requests(pod.raw)
-    said = pod_amounts(containers, as_a_whole, overhead, {})
-    unsaid = DEFAULT_REQUESTS
+    requested = pod_amounts(containers, as_a_whole, overhead, {})
+    defaults = DEFAULT_REQUESTS
     incoming = pod_amounts(containers, {}, overhead, DEFAULT_REQUESTS)
     if as_a_whole:
-        unsaid = {name: amount for name, amount in DEFAULT_REQUESTS.items() if name not in said}
+        defaults = {name: amount for name, amount in DEFAULT_REQUESTS.items() if name not in requested}
     incoming = NOTHING_SCORED | incoming
     incoming["cpu"] -= pod.uncounted_cpu
-    pod.requests = read_only(NO_REQUESTS | said)
-    pod.nonzero = read_only(NOTHING_SCORED | pod_amounts(containers, as_a_whole, overhead, unsaid))
+    pod.requests = read_only(NO_REQUESTS | requested)
+    pod.nonzero = read_only(NOTHING_SCORED | pod_amounts(containers, as_a_whole, overhead, defaults))
     pod.nonzero_incoming = read_only(incoming)
 
 

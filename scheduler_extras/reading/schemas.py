@@ -18,19 +18,19 @@ from scheduler_extras.reading.hints import did_you_mean
 Form = collections.namedtuple("Form", "expected is_fine of")
 
 
-def decode(value, schema, where, passed_over=None):
+def decode(value, schema, where, skipped=None):
     """Check a value against a schema, and return it without nulls. Raises InputError, with all that is wrong.
 
     passed_over: a list, if it is to be read as kube-scheduler reads extenders. Then the case of a field's
     name does not matter, and unknown fields are no error: their places are added to the list.
     """
     problems = []
-    decoded = decode_part(value, schema, where, problems, passed_over)
+    decoded = decode_part(value, schema, where, problems, skipped)
     refuse(problems)
     return decoded
 
 
-def decode_part(value, schema, where, problems, passed_over=None):
+def decode_part(value, schema, where, problems, skipped=None):
     """Return a value without nulls, and without what is wrong; add that to the problems."""
     if isinstance(schema, Form):
         return decode_form(value, schema, where, problems)
@@ -51,10 +51,10 @@ def decode_part(value, schema, where, problems, passed_over=None):
         problems.append(f"{where}: expected {expected}, got {in_short(value)}")
         return kind()
     if isinstance(schema, list):
-        return [decode_part(item, schema[0], f"{where}[{i}]", problems, passed_over)
+        return [decode_part(item, schema[0], f"{where}[{i}]", problems, skipped)
                 for i, item in enumerate(value)]
     if isinstance(schema, dict):
-        return decode_fields(value, schema, where, problems, passed_over)
+        return decode_fields(value, schema, where, problems, skipped)
     return value
 
 
@@ -70,22 +70,22 @@ def decode_form(value, form, where, problems):
     return None if found else value
 
 
-def decode_fields(value, schema, where, problems, passed_over):
+def decode_fields(value, schema, where, problems, skipped):
     """Return those fields of an object that are known and not null; add what is wrong to the problems."""
-    as_spelt = str if passed_over is None else str.lower
+    as_spelt = str if skipped is None else str.lower
     names = {as_spelt(name): name for name in schema}
     decoded = {}
     for key, item in value.items():
         place = f"{where}.{key}".lstrip(".")
         name = names.get(as_spelt(key))
         if name and item is not None:
-            read = decode_part(item, schema[name], place, problems, passed_over)
+            read = decode_part(item, schema[name], place, problems, skipped)
             if read is not None:  # else it is wrong
                 decoded[name] = read
-        elif not name and passed_over is None:
+        elif not name and skipped is None:
             problems.append(f"{place}: unknown field{did_you_mean(key, names, '')}")
         elif not name:
-            passed_over.append(place)
+            skipped.append(place)
     return decoded
 
 

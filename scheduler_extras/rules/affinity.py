@@ -85,18 +85,18 @@ def raw_terms(pod, when, side):
 @kept_with_pod
 def affinity_terms(pod):
     """The pod's {name of a list: its affinity terms, none if one is invalid}; and what is invalid."""
-    lists = {list_name: [] for list_name in SAID_BY_TERMS}
+    lists = {list_name: [] for list_name in EFFECTS_OF_TERMS}
     if not pod.is_affine:  # as most pods, so that this takes no time
         return lists, None
     problem = None
     for list_name, (when, side) in LISTS.items():
-        said = {}  # what terms say -> one that says it, and what those weigh together that do
+        alike = {}  # serialized term -> [one such term, the sum of the weights of all]
         try:
             for raw in raw_terms(pod, when, side):
                 term = pick(raw, dict, "podAffinityTerm") or raw
-                alike = said.setdefault(marshal.dumps(term, 2), [term, 0])
-                alike[1] += pick(raw, int, "weight") or 1
-            lists[list_name] = [affinity_term(pod, term, weight) for term, weight in said.values()]
+                same = alike.setdefault(marshal.dumps(term, 2), [term, 0])
+                same[1] += pick(raw, int, "weight") or 1
+            lists[list_name] = [affinity_term(pod, term, weight) for term, weight in alike.values()]
         except Malformed as error:
             problem = f"parsing pod: {list_name}Terms: {error}"  # as upstream, the last one
     return lists, problem
@@ -104,10 +104,10 @@ def affinity_terms(pod):
 
 def selected_by(terms, snapshot):
     """Return {node: how many pods there all of these terms select}."""
-    like = b"".join(term.meaning for term in terms)
+    cache_key = b"".join(term.meaning for term in terms)
     namespaces = [snapshot.objects["namespaces"] for term in terms if term.namespace_selector]
     return recall(
-        "selected", like, snapshot, snapshot.nodes,
+        "selected", cache_key, snapshot, snapshot.nodes,
         lambda node: count_pods(node, lambda pod: all(term.selects(pod, snapshot) for term in terms)),
         namespaces)
 
@@ -127,19 +127,19 @@ def labels_of(term):
 
 
 @kept_with_pod
-def labels_sought(pod):
+def labels_in_terms(pod):
     """Return labels of which each pod has one that any term of this pod selects; None among them: maybe not.
 
     There may be very many terms, and most are never needed, so they are not read for that.
     """
-    sought = set()
+    labels = set()
     try:
         for when, side in LISTS.values():
             for raw in raw_terms(pod, when, side):
-                sought.update(labels_of(raw.get("podAffinityTerm") or raw))
+                labels.update(labels_of(raw.get("podAffinityTerm") or raw))
     except (AttributeError, KeyError, Malformed, TypeError):  # whoever reads the terms sees what is wrong
-        sought.add(None)
-    return sought
+        labels.add(None)
+    return labels
 
 
 @kept_with_pod
@@ -154,7 +154,7 @@ def terms_by_label(pod):
 
 
 @kept_with_pod
-def what_terms_say(pod):
+def terms_key(pod):
     """Return bytes that pods share whose terms say the same, as those of one Deployment."""
     affinity = pod.spec["affinity"]  # it may be malformed: whoever reads the terms sees that
     data = marshal.dumps([affinity.get("podAffinity"), affinity.get("podAntiAffinity"), pod.namespace,
@@ -163,80 +163,80 @@ def what_terms_say(pod):
 
 
 # Pods on a node whose terms say the same: one of them, the node's labels, and how many they are.
-Seekers = collections.namedtuple("Seekers", "pod node_labels number")
+AffinePods = collections.namedtuple("AffinePods", "pod node_labels number")
 
 
-def seekers_on(node):
-    """Return the pods on a node that have affinity, {(its name, what their terms say): Seekers}."""
+def affine_pods_on(node):
+    """Return the pods on a node that have affinity, {(its name, what their terms say): AffinePods}."""
     alike = collections.defaultdict(list)
     for pod in node.pods.values():
         if pod.is_affine:
-            alike[node.name, what_terms_say(pod)].append(pod)
-    return {key: Seekers(pods[0], node.labels, len(pods)) for key, pods in alike.items()}
+            alike[node.name, terms_key(pod)].append(pod)
+    return {key: AffinePods(pods[0], node.labels, len(pods)) for key, pods in alike.items()}
 
 
-def gather_anew(gathered, before, now):
-    """Return {label: the Seekers of it, as seekers_on has them}.
+def updated_term_index(index, before, now):
+    """Return {label: the AffinePods of it, as affine_pods_on has them}.
 
     That is what was gathered, with the pods that are on some nodes now in place of those before.
     """
-    gathered = dict(gathered)
+    index = dict(index)
     copied = set()
 
-    def seeking(label):
-        """Return the Seekers of a label, to be changed: what was gathered is not."""
+    def pods_to_change(label):
+        """Return the AffinePods of a label, to be changed: what was gathered is not."""
         if label not in copied:
             copied.add(label)
-            gathered[label] = dict(gathered[label])
-        return gathered[label]
+            index[label] = dict(index[label])
+        return index[label]
 
     for name, there in now.items():
         were_there = before.get(name, {})
-        for key in [key for key, seeker in were_there.items() if there.get(key) != seeker]:
-            for label in labels_sought(were_there[key].pod):
-                del seeking(label)[key]
-                if not gathered[label]:
-                    del gathered[label]
+        for key in [key for key, affine_pod in were_there.items() if there.get(key) != affine_pod]:
+            for label in labels_in_terms(were_there[key].pod):
+                del pods_to_change(label)[key]
+                if not index[label]:
+                    del index[label]
                     copied.discard(label)
-        for key in [key for key, seeker in there.items() if were_there.get(key) != seeker]:
-            sought = labels_sought(there[key].pod)
-            known = gathered.keys() & sought
+        for key in [key for key, affine_pod in there.items() if were_there.get(key) != affine_pod]:
+            labels = labels_in_terms(there[key].pod)
+            known = index.keys() & labels
             for label in known:
-                seeking(label)[key] = there[key]
+                pods_to_change(label)[key] = there[key]
             # Labels that no other pod seeks, of which there may be thousands, share a dict until one changes.
             alone = {key: there[key]}
-            gathered.update(dict.fromkeys(sought - known, alone))
-    return gathered
+            index.update(dict.fromkeys(labels - known, alone))
+    return index
 
 
-def seekers(snapshot):
-    """Return all pods that are placed and have affinity, {label: its Seekers}.
+def term_index(snapshot):
+    """Return all pods that are placed and have affinity, {label: its AffinePods}.
 
     The cache sees to it before pods have turns.
     """
-    return recall("seekers", "", snapshot, snapshot.nodes, seekers_on, change=gather_anew,
-                  then=lambda nodes, on_nodes: gather_anew({}, {}, on_nodes))
+    return recall("term index", "", snapshot, snapshot.nodes, affine_pods_on, change=updated_term_index,
+                  then=lambda nodes, on_nodes: updated_term_index({}, {}, on_nodes))
 
 
 def terms_about(pod, snapshot):
     """Return terms of placed pods that may select this pod: [(name of a list, term, domain, how often)]."""
-    of_all = seekers(snapshot)
+    of_all = term_index(snapshot)
     labels = None, *pod.labels.items()
     near = {key: found for label in labels for key, found in of_all.get(label, {}).items()}
     terms = {}  # what terms say -> those that may select the pod
     about = []
-    for (_, said), (seeker, node_labels, number) in near.items():
-        if said not in terms:
-            by_label = terms_by_label(seeker)
-            terms[said] = [each for label in labels for each in by_label.get(label, ())]
+    for (_, meaning), (affine_pod, node_labels, number) in near.items():
+        if meaning not in terms:
+            by_label = terms_by_label(affine_pod)
+            terms[meaning] = [each for label in labels for each in by_label.get(label, ())]
         about += [(list_name, term, (term.key, node_labels[term.key]), number)
-                  for list_name, term in terms[said] if term.key in node_labels]
+                  for list_name, term in terms[meaning] if term.key in node_labels]
     return about
 
 
 # List of terms -> what a pod's own make of the domains of pods that they select; what those of others that
 # select the pod make of these others' domains; and how often.
-SAID_BY_TERMS = {
+EFFECTS_OF_TERMS = {
     "requiredAffinity": ("together", "attached", 1), "requiredAntiAffinity": ("apart", "repelling", 1),
     "preferredAffinity": ("preferred", "preferred", 1),
     "preferredAntiAffinity": ("preferred", "preferred", -1)}
@@ -245,7 +245,7 @@ SAID_BY_TERMS = {
 def affinity_around(pod, snapshot):
     """Return what the terms of a pod and of all others say, {what: {(topology key, value): weight}}."""
     own, _ = affinity_terms(pod)
-    if not (seekers(snapshot) or pod.is_affine):  # as in most clusters, so that this takes no time
+    if not (term_index(snapshot) or pod.is_affine):  # as in most clusters, so that this takes no time
         return collections.defaultdict(collections.Counter)
     now = weakref.ref(pod), snapshot.memory.version  # the same for predicate and priority
     near = recall("near", "", snapshot, {}, None, now, lambda *_: terms_about(pod, snapshot))
@@ -258,7 +258,7 @@ def affinity_around(pod, snapshot):
 def sum_up(own, near, pod, snapshot):
     """Sum up what a pod's own terms say, and those of others that may select it; see `affinity_around`."""
     around = collections.defaultdict(collections.Counter)
-    for list_name, (what, _, sign) in SAID_BY_TERMS.items():
+    for list_name, (what, _, sign) in EFFECTS_OF_TERMS.items():
         terms = own[list_name]
         one_by_one = [[term] for term in terms]
         has_to_meet_all = what == "together" and terms  # of the others, one pod has to
@@ -272,7 +272,7 @@ def sum_up(own, near, pod, snapshot):
                     around[what][key, labels[key]] += weight * selected[name]
     selects = functools.cache(lambda term: term.selects(pod, snapshot))
     for list_name, term, domain, number in near:
-        _, what, sign = SAID_BY_TERMS[list_name]
+        _, what, sign = EFFECTS_OF_TERMS[list_name]
         if selects(term):
             around[what][domain] += sign * term.weight * number
     return around

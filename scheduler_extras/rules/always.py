@@ -21,8 +21,8 @@ def reasons_supposing(pod, node, snapshot, gone=(), there=()):
 def reasons_in_another_cluster(predicates, pod, node, snapshot, gone, there):
     """Return why these predicates refuse the node to the pod if some pods were gone and others there."""
     changed = with_pods(node, [each for each in [*node.pods.values(), *there] if each not in gone])
-    were_going = [each for each in gone if each.terminating or each.uid in snapshot.going]
-    changed.taken_off = [*node.taken_off, *were_going]
+    were_terminating = [each for each in gone if each.terminating or each.uid in snapshot.victims]
+    changed.taken_off = [*node.taken_off, *were_terminating]
     supposed = replace(snapshot, nodes=snapshot.nodes | {node.name: changed}, memory=snapshot.memory.copy())
     supposed.note_change(changed)
     try:

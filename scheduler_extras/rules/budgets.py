@@ -24,7 +24,7 @@ def protected_by_budgets(pods, snapshot):
     """
     taken = collections.Counter()
     uids = {pod.uid for pod in pods}
-    for uid, victim in snapshot.going.items():
+    for uid, victim in snapshot.victims.items():
         if uid not in uids:
             taken.update(budgets_to_change(victim, snapshot))
     protected = []
@@ -84,11 +84,11 @@ def budgets_in_namespaces(snapshot):
 
 def all_budgets(snapshot):
     """Return all PodDisruptionBudgets, {namespace/name: the API's JSON}. Raises ApiError."""
-    today, of_old = [f"apis/policy/{version}/poddisruptionbudgets" for version in ("v1", "v1beta1")]
+    current, of_old = [f"apis/policy/{version}/poddisruptionbudgets" for version in ("v1", "v1beta1")]
     try:
-        budgets = snapshot.objects[today]
+        budgets = snapshot.objects[current]
     except ApiError as error:
         if error.status != 404:
             raise
-        budgets = snapshot.objects[today] = NOT_SERVED
+        budgets = snapshot.objects[current] = NOT_SERVED
     return snapshot.objects[of_old] if budgets is NOT_SERVED else budgets

@@ -99,8 +99,8 @@ CLOUD_DISKS = {  # provisioner -> its disks
     "kubernetes.io/cinder": CloudDisks("cinder", "volumeID", 256)}
 
 
-SAID_LIMIT = os.environ.get("KUBE_MAX_PD_VOLS", "")
-KUBE_MAX_PD_VOLS = int(SAID_LIMIT) if SAID_LIMIT.isdigit() else 0  # 0: the limits above
+MAX_PD_VOLS = os.environ.get("KUBE_MAX_PD_VOLS", "")
+KUBE_MAX_PD_VOLS = int(MAX_PD_VOLS) if MAX_PD_VOLS.isdigit() else 0  # 0: the limits above
 LOCAL = {"configMap", "downwardAPI", "emptyDir", "hostPath", "persistentVolumeClaim", "projected", "secret"}
 
 

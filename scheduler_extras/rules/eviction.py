@@ -9,9 +9,9 @@ from scheduler_extras.rules.always import nominate
 from scheduler_extras.rules.budgets import Victim, budgets_of
 
 
-def is_going(pod, snapshot):
+def is_terminating(pod, snapshot):
     """Return whether a pod is being deleted, or is a victim that is about to be."""
-    return pod.terminating or pod.uid in snapshot.going
+    return pod.terminating or pod.uid in snapshot.victims
 
 
 def make_room(pod, node, victims, snapshot, manner):
@@ -20,9 +20,9 @@ def make_room(pod, node, victims, snapshot, manner):
     So the room is kept before anybody makes it. Nominations end first, as those pods may soon be nominated to
     other nodes. A victim that waits for `permit` may be rejected instead.
     """
-    leaving = [victim for victim in victims if not is_going(victim, snapshot)]
+    leaving = [victim for victim in victims if not is_terminating(victim, snapshot)]
     for victim in leaving:
-        snapshot.going[victim.uid] = Victim(victim, budgets_of(victim, snapshot))
+        snapshot.victims[victim.uid] = Victim(victim, budgets_of(victim, snapshot))
     requests = []
     if manner.ends_nominations(victims):
         requests += [nominate(other, None, snapshot) for other in nominated_below(pod, node, snapshot)]

@@ -72,7 +72,7 @@ def asked_once(name):
 # A rule is steady if it gives the same answer whenever it reads the same. If you edit one so that its answers
 # depend on chance, the clock, a file, or what it has kept, add "steady": False here, and remove asked_once:
 # then it is asked each time. A rule of the script that is not listed here is not taken as steady.
-SAID_OF_THE_SCRIPTS_RULES = {
+OPTIONS_OF_SCRIPT_RULES = {
     "CheckNodeUnschedulable": {"plugin": "NodeUnschedulable", "always": True},
     "HostName": {"plugin": "NodeName", **GENERAL},
     "MatchNodeSelector": {
@@ -97,8 +97,8 @@ SAID_OF_THE_SCRIPTS_RULES = {
 
 for where, rules in OF_THE_SCRIPT.items():
     for rule in [rule for rule in rules.values() if rule.name in IN_THE_SCRIPT]:
-        said = SAID_OF_THE_SCRIPTS_RULES.get(rule.name, {"steady": False})
-        options = {"function": rule.function, "reduce": rule.reduce, "steady": True} | said
+        options_here = OPTIONS_OF_SCRIPT_RULES.get(rule.name, {"steady": False})
+        options = {"function": rule.function, "reduce": rule.reduce, "steady": True} | options_here
         CATALOGUES[where][rule.name] = full_rule(where, rule.name, **options)
         note_rule(rule.name, [rule.function])
 

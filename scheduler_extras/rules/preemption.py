@@ -13,7 +13,7 @@ from scheduler_extras.deciding.rule import WHATEVER_THE_NODE, predicate
 from scheduler_extras.reading.fields import pick
 from scheduler_extras.rules.always import nominate, reasons_supposing
 from scheduler_extras.rules.budgets import protected_by_budgets
-from scheduler_extras.rules.eviction import is_going, make_room
+from scheduler_extras.rules.eviction import is_terminating, make_room
 
 
 @dataclass
@@ -33,7 +33,7 @@ class Manner:
 
     def is_waited_for(self, victim, snapshot):
         """Return whether a pod that has made room lets this one go before it makes more."""
-        return is_going(victim, snapshot)
+        return is_terminating(victim, snapshot)
 
     def keeps_nomination(self, pod, node_name, failed, snapshot):
         """Return whether a pod keeps its nomination to a node though preemption does not help it now.

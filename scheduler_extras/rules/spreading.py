@@ -179,8 +179,8 @@ def matching_pods(pod, requirements, snapshot):
         return dict.fromkeys(nodes, 0) | {name: count(nodes[name]) for name in may_have}
 
     namespace = pod.namespace
-    like = digest(repr((namespace, requirements)))
-    return recall("matching pods", like, snapshot, snapshot.nodes, count, at_once=count_all,
+    cache_key = digest(repr((namespace, requirements)))
+    return recall("matching pods", cache_key, snapshot, snapshot.nodes, count, at_once=count_all,
                   then=lambda nodes, numbers: without_zeros(numbers),
                   change=lambda numbers, before, now: without_zeros(numbers | now))
 

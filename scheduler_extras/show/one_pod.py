@@ -77,7 +77,7 @@ def decide_now(pod, cluster, snapshot, policy):
     if decision.node:  # rules are asked what they say before the binding
         cluster.cycle.assume(decision)
         cluster.cycle.ask_rules(decision)
-    cluster.cycle.end_turn(decision)  # what has gone wrong makes the exit code 1
+    cluster.cycle.end_time_slice(decision)  # what has gone wrong makes the exit code 1
     return decision
 
 

@@ -1038,7 +1038,7 @@ def quiet_hours():
 
     yield
     scheduler.PRIORITIES.pop("QuietHoursPriority", None)
-    scheduler.TODAY.pop("QuietHoursPriority")
+    scheduler.OVERRIDES.pop("QuietHoursPriority")
 
 
 def test_a_rule_is_added_and_removed_in_one_place(quiet_hours):

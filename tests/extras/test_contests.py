@@ -228,7 +228,7 @@ def replay(record, policies):
         while before[-2:] != [server.state()] * 2:
             before.append(server.state())
             a_pass(cluster, policies)
-            cluster.cycle.take_answers(60)
+            cluster.cycle.handle_answers(60)
             wait_until_told(cluster)
             cluster.pending.end_backoff()
         states.append(server.state())

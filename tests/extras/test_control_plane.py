@@ -30,7 +30,7 @@ def make_pass(cluster, report=lambda decision: None):
     """Make one pass with the shipped Policy."""
     policies = scheduler.load_policies(ROOT / "policy.json", "my-scheduler")
     a_pass(cluster, policies, report)
-    cluster.cycle.take_answers(patience=60)
+    cluster.cycle.handle_answers(patience=60)
 
 
 def test_pods_of_all_namespaces_are_bound_where_the_policy_says(control_plane, tmp_path):

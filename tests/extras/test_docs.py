@@ -13,7 +13,7 @@ import yaml
 from helpers.documents import CHANGE, Document, edit, paste, places, terminal
 from helpers.script import ROOT, node, pod, scheduler, wait_for
 from scheduler_extras.deciding.extension_points import EXTENSION_POINTS
-from scheduler_extras.policy.reading import SAID_BY_TAINTS
+from scheduler_extras.policy.reading import REPLACED_BY_TAINTS
 
 EXTRAS = ROOT / "scheduler_extras"
 MANUAL = Document("scheduler_extras/README.md")
@@ -223,7 +223,7 @@ def test_the_tables_mark_the_rules_of_the_script():
 def test_the_last_row_names_what_kube_scheduler_rejects_and_this_program_accepts():
     [*_, last] = [row for row in RULES.section("## Predicates").splitlines() if row.startswith("| `")]
     assert "except for the five names in the last row" in RULES.words
-    assert re.findall("`(.*?)`", last.partition(" | ")[0]) == SAID_BY_TAINTS and len(SAID_BY_TAINTS) == 5
+    assert re.findall("`(.*?)`", last.partition(" | ")[0]) == REPLACED_BY_TAINTS and len(REPLACED_BY_TAINTS) == 5
 
 
 @RULES.gives("The field `leaderElection`")

@@ -274,7 +274,7 @@ def test_an_extender_that_does_not_bind_has_its_pod_back_off_and_that_is_said(se
     policies["my-scheduler"].initial_backoff = policies["my-scheduler"].max_backoff = 600
     for _ in range(2):
         a_pass(cluster, policies)
-        cluster.cycle.take_answers(patience=60)
+        cluster.cycle.handle_answers(patience=60)
     wait_until_told(cluster)
     [record] = cluster.pending.values()
     assert (len(service.asked), record.attempts, server.places()) == (1, 1, {})

@@ -712,7 +712,7 @@ def make_pass(server, spy, cluster=None):
     """Make a pass; return the cluster and the decisions."""
     cluster, decisions = cluster or a_cluster(server), []
     a_pass(cluster, spy.policies, decisions.append)
-    cluster.cycle.take_answers(patience=60)
+    cluster.cycle.handle_answers(patience=60)
     wait_until_told(cluster)
     return cluster, decisions
 

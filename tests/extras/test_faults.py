@@ -825,7 +825,7 @@ from helpers.everything import scheduler
 class Soon(types.SimpleNamespace):
     def __setattr__(self, name, value):
         super().__setattr__(name, value / 30 if name == "limit" else value)
-scheduler.CAME_ROUND = Soon(at=0, limit=math.inf)
+scheduler.HEARTBEAT = Soon(at=0, limit=math.inf)
 scheduler.watch_the_loop.__defaults__ = (0.05,)
 sys.exit(scheduler.main())"""
 

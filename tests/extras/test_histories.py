@@ -226,7 +226,7 @@ def victims_on(node, pod, promised, snapshot):
     if budget_by_now["status"].get("observedGeneration"):  # by those whom other pods have chosen, until that is counted
         taken = sum(victim.pod.labels.get("app") == "a" and uid not in {other.uid for other in lower}
                     and (not victim.pod.terminating or victim.budgets == {"default/budget": budget_by_now})
-                    for uid, victim in snapshot.going.items())
+                    for uid, victim in snapshot.victims.items())
     allowed = max(budget_by_now["status"]["disruptionsAllowed"] - taken, 0)
     protected = [other for other in lower if other.labels.get("app") == "a"][allowed:]
     victims = []
@@ -245,7 +245,7 @@ def start_of(pod):
 
 def waits_for(pod, snapshot, is_of_today):
     """Whether a pod is on its way out, and a pod that is nominated there waits for it: in 1.36 only if it was preempted."""
-    if pod.uid in snapshot.going:
+    if pod.uid in snapshot.victims:
         return True
     return pod.terminating and (not is_of_today or any(
         condition.get("reason") == "PreemptionByScheduler" for condition in pod.raw["status"].get("conditions", [])))
@@ -259,7 +259,7 @@ def compared(policies, server, is_of_today):
     def seek_remedy(decision, snapshot):
         """Note where the choices differ."""
         choice = kube_schedulers_choice(decision.pod, snapshot, is_of_today) if decision.fits_nowhere else {}
-        going = {*snapshot.going} | {pod.uid for node in snapshot.nodes.values() for pod in node.pods.values() if pod.terminating}
+        going = {*snapshot.victims} | {pod.uid for node in snapshot.nodes.values() for pod in node.pods.values() if pod.terminating}
         plain(decision, snapshot)
         uids = {body["preconditions"]["uid"] for method, _, body in decision.requests if method == "DELETE"}
         on = [body["status"]["nominatedNodeName"] for _, path, body in decision.requests
@@ -277,7 +277,7 @@ def settle(cluster, server, policies):
     for _ in range(30):
         a_pass(cluster, policies)
         wait_until_told(cluster)
-        cluster.cycle.take_answers(5)
+        cluster.cycle.handle_answers(5)
         server.count_those_who_go()
         for pod in server.pods():
             if pod.terminating:

@@ -106,7 +106,7 @@ def make_pass(cluster, decisions=None, policy=POLICY, patience=60):
     cluster.cycle.bind = lambda decision, requests: states.append(decision.pod.record.waits_for) or plain(decision, requests)
     try:
         a_pass(cluster, {"my-scheduler": policy}, report)
-        cluster.cycle.take_answers(patience)
+        cluster.cycle.handle_answers(patience)
     finally:
         cluster.cycle.bind = plain
     wait_until_told(cluster)
@@ -1050,7 +1050,7 @@ def test_a_pod_that_waits_until_what_it_needs_has_taken_effect_says_so_once(reas
             (decision.node, decision.waits)))
         wait_until_told(cluster)
         states.append([record.waits_for for record in cluster.pending.values()])
-    assert states == [[scheduler.WaitsFor.PRE_BIND]] * 3 + [[scheduler.WaitsFor.NEWS], []]
+    assert states == [[scheduler.WaitsFor.PRE_BIND]] * 3 + [[scheduler.WaitsFor.CONFIRMATION], []]
     assert decisions == [("n", waits), ("n", "")]
     events, conditions = said_about(server)
     assert conditions == [("False", "Waiting", waits)], "the reason is none for which autoscalers make nodes"
@@ -1213,14 +1213,14 @@ def test_an_event_that_fails_late_does_not_keep_what_is_told_by_then_from_being_
 
     def attempt(method, path, body):
         if "too small" in json.dumps(body) and len(tasks) == 1:
-            recorder.say(decision, "Warning", "FailedScheduling", "Unschedulable", "too full")
+            recorder.report(decision, "Warning", "FailedScheduling", "Unschedulable", "too full")
         if "too small" in json.dumps(body):
             raise scheduler.error_of(500, "away")
         sent.append((method, "too full" in json.dumps(body)))
 
     writer = types.SimpleNamespace(attempt=attempt, start=lambda *task: tasks.append(task))
     recorder = scheduler.Recorder(writer)
-    recorder.say(decision, "Warning", "FailedScheduling", "Unschedulable", "too small")
+    recorder.report(decision, "Warning", "FailedScheduling", "Unschedulable", "too small")
     for function, *arguments in tasks:
         function(*arguments)
     assert sent == [("POST", True), ("PATCH", True)]

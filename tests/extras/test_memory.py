@@ -542,7 +542,7 @@ def test_all_that_a_built_in_rule_looks_at_is_noted():
     steady = {rule.name for rule in built_in if rule.steady}
     assert {rule.name for rule in built_in} - steady == {"RandomPriority"}
     assert asked[scheduler.FullPolicy] >= steady - {"Preemption"}  # which no golden case names
-    assert asked[scheduler.Profile] >= steady & scheduler.TODAY.keys() - {"Preemption"}
+    assert asked[scheduler.Profile] >= steady & scheduler.OVERRIDES.keys() - {"Preemption"}
 
 
 CHOSEN = set()  # some pods and nodes
@@ -1141,10 +1141,10 @@ def test_of_pods_that_have_gone_no_affinity_term_is_kept():
         job = scheduler.FullPod(pod(f"job-{i}", affinity={"podAntiAffinity": {f"required{scheduler.WHEN}": [term]}}))
         snapshot.put(job, snapshot.nodes["n"])
         assert scheduler.schedule(scheduler.FullPod(pod("p")), snapshot, policy).node == "n"
-        assert len(snapshot.memory.findings["seekers", ""].result) == 1
+        assert len(snapshot.memory.findings["term index", ""].result) == 1
         snapshot.take_off(job, snapshot.nodes["n"])
     assert scheduler.schedule(scheduler.FullPod(pod("p")), snapshot, policy).node == "n"
-    assert snapshot.memory.findings["seekers", ""].result == {}
+    assert snapshot.memory.findings["term index", ""].result == {}
 
 
 def test_which_pods_seek_a_label_is_known_as_they_come_and_go():
@@ -1159,7 +1159,7 @@ def test_which_pods_seek_a_label_is_known_as_they_come_and_go():
         return scheduler.FullPod(pod("p", affinity={"podAntiAffinity": {f"required{scheduler.WHEN}": terms}}))
 
     def there():
-        return {name: scheduler.seekers_on(each) for name, each in nodes.items()}
+        return {name: scheduler.affine_pods_on(each) for name, each in nodes.items()}
 
     gathered, before = {}, there()
     for _ in range(200):
@@ -1170,8 +1170,8 @@ def test_which_pods_seek_a_label_is_known_as_they_come_and_go():
                 nodes[name].pods[next(number)] = seeking(chance.sample("klmnopq", chance.randint(1, 5)))
         was = {label: [*found] for label, found in gathered.items()}
         now = there()
-        latest = scheduler.gather_anew(gathered, before, now)
-        assert latest == scheduler.gather_anew({}, {}, now)
+        latest = scheduler.updated_term_index(gathered, before, now)
+        assert latest == scheduler.updated_term_index({}, {}, now)
         assert was == {label: [*found] for label, found in gathered.items()}
         gathered, before = latest, now
 

@@ -560,7 +560,7 @@ def test_of_rules_that_have_not_changed_no_line_is_printed(before, after, said, 
     assert lines and all(line.startswith(said) for line in lines), lines
 
 
-@table("name", {name: (name,) for name in scheduler.SAID_BY_TAINTS})
+@table("name", {name: (name,) for name in scheduler.REPLACED_BY_TAINTS})
 def test_predicates_that_taints_have_replaced_are_accepted_with_a_notice(name):
     built = scheduler.read_policy(json.loads(policy([{"name": name[0]}])))
     assert [rule.name for rule in built.predicates] == ["CheckNodeUnschedulable", "PodToleratesNodeTaints"]

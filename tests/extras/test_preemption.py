@@ -505,7 +505,7 @@ def test_a_pod_whose_victims_are_being_asked_to_go_is_not_tried_meanwhile():
 
     server.request = request
     cluster = a_cluster(server)
-    cluster.cycle.take_answers = lambda patience=0: None
+    cluster.cycle.handle_answers = lambda patience=0: None
     a_pass(cluster, built())
     assert asked.wait(60)
     for _ in range(3):
@@ -514,7 +514,7 @@ def test_a_pod_whose_victims_are_being_asked_to_go_is_not_tried_meanwhile():
     [record] = cluster.pending.values()
     assert (record.waits_for, record.attempts) == (scheduler.WaitsFor.REMEDY, 1)
     go_on.set()
-    del cluster.cycle.take_answers
+    del cluster.cycle.handle_answers
     make_pass(cluster, built())
     assert preempted(server)["deleted"] == ["a", "b"]
 

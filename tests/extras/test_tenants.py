@@ -362,7 +362,7 @@ def test_terms_of_pods_that_are_there_are_gathered_before_anybodys_turn(monkeypa
     cluster = cluster_of(*nodes, large, pod("p", labels={"a": "v-7"}))
     [incoming] = pending_pods(cluster, PROVIDER)
     monkeypatch.setattr(scheduler, "labels_of", None)  # whoever asks now for which labels a term is breaks
-    monkeypatch.setattr(scheduler.TURN, "ends_at", 0)  # a turn is over at once
+    monkeypatch.setattr(scheduler.TIME_SLICE, "ends_at", 0)  # a turn is over at once
     assert scheduler.affinity_around(incoming, cluster.snapshot)["repelling"] == {("zone", "z"): 1}
 
 
@@ -393,8 +393,8 @@ def test_a_decision_that_takes_too_long_goes_on_where_it_was(steady, spec, monke
         questions.clear()
         decision = scheduler.schedule(waiting, cluster.look({"my-scheduler": policy}), policy)
         messages.append(decision.message)
-        cluster.cycle.end_turn(decision)
-    late = "its decision takes over 2 s, at the rule Mine: it goes on in the next turn"
+        cluster.cycle.end_time_slice(decision)
+    late = "its decision takes over 2 s, at the rule Mine: it continues later"
     assert messages == [late, late, None] and decision.node == "n-7"
     assert asked[-9:] == [f"n-{i}" for i in range(9)] and len(asked) <= 9 + steady, "nobody is asked twice"
     assert waiting.so_far == {}

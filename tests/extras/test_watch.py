@@ -54,7 +54,7 @@ class Told:
     def tell(self, what, *things, resource="pods"):
         """Bring news of objects; of LISTED, all of them; of FAILED, a status and a text."""
         for content in [list(things)] if what == "LISTED" else things:
-            self.cache.objects.news.put((resource, what, content))
+            self.cache.objects.updates.put((resource, what, content))
 
     def comes(self, *things, **metadata):
         """Pods come, and are told."""
@@ -67,12 +67,12 @@ class Told:
             self.decided.append((decision.pod.name, decision.node)), report and report(decision)))
         wait_until_told(self.cluster)
         with contextlib.suppress(scheduler.ApiError):
-            self.cluster.cycle.take_answers(patience)
+            self.cluster.cycle.handle_answers(patience)
         return self.decided
 
     def on(self, name):
         """The names of the pods that count on a node, after the news."""
-        self.cache.take_news()
+        self.cache.apply_updates()
         for each in self.cache.nodes.values():  # what a node has is always the sum of its pods
             assert each.requested["cpu"] == sum(there.requests["cpu"] for there in each.pods.values())
         return sorted(there.name for there in self.cache.nodes[name].pods.values())
@@ -166,7 +166,7 @@ def test_the_watch_shows_a_pod_before_its_binding_is_answered(told):
         answer = plain(method, path, body, params)
         if path.endswith("/binding"):
             cluster.tell("MODIFIED", cluster.stamp(pod("a", ONE, nodeName="n")))
-            wait_for("the news are taken in", lambda: cluster.cache.pods["default/a"].node_name or cluster.cache.take_news())
+            wait_for("the news are taken in", lambda: cluster.cache.pods["default/a"].node_name or cluster.cache.apply_updates())
         return answer
 
     cluster.server.request = request
@@ -257,7 +257,7 @@ def test_a_node_is_deleted_and_made_again_under_its_pods(told):
     assert cluster.on("n") == ["a"]
     cluster.tell("DELETED", cluster.stamp(node("n")), resource="nodes")
     cluster.tell("ADDED", cluster.put(pod("b", ONE, nodeName="n")))
-    cluster.cache.take_news()
+    cluster.cache.apply_updates()
     assert [*cluster.cache.snapshot.nodes] == ["o"]
     cluster.tell("ADDED", cluster.stamp(node("n", cpu="8"), uid="another"), resource="nodes")
     assert cluster.on("n") == ["a", "b"] and [*cluster.cache.snapshot.nodes] == ["n", "o"]
@@ -286,7 +286,7 @@ def test_a_pod_is_told_before_its_node_and_both_are_forgotten_in_the_end(told):
     cluster.tell("DELETED", cluster.stamp(node("n")), resource="nodes")
     cluster.tell("DELETED", cluster.stamp(pod("a", ONE, nodeName="n")))
     cluster.tell("ADDED", cluster.stamp(node("p")), resource="nodes")
-    cluster.cache.take_news()
+    cluster.cache.apply_updates()
     assert sorted(cluster.cache.nodes) == ["o", "p"]
 
 
@@ -316,14 +316,14 @@ def test_however_often_an_object_changes_it_is_read_once(told, monkeypatch):
     for i in range(100):
         cluster.tell("MODIFIED", cluster.stamp(pod("a", schedulerName="other", labels={"i": str(i)})))
     cluster.tell("ADDED", cluster.stamp(pod("b", nodeName="n")))
-    cluster.cache.take_news()
+    cluster.cache.apply_updates()
     assert read == ["a", "b"] and cluster.cache.pods["default/a"].labels == {"i": "99"}
-    assert len(cluster.cache.objects.news.last) == 0
+    assert len(cluster.cache.objects.updates.last) == 0
     for i in range(100):
         cluster.tell("MODIFIED", cluster.stamp(pod("a", labels={"i": str(i)})))
     cluster.tell("DELETED", cluster.stamp(pod("a")))
     cluster.tell("LISTED", cluster.stamp(pod("b", nodeName="n")))
-    assert len(cluster.cache.objects.news.last) == 1
+    assert len(cluster.cache.objects.updates.last) == 1
     assert cluster.on("n") == ["b"] and [*cluster.cache.pods] == ["default/b"] and read == ["a", "b"]
 
 
@@ -379,12 +379,12 @@ def test_an_event_that_comes_twice_counts_once(told):
 def test_a_pod_that_cannot_be_read_closes_its_node_until_it_can_or_has_gone(told):
     cluster = told(node("m"), node("n"))
     cluster.tell("ADDED", cluster.stamp(pod("odd", {"cpu": "much"}, nodeName="n")))
-    cluster.cache.take_news()
+    cluster.cache.apply_updates()
     assert [*cluster.cache.snapshot.nodes] == ["m"]
     cluster.tell("MODIFIED", cluster.stamp(pod("odd", ONE, nodeName="n")))
     assert cluster.on("n") == ["odd"] and [*cluster.cache.snapshot.nodes] == ["m", "n"]
     cluster.tell("MODIFIED", cluster.stamp(pod("odd", {"cpu": "much"}, nodeName="n")))
-    cluster.cache.take_news()
+    cluster.cache.apply_updates()
     assert [*cluster.cache.snapshot.nodes] == ["m"]
     cluster.cache.has_changed = False
     cluster.tell("LISTED")
@@ -449,7 +449,7 @@ def test_a_pod_of_which_there_are_no_news_yet_waits_for_these(told):
     late = cluster.put(pod("a"))
     assert cluster.make_pass() == [] and not cluster.cluster.has_come()
     cluster.tell("ADDED", late)
-    cluster.cache.take_news()
+    cluster.cache.apply_updates()
     assert cluster.cluster.has_come(), "which ends the pause"
     assert cluster.make_pass() == [("a", "n")] and not cluster.cluster.has_come()
 
@@ -465,10 +465,10 @@ def test_changes_of_a_pod_that_is_not_to_be_tried_begin_no_pass(told, spec, wake
     cluster.make_pass()
     for i in range(3):
         cluster.tell("MODIFIED", cluster.put(pod("a", labels={"i": str(i)}, **spec)))
-        cluster.cache.take_news()
+        cluster.cache.apply_updates()
         assert cluster.cluster.has_come() == wakes
     cluster.tell("MODIFIED", cluster.put(pod("a")))
-    cluster.cache.take_news()
+    cluster.cache.apply_updates()
     assert cluster.cluster.has_come() == ("schedulingGates" in spec or "schedulerName" in spec)
 
 
@@ -482,7 +482,7 @@ def test_a_pod_that_changes_all_the_time_begins_ten_passes_a_second_at_most(told
     for i in range(100):
         clock.now += 0.01
         cluster.tell("MODIFIED", cluster.put(pod("a", labels={"i": str(i)})))
-        cluster.cache.take_news()
+        cluster.cache.apply_updates()
         if cluster.cluster.has_come():
             begun += 1
             cluster.make_pass()
@@ -551,7 +551,7 @@ def test_lists_that_come_again_keep_no_garbage(told):
     seen = weakref.ref(garbage)
     del garbage
     cluster.tell("LISTED", cluster.put(pod("a", nodeName="n")))
-    cluster.cache.take_news()
+    cluster.cache.apply_updates()
     gc.enable()
     gc.collect()
     assert seen() is None
@@ -621,7 +621,7 @@ def test_news_do_not_pile_up_while_lists_fail(told):
     cluster.tell("MODIFIED", cluster.stamp(node("n")), resource="nodes")
     cluster.cluster.last_error = scheduler.Trouble(0, "no answer")
     cluster.cluster.rest(0, threading.Event())
-    assert not cluster.cache.objects.news.last
+    assert not cluster.cache.objects.updates.last
 
 
 def test_what_rests_on_the_cluster_alone_makes_no_node_be_asked_again(told, monkeypatch):
@@ -638,7 +638,7 @@ def test_what_rests_on_the_cluster_alone_makes_no_node_be_asked_again(told, monk
             "phase": "", "podIP": "10.0.0.1", "startTime": "now", "conditions": [{"type": "Ready", "status": "True"}],
             "containerStatuses": [{"name": "main", "ready": True, "restartCount": 3}]}}))
         cluster.tell("MODIFIED", *(cluster.stamp(node(f"n{i}", cpu="1")) for i in range(4)), resource="nodes")
-        cluster.cache.take_news()
+        cluster.cache.apply_updates()
     assert read == []
     asked.clear()
     cluster.comes(pod("b", ONE))
@@ -665,19 +665,19 @@ def test_a_label_of_a_node_makes_it_be_asked_again_and_stuck_pods_be_tried(told,
 def test_a_nomination_that_a_rule_has_noted_and_could_not_write_lasts_until_its_pod(ends, told):
     cluster = told(node("n"))
     cluster.comes(pod("p", ONE))
-    cluster.cache.take_news()
+    cluster.cache.apply_updates()
     noted = copy.copy(cluster.cache.pods["default/p"])
     noted.nominated_node = "n"
     cluster.cache.snapshot.nominated = [noted]
     thing = cluster.stamp(pod("p", ONE, status={"conditions": [{"type": "PodScheduled", "status": "False"}]}))
     cluster.tell("MODIFIED", thing)
-    cluster.cache.take_news()
+    cluster.cache.apply_updates()
     assert cluster.cache.snapshot.nominated == [noted], "its own news are no end"
     cluster.tell("MODIFIED", cluster.stamp(pod("p", ONE, status={"nominatedNodeName": "n"})))
-    cluster.cache.take_news()
+    cluster.cache.apply_updates()
     assert len(cluster.cache.snapshot.nominated) == 1, "it is shown by now, and its room is kept once"
     ends[0](cluster, thing)
-    cluster.cache.take_news()
+    cluster.cache.apply_updates()
     assert cluster.cache.snapshot.nominated == []
 
 
@@ -686,14 +686,14 @@ def test_a_pod_is_nominated_until_it_is_bound(told):
     runs = pod("a", ONE, nodeName="n", status={"nominatedNodeName": "n"})
     cluster.tell("ADDED", cluster.put(runs))
     cluster.tell("MODIFIED", cluster.put(runs | {"status": {"nominatedNodeName": "n", "podIP": "10.0.0.1"}}))
-    cluster.cache.take_news()
+    cluster.cache.apply_updates()
     assert cluster.cache.snapshot.nominated == []
     waits = pod("b", ONE, status={"nominatedNodeName": "n"})
     cluster.tell("ADDED", cluster.put(waits))
-    cluster.cache.take_news()
+    cluster.cache.apply_updates()
     assert [each.name for each in cluster.cache.snapshot.nominated] == ["b"]
     cluster.tell("MODIFIED", cluster.put(pod("b", ONE, nodeName="n", status={"nominatedNodeName": "n"})))
-    cluster.cache.take_news()
+    cluster.cache.apply_updates()
     assert cluster.cache.snapshot.nominated == []
 
 
@@ -780,7 +780,7 @@ def test_what_a_rule_has_kept_of_objects_does_not_change_under_it(told):
     cluster = told(node("n"))
     before = cluster.cache.objects["services"]
     cluster.tell("ADDED", {"metadata": {"name": "s", "namespace": "default"}}, resource="services")
-    cluster.cache.take_news()
+    cluster.cache.apply_updates()
     assert before == {} and [*cluster.cache.objects["services"]] == ["default/s"]
 
 
@@ -1031,7 +1031,7 @@ def test_objects_that_have_gone_are_not_kept(told):
         thing = cluster.put(pod("p", ONE, nodeName="n"), uid=f"uid-{generation}")
         cluster.tell("ADDED", thing)
         cluster.tell("DELETED", thing)
-    cluster.cache.take_news()
+    cluster.cache.apply_updates()
     gc.collect()
     assert sum(isinstance(each, scheduler.FullPod) and each.name == "p" for each in gc.get_objects()) == 0
 

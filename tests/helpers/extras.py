@@ -203,7 +203,7 @@ def table(names, rows):
     return pytest.mark.parametrize(names, rows.values(), ids=rows.keys())
 
 
-def ask_all(subject, like, snapshot, nodes, function, basis=None, then=lambda nodes, answers: answers, change=None,
+def ask_all(subject, cache_key, snapshot, nodes, function, basis=None, then=lambda nodes, answers: answers, change=None,
             at_once=None, so_far=None):
     """What `recall` says that it is, without memory."""
     return then(nodes, {name: function(node) for name, node in nodes.items()})

@@ -19,7 +19,7 @@ SHOWN_OF_PODS = [  # fields; others come from the API server, or no rule looks a
     "tolerations", "topologySpreadConstraints", "schedulingGates", "overhead", "image", "resources", "ports",
     "volumes", *CONTAINERS]
 WISHES = ("annotations", "priority", "nodeSelector", "affinity", "tolerations", "topologySpreadConstraints")
-NOT_SAID = re.compile(r"(, )?\b(key|operator|values|matchExpressions|matchLabels): ")  # in short
+OMITTED = re.compile(r"(, )?\b(key|operator|values|matchExpressions|matchLabels): ")  # in short
 MOST = 200  # characters of a wish, or of an annotation
 
 
@@ -66,4 +66,4 @@ def in_short(field, value):
     """Return a field of a manifest in a line, such as affinity: nodeAffinity: required: zone In east."""
     said = yaml.safe_dump({field: value}, sort_keys=False, allow_unicode=True, default_flow_style=True)
     said = re.sub(f"[][{{}}]|{WHEN}", "", said)
-    return shorten(" ".join(NOT_SAID.sub(" ", said).split()), MOST)
+    return shorten(" ".join(OMITTED.sub(" ", said).split()), MOST)
