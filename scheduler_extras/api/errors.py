@@ -20,7 +20,7 @@ class TooLarge(ApiError):
 
 
 class Conflict(ApiError):
-    """Somebody else was faster (409): it was written meanwhile, or another replica leads."""
+    """The object has changed meanwhile (409), or another replica leads."""
 
 
 class NotFound(ApiError):
@@ -84,7 +84,7 @@ def retry_after(error):
 
 
 def warn_of_failure(error, text):
-    """Say that a write has failed, and return True, unless it came too late.
+    """Log a failed write and return True; return False if it merely came too late.
 
     A missing answer, or a missing right to delete pods, is logged once for all pods.
     """

@@ -1,6 +1,6 @@
-"""List and watch: a Reflector for each resource brings the news of what changes.
+"""List and watch: a Reflector for each resource receives its changes.
 
-live/known.py starts one for each resource, and takes in what it tells.
+live/known.py starts the Reflectors and applies their updates.
 """
 
 import time
@@ -87,8 +87,8 @@ SEVERAL = 3  # watches that fail in a row are no accident
 class Reflector:
     """Lists a resource, then has the API server send what changes. Upstream: client-go's Reflector.
 
-    Its thread puts news into a queue, (resource, what, content): LISTED, and all objects; ADDED, MODIFIED or
-    DELETED, and the object; FAILED, and the status and text of the error, if it cannot be listed.
+    Its thread puts updates into a queue, (resource, what, content): LISTED, and all objects; ADDED, MODIFIED
+    or DELETED, and the object; FAILED, and the status and text of the error, if it cannot be listed.
     """
 
     def __init__(self, api, resource, version, updates):
@@ -146,7 +146,7 @@ class Reflector:
                 self.warn_of_silence(why)
 
     def warn_of_silence(self, why):
-        """Say that streams do not work, though lists do."""
+        """Warn that watches do not work, although lists do."""
         what = f"watches, as that of {self.resource}, tell nothing ({why.partition('; is ')[0]})"
         hint = "does something between the script and the API server hold streams back?"
         warn_once(f"{what}: it is listed every 10 s; {hint}", about="watches")

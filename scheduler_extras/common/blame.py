@@ -1,6 +1,6 @@
 """Who is to blame for an exception: rules and extenders are other people's code.
 
-All that asks rules uses it: to name the rule that has broken, and where, or has answered nonsense.
+Callers of rules use it to name a rule that breaks or returns a wrong answer, and the line in its file.
 """
 
 import contextlib
@@ -51,7 +51,7 @@ FAILURE = threading.Event()
 
 @contextlib.contextmanager
 def warn_if_broken(text):
-    """If a rule breaks in this block, or calls sys.exit, end the block, warn in these words, and go on."""
+    """If a rule breaks in this block, or calls sys.exit, leave the block with this warning."""
     try:
         yield
     except (Exception, SystemExit) as error:
@@ -123,7 +123,7 @@ def strings_of(rule, answer, function=None):
 
 
 def wrong_answer(rule, expected, answer, function=None):
-    """Return the error that says what a rule has to answer, what it did answer, and where it is."""
+    """Return the error that names the expected answer, the given one, and the rule's place."""
     shown = re.sub(" at 0x[0-9a-f]+", "", repr(answer))  # where it is in memory differs from time to time
     return InputError(f"{expected}, not {at_most(60, shown)} ({place_of(rule, function)})")
 

@@ -1,6 +1,6 @@
-"""Clocks and threads: how long something may take, whether the loop goes on, and work in the background.
+"""Clocks and threads: time limits, the heartbeat of the loop, and work in the background.
 
-All that waits for rules, extenders or the API server uses it.
+Everything that waits for rules, extenders or the API server uses it.
 """
 
 import math
@@ -13,18 +13,18 @@ from scheduler_extras.common.errors import Trouble, Unschedulable
 from scheduler_extras.common.log_texts import one_line, warn_once
 
 
-SLOW_SECONDS = 5  # after which it is said who does not answer
+SLOW_SECONDS = 5  # without an answer, before a warning names the server
 STOP = threading.Event()  # set by a signal; it is global, as rules list objects, too
-# When the loop was last seen to go on, in monotonic seconds; for how long it may not come round.
+# The time of the loop's last progress, in monotonic seconds; how long it may take until the next.
 HEARTBEAT = types.SimpleNamespace(at=0, limit=math.inf)
 
 
-TIME_SLICE_SECONDS = 2  # that questions to rules may take at a time, for the other pods' sake
-TIME_SLICE = types.SimpleNamespace(ends_at=math.inf)  # when that of now is over, in monotonic seconds
+TIME_SLICE_SECONDS = 2  # for the rules of one pod, so that other pods do not wait
+TIME_SLICE = types.SimpleNamespace(ends_at=math.inf)  # end of the current one, in monotonic seconds
 
 
 def heartbeat(waited=0):
-    """Note that the loop, which runs in the main thread, goes on, or has waited on purpose, for seconds."""
+    """Record progress of the loop, which runs in the main thread; seconds waited extend the time slice."""
     if threading.current_thread() is threading.main_thread():
         HEARTBEAT.at = time.monotonic()
         TIME_SLICE.ends_at += waited
@@ -37,20 +37,20 @@ def has_time():
 
 
 class TimeSliceOver(Unschedulable):
-    """The pod's turn is over: the decision is broken off, and goes on in its next turn."""
+    """The pod's time slice is over: its decision is interrupted, and resumed at its next attempt."""
 
     def __init__(self, where=""):
         super().__init__(f"its decision takes over {TIME_SLICE_SECONDS} s{where}: it continues later")
 
     def at(self, rule):
-        """Return the same, with the rule at which it is over."""
+        """Return the same error, naming the rule that was interrupted."""
         return TimeSliceOver(f", at the rule {rule.title or rule.name}")
 
 
 def within(seconds, function, *arguments, late=None, whom="", stop=None):
     """Return what a function returns. Raises `late`, or else ApiError, if that takes longer.
 
-    whom: who is named if no answer comes for a while. stop: an event that ends the wait with an ApiError.
+    whom: the name for a warning if the answer is slow. stop: an event that ends the wait with an ApiError.
     """
     future = in_background(function, *arguments)
     waited = 0
@@ -69,7 +69,7 @@ def within(seconds, function, *arguments, late=None, whom="", stop=None):
 
 
 def in_background(function, *arguments):
-    """Call a function in a thread, for whose end Python does not wait. Return its Future."""
+    """Call a function in a daemon thread. Return its Future."""
     future = Future()
 
     def call():
@@ -84,7 +84,7 @@ def in_background(function, *arguments):
 
 
 def start_thread(function):
-    """Start a thread, for whose end Python does not wait. Raises Trouble if this machine has none left."""
+    """Start a daemon thread. Raises Trouble if the system has no threads left."""
     try:
         threading.Thread(target=function, daemon=True).start()
     except (RuntimeError, MemoryError) as error:

@@ -1,6 +1,6 @@
 """Texts for the log: an error on one short line, and warnings that are not repeated.
 
-All modules of the extras log by it.
+All modules of the extras use it for logging.
 """
 
 import contextlib

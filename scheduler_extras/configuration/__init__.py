@@ -1,6 +1,6 @@
 """KubeSchedulerConfiguration, with the answers of kube-scheduler 1.36. The folder can be deleted.
 
-Whoever imports this package has what stands in for rules in OVERRIDES, and the reader in READERS.
+Importing this package fills OVERRIDES with what differs for 1.36, and adds the reader to READERS.
 """
 
 import importlib

@@ -40,11 +40,11 @@ from scheduler_extras.rules.spreading import (
 # stays pending if its namespaceSelector excludes (NotIn) the pod's own namespace.
 
 
-OVERRIDES = collections.defaultdict(dict)  # name of a rule -> {field of the Rule: what stands there today}
+OVERRIDES = collections.defaultdict(dict)  # name of a rule -> {field of the Rule: its value for 1.36}
 
 
 def override(name, part="function"):
-    """Return a decorator of a function that stands in for a rule's own today, or for another part of it."""
+    """Return a decorator: the function overrides that of a rule for 1.36, or another part of the rule."""
 
     def decorate(function):
         """Take note of the function; return it as it is."""
@@ -283,7 +283,7 @@ override("InterPodAffinityPriority", "reduce")(functools.partial(normalize_affin
 
 
 class Manner136(Manner):
-    """How a preemption is done today."""
+    """How 1.36 preempts."""
 
     def in_order(self, victims):
         """The most important one stands for all."""

@@ -19,10 +19,10 @@ from scheduler_extras.common.clocks import TimeSliceOver, has_time
 
 @dataclass
 class Finding:
-    """What was found out about nodes. It is never changed: another one takes its place."""
+    """Cached answers about nodes. A finding is immutable: a new one replaces it."""
 
-    basis: object  # what it rests on, beside the nodes
-    version: int  # of the memory, by then
+    basis: object  # what the answers depend on, besides the nodes
+    version: int  # of the memory, at that time
     nodes: dict = None  # name -> Node, of those that the result is about
     answers: dict = field(default_factory=dict)  # of these nodes, in their order; then of others
     result: object = None  # what `then` has made of the answers about these nodes
@@ -30,7 +30,7 @@ class Finding:
 
 @dataclass(eq=False)
 class Memory:
-    """What was found out about nodes, and the version of each that has changed."""
+    """The findings about nodes, and the version of each node that has changed."""
 
     MOST = 2_000_000  # answers about nodes, of some 50 bytes each: 100 MiB
     version: int = 0  # grows with each change of a node, and is then this node's version
@@ -39,7 +39,7 @@ class Memory:
     changes: dict = field(default_factory=dict)  # version -> the nodes that have changed since, if asked for
 
     def note(self, name):
-        """Note that a node has changed."""
+        """Give a node that has changed a new version."""
         self.version += 1
         self.versions.pop(name, None)
         self.versions[name] = self.version
@@ -55,19 +55,19 @@ class Memory:
         return self.changes[version]
 
     def copy(self):
-        """Return another memory that knows the same."""
+        """Return a copy with the same findings."""
         return replace(self, versions=dict(self.versions), findings=dict(self.findings))
 
     def rename(self, subject, before, now):
-        """Have what was found out for pods that share `before` be that for those that share `now`."""
+        """Move a finding from one cache key to another; None: drop it."""
         found = self.findings.pop((subject, before), None)
         if found and now is not None:
             self.findings[subject, now] = found
 
     def keep(self, key, finding, size):
-        """Keep a finding. If so many, about so many nodes, are too much, forget any others.
+        """Keep a finding about `size` nodes. If there is no room, evict random ones.
 
-        Any: if more kinds of pods take turns than there is room for, the oldest is asked for next.
+        Random, because pods often come in a cycle: the oldest finding would be the next one needed.
         """
         self.findings[key] = finding
         while len(self.findings) * (size + 500) > self.MOST:  # 500 for what is not of a node
@@ -81,7 +81,8 @@ def recall(subject, cache_key, snapshot, nodes, function, basis=None, then=lambd
     What is known on the subject, for pods that share `like`, and on this basis, is not asked for again.
     at_once: a function that returns the answers about all nodes, where that is quicker than one by one.
     change: a function of (result, answers before, answers now) that returns the result if some are others.
-    so_far: of a decision, where to keep what no pods share: it may be broken off. Raises TimeSliceOver.
+    so_far: a dict for answers that no pods share, so that an interrupted decision can resume.
+    Raises TimeSliceOver.
     """
     memory = snapshot.memory
     last = memory.findings.get((subject, cache_key)) if so_far is None else so_far.get((subject, memory))
@@ -114,10 +115,10 @@ def recall(subject, cache_key, snapshot, nodes, function, basis=None, then=lambd
 
 
 def answers_by_now(last, nodes, function, changed, are_same_nodes):
-    """Return the answers of a Finding, brought up to date for these nodes; and which of them are others.
+    """Return the current answers about these nodes, those that differ from before, and whether time ran out.
 
-    Asked are the nodes that have changed, and those that were not asked before. What was said of others that
-    have changed is forgotten. The third that is returned: whether the turn is over, and nodes are left.
+    The function is called for nodes that have changed, and for new ones. Old answers about other nodes that
+    have changed are dropped.
     """
     answers = last.answers
     to_ask = changed & nodes.keys()

@@ -1,6 +1,6 @@
-"""How rules are asked about the nodes for a pod.
+"""Calling a pod's rules for the nodes.
 
-policy/policy.py asks Prepared rules, those that have their metadata for a pod.
+policy/policy.py calls Prepared rules: rules with their metadata for the pod.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from scheduler_extras.deciding.seen import Seen, cache_key_of, looked_at, signat
 
 
 class Prepared:
-    """A rule that is ready to be asked about nodes: its metadata for a pod, or pods alike, is worked out."""
+    """A rule with its metadata for a pod, ready to be called for nodes."""
 
     def __init__(self, rule, pod, metadata):
         self.rule = rule
@@ -27,10 +27,10 @@ class Prepared:
         self.function = rule.function
         if rule.metadata:
             self.function = functools.partial(rule.function, metadata=metadata)
-        self.cache_key = cache_key_of(pod, rule, metadata)  # the pods for which answers are kept, if any
-        self.seen = pod if self.cache_key is None else Seen(pod, rule.reads)  # what the rule is given
-        self.lets_all_pass = False  # whether it was seen to: it has no reasons, and looks at no node
-        self.shared = {}  # the text of reasons -> these; so equal ones take up the room of one
+        self.cache_key = cache_key_of(pod, rule, metadata)  # None: its answers are not kept
+        self.seen = pod if self.cache_key is None else Seen(pod, rule.reads)  # what the rule receives
+        self.lets_all_pass = False  # whether it gave no reasons without reading any node
+        self.shared = {}  # text of reasons -> reasons, to store equal ones once
 
     def reasons(self, node):
         """Return the reasons that a predicate has against a node."""
@@ -43,7 +43,7 @@ class Prepared:
         return self.shared.setdefault(repr(reasons), reasons)
 
     def all_of(self, answer):
-        """Yield what a predicate yields. Raises InputError if it returns something, too, as that is lost."""
+        """Yield what a predicate yields. Raises InputError if it also returns a value."""
         returned = yield from answer
         if returned:
             raise wrong_answer(self.rule, STRINGS, returned)
@@ -51,26 +51,26 @@ class Prepared:
     def score(self, node):
         """Return the score that a priority gives a node."""
         score = self.function(self.seen, node)
-        if self.rule.reduce and not isinstance(score, (int, types.NoneType)):  # it sees to None itself
+        if self.rule.reduce and not isinstance(score, (int, types.NoneType)):  # it handles None itself
             check_number(self.rule, score)
         if not self.rule.reduce and not (type(score) is int and 0 <= score <= 100):
             check_points(self.rule, {node.name: score})
         return score
 
     def split(self, nodes, snapshot):
-        """Return those of these nodes that a predicate lets pass; and its reasons against the others."""
+        """Return the nodes that a predicate accepts, and its reasons against the others."""
         return self.ask(nodes, snapshot, self.reasons, split_nodes)
 
     def vote(self, nodes, snapshot):
-        """Return what a priority gives to these nodes, {name: Node}: a Vote."""
+        """Return the Vote of a priority on these nodes, {name: Node}."""
         at_once = self.rule.at_once and functools.partial(self.rule.at_once, metadata=self.metadata)
         return self.ask(nodes, snapshot, self.score, self.make_vote, at_once)
 
     def ask(self, nodes, snapshot, question, then, at_once=None):
-        """Return then(nodes, the answers about them), as `recall` does. Note what the rule has looked at."""
+        """Return then(nodes, the answers about them), using `recall`. Record what the rule reads."""
         memory = snapshot.memory
         is_known = self.cache_key is None or (self.rule, self.cache_key) in memory.findings
-        # Metadata may have nodes in it: a rule that asks whether the node `is` one of these leaves no note.
+        # Metadata may contain nodes. Comparing a node with them using `is` leaves no trace.
         if not (is_known or self.metadata):
             question = self.for_all_if_no_node_is_looked_at(nodes, question)
         so_far = self.pod.so_far if self.cache_key is None else None
@@ -79,11 +79,14 @@ class Prepared:
                           at_once=at_once, so_far=so_far)
         except TimeSliceOver as error:
             raise error.at(self.rule) from None
-        finally:  # also if the turn is over: what was found by now is kept for the pod's next one
+        finally:  # also when time is over: the pod's next attempt uses the answers found so far
             self.note_reads(memory)
 
     def for_all_if_no_node_is_looked_at(self, nodes, question):
-        """Ask about the first node. Return what to ask of all: an answer found without it is that of all."""
+        """Call a rule for the first node. Return the function to call for all.
+
+        If the rule reads nothing of the first node, its answer is valid for all nodes.
+        """
         first = next(iter(nodes.values()), None)
         if first is None:
             return question
@@ -94,9 +97,9 @@ class Prepared:
         return lambda node: question(node) if looks_at_nodes and node is not first else answer
 
     def note_reads(self, memory):
-        """Have the rule's answers kept by all that it has looked at, if that is more than it ever was.
+        """Extend the cache key with the attributes that the rule has read for the first time.
 
-        What was found until now is right for this pod, and so for all that are like it in more.
+        Earlier answers stay valid for this pod, and so for all pods that share the longer key.
         """
         rule = self.rule
         before = self.cache_key
@@ -110,7 +113,7 @@ class Prepared:
             rule.not_to_ask.add(self.cache_key)
 
     def make_vote(self, nodes, raw):
-        """Make a Vote of raw scores. They may be of any size: `reduce` makes points from 0 to 100 of them."""
+        """Return a Vote made from raw scores of any size: `reduce` turns them into points from 0 to 100."""
         rule = self.rule
         points = raw
         if rule.reduce:
@@ -127,14 +130,14 @@ class Prepared:
 
 
 def split_nodes(nodes, reasons):
-    """Return the nodes that a predicate has no reasons against, {name: Node}; and the reasons that it has."""
+    """Return the nodes without reasons against them, {name: Node}, and the reasons against the others."""
     refused = {name: against for name, against in reasons.items() if against}
     passing = {name: node for name, node in nodes.items() if name not in refused} if refused else nodes
     return passing, refused
 
 
 def prepare(rules, pod, nodes, snapshot):
-    """Return the rules as Prepared ones, without those that have nothing to say. Raises Unschedulable."""
+    """Return Prepared rules, without those that do not apply to the pod. Raises Unschedulable."""
     prepared = []
     node_list = list(nodes.values()) if any(rule.metadata for rule in rules) else []
     for rule in rules:
@@ -146,7 +149,7 @@ def prepare(rules, pod, nodes, snapshot):
         except Rejected as error:
             error.title = rule.title
             raise
-        if rule.metadata:  # it has a turn of its own, as it cannot go on in the next one where it was
+        if rule.metadata:  # not counted: metadata cannot be interrupted and resumed
             TIME_SLICE.ends_at += time.monotonic() - began
         lets_all_pass = metadata is None and rule.not_to_ask and signature(pod, rule.reads) in rule.not_to_ask
         if metadata is not SKIP and not lets_all_pass:

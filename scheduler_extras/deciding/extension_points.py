@@ -31,7 +31,7 @@ def are_requests(answer):
 
 
 def with_reason(answer):
-    """Return an answer of a rule as a pair: what it wants; and why, "" if it does not say."""
+    """Return a rule's answer as a pair: the answer, and its reason or ""."""
     is_pair = isinstance(answer, tuple) and len(answer) == 2 and isinstance(answer[1], str)
     return answer if is_pair else (answer, "")
 
@@ -83,7 +83,7 @@ EXTENSION_POINTS = {  # by the option of the decorator
 
 
 def call_hook(rule, point, *things):
-    """Return what a rule answers at an extension point. Raises InputError if it may not answer that."""
+    """Return a rule's answer at an extension point. Raises InputError if it is not allowed there."""
     there = EXTENSION_POINTS[point]
     try:
         answer = rule.hooks[point](*things)
@@ -98,7 +98,7 @@ def call_hook(rule, point, *things):
 
 
 def ready(pod, policy):
-    """Return whether the pod is to be tried at all."""
+    """Return whether the pod may be scheduled at all."""
     if pod.terminating or pod.gates or pod.phase in ("Succeeded", "Failed"):
         return False
     reason = why_not_yet(pod, policy)
@@ -121,7 +121,7 @@ def why_not_yet(pod, policy):
 
 
 def unreserve(decision, snapshot):
-    """Have the rules forget that the pod was to go to a node. Return the requests that they want sent."""
+    """Call Unreserve of the rules. Return the requests that they want sent."""
     requests = []
     for rule in decision.policy.rules_with["unreserve"]:
         with warn_if_broken(decision.pod.key):

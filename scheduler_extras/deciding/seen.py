@@ -1,6 +1,6 @@
-"""What a rule looks at of a pod, and which pods are alike to it.
+"""Which attributes of a pod a rule reads, and the cache key that follows from them.
 
-asking.py gives rules a view of the pod (`Seen`), and keeps their answers by what pods share (`cache_key_of`).
+asking.py passes rules a view of the pod (`Seen`), and caches their answers under `cache_key_of`.
 """
 
 import hashlib
@@ -31,7 +31,7 @@ class Seen:
 
     def __init__(self, thing, known=()):
         self._thing = thing
-        self._names = {}  # {attribute: None}, of the others that were looked at, be they there or not
+        self._names = {}  # {attribute: None}, of other reads, also of missing attributes
         self.derived = {}  # its own, so that kept_with_pod looks at the pod, even if the answer was known
         values = vars(thing)
         for name in known:
@@ -45,7 +45,7 @@ class Seen:
         return value
 
     def itself(self):
-        """Return the thing as a whole."""
+        """Return the object itself, and record that."""
         self._names["__dict__"] = None
         return self._thing
 
@@ -53,24 +53,24 @@ class Seen:
     __dict__ = property(lambda self: vars(self.itself()))
 
     def __hash__(self):
-        """As the thing itself."""
+        """Use the object itself."""
         return hash(self.itself())
 
     def __eq__(self, other):
-        """As the thing itself."""
+        """Use the object itself."""
         return self.itself() == other
 
     def __str__(self):
-        """As the thing itself."""
+        """Use the object itself."""
         return str(self.itself())
 
     def __reduce_ex__(self, protocol):
-        """Have `copy` copy the thing itself."""
+        """Let `copy` copy the object itself."""
         return self.itself().__reduce_ex__(protocol)
 
 
 def looked_at(seen):
-    """Return what a view says was looked at, beside what was known before: {attribute: None}."""
+    """Return the reads that a view has recorded, {attribute: None}."""
     return seen._names
 
 
@@ -80,11 +80,11 @@ def digest(text):
 
 
 def signature(pod, names):
-    """Return bytes that pods share in which these attributes are equal.
+    """Return bytes that are equal for pods in which these attributes are equal.
 
-    None: no other pod is like it, as it says too much, or it has what is not of JSON's types.
+    None: the pod shares nothing, because it is too large, or contains values that are not of JSON's types.
     """
-    if not names:  # to a rule that looks at nothing of a pod, all are alike
+    if not names:  # a rule that reads nothing of a pod gives all the same answer
         return b""
     if names in pod.signatures:
         return pod.signatures[names]
@@ -115,9 +115,9 @@ def without_token(pod, data):
 
 
 def cache_key_of(pod, rule, metadata):
-    """Return what a pod shares with those that are alike to a rule, as far as its metadata are equal.
+    """Return the key under which the answers of a rule for a pod are cached; its metadata are the basis.
 
-    None: nothing is to be remembered, as the rule is not steady, or the pod is like no other.
+    None: nothing is cached, because the rule is not steady, or the pod shares nothing with others.
     """
     if not rule.steady:
         return None
@@ -128,6 +128,6 @@ def cache_key_of(pod, rule, metadata):
 
 
 def shared_cache_key(prepared):
-    """Return what a pod shares with those that are alike to each of these Prepared rules, or None."""
+    """Return the cache key of a pod for all of these Prepared rules together, or None."""
     keys = [rule.cache_key for rule in prepared]
     return None if None in keys else tuple(keys)

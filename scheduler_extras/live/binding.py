@@ -36,7 +36,7 @@ class BindingCycle:
         self.has_failed = False  # whether a rule has broken, there was trouble, or a write has failed
 
     def assume(self, decision):
-        """Put the pod on its node, and have the rules take note of that (reserve)."""
+        """Assume the pod on its node, and call Reserve of the rules."""
         node = self.cache.snapshot.nodes.get(decision.node)
         if node is None:  # somebody has edited `select_host`
             decision.give_up(Unschedulable(f"there is no node {decision.node}"))
@@ -72,7 +72,7 @@ class BindingCycle:
             else:
                 record.wait_for(WaitsFor.BINDING)
         except (Exception, SystemExit) as error:
-            record.put_back()  # what rules have set aside in memory; what is written comes again as news
+            record.put_back()  # changes of rules in memory; the watch brings back what was written
             if isinstance(error, Trouble):  # of the API server: then it waits, as it stands
                 decision.trouble = error
                 decision.waits = decision.waits or one_line(error)
@@ -81,7 +81,7 @@ class BindingCycle:
         return requests
 
     def put_off(self, decision):
-        """Have a pod that has no node back off, and say why it stays pending; have a remedy carried out."""
+        """Start the backoff of a pod without a node, report why it stays pending, and send a remedy."""
         self.end_time_slice(decision)
         self.fall_back(decision)
         reason = decision.condition_reason
@@ -91,7 +91,7 @@ class BindingCycle:
             self.send(WaitsFor.REMEDY, decision, decision.requests)
 
     def send(self, step, decision, requests):
-        """Have a thread send what rules want sent; `handle_answers` takes in how that ends."""
+        """Have a thread send what rules want sent; `handle_answers` receives the results."""
         if requests:
             self.under_way += 1
             self.writer.send(step, decision, requests, self.cache.still_waiting)
@@ -140,7 +140,7 @@ class BindingCycle:
             self.send(WaitsFor.NODE, decision, unreserve(decision, self.cache.snapshot))
 
     def handle_answers(self, patience=0.5):
-        """Take in how writes have ended; for those under way wait so many seconds."""
+        """Handle the results of writes; wait up to `patience` seconds for those under way."""
         until = time.monotonic() + patience
         while self.under_way:
             try:
@@ -151,7 +151,7 @@ class BindingCycle:
             self.handle_answer(answer)
 
     def handle_answer(self, answer):
-        """Take in how the writes have ended that a decision needs at some step."""
+        """Handle the result of a decision's writes at one step."""
         if answer.step is WaitsFor.BINDING:
             self.handle_binding(answer)
         elif answer.step is WaitsFor.REMEDY:
@@ -162,14 +162,14 @@ class BindingCycle:
             self.handle_preparation(answer)
 
     def handle_preparation(self, answer):
-        """Say what a pod waits for, now that it is written; if that failed, have the pod fall back."""
+        """Report what a pod waits for after its writes; if one failed, let the pod fall back."""
         if answer.error:
             self.handle_failure(answer.decision, answer.error)
         else:
             self.report_waiting(answer.decision)
 
     def report_waiting(self, decision):
-        """Say why a pod that has its node is not bound yet."""
+        """Report why a pod that has its node is not bound yet."""
         self.recorder.report(decision, "Normal", "Waiting", "Waiting", decision.waits)
 
     def handle_binding(self, answer):
@@ -206,12 +206,12 @@ class BindingCycle:
         self.show_decision(decision)
 
     def note_failure(self, error):
-        """Log that a write has failed, and take note of it, unless it merely came too late."""
+        """Log and record a failed write, unless it merely came too late."""
         text = str(error) if isinstance(error, ApiError) else what_broke(error)
         self.has_failed |= warn_of_failure(error, text)
 
     def handle_failure(self, decision, error, heading=""):
-        """Have a pod fall back for which something could not be written."""
+        """Let a pod fall back after a failed write."""
         pod = decision.pod
         self.fall_back(decision)
         self.note_trouble(decision, error)
@@ -220,7 +220,7 @@ class BindingCycle:
         is_failure = warn_of_failure(error, f"{pod.key}: {why}")
         self.has_failed |= is_failure
         is_answered = not is_answer(error, 0, 429)
-        if is_failure and is_answered:  # else it might well not be told either
+        if is_failure and is_answered:  # else the event would probably fail as well
             self.recorder.report(decision, "Warning", "FailedScheduling", "SchedulerError", f"{heading}{why}")
 
     def finish(self, seconds, stop=None):

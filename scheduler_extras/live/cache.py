@@ -1,6 +1,6 @@
-"""What follows for nodes and pods from what the API server has said: where each pod counts.
+"""Nodes and pods made from the API server's objects, and the node on which each pod counts.
 
-The loop takes in news by it before each decision; rules see its nodes as the snapshot.
+The loop applies updates to it before each decision; rules see its nodes as the snapshot.
 """
 
 import contextlib
@@ -142,7 +142,7 @@ class Cache:
         self.has_changed = False  # so that pods that fitted nowhere may fit now
 
     def follow(self, policies):
-        """Take in what there is by now, and which pods wait for one of these Policies. Raises ApiError."""
+        """Apply all updates, and find the pods that wait for one of these Policies. Raises ApiError."""
         is_new = policies.keys() != self.snapshot.policies.keys()
         self.snapshot.policies = dict(policies)
         if is_new:
@@ -153,19 +153,19 @@ class Cache:
         self.arrived.clear()
 
     def refresh(self):
-        """Take in what there is by now: the news, or else lists. Raises ApiError."""
+        """Apply all updates, and list what was never listed. Raises ApiError."""
         self.apply_updates()
         self.objects.refresh()
         self.apply_updates()
 
     def keep_up(self):
-        """Take in the news while another replica leads, so that this one may lead at once."""
+        """Apply updates while another replica leads, so that this one can take over at once."""
         with contextlib.suppress(ApiError):  # which the loop meets, once it runs
             self.refresh()
         self.arrived.clear()
 
     def apply_updates(self, patience=0):
-        """Take in what Reflectors have told; if that is nothing, wait so many seconds for some."""
+        """Apply the updates of Reflectors. If there are none, wait up to `patience` seconds for some."""
         self.objects.apply_updates(patience)
         if self.nodes.snapshot_is_old:
             self.has_changed |= self.nodes.renew_snapshot()
@@ -175,7 +175,7 @@ class Cache:
             term_index(self.snapshot)
 
     def take(self, resource, key, thing):
-        """Take in an object that has come or changed; None: it has gone."""
+        """Apply a new or changed object; None: it is gone."""
         heartbeat()  # there may be very many
         if resource == "nodes":
             self.has_changed |= self.nodes.take(key, thing)
@@ -185,7 +185,7 @@ class Cache:
             self.has_changed = True
 
     def take_pod(self, key, raw):
-        """Take in a pod; None: it has gone."""
+        """Apply a pod; None: it is gone."""
         before = self.pods.get(key)
         if before and raw and is_as_in(before, raw):
             self.take_report(before, raw)
@@ -209,7 +209,7 @@ class Cache:
     def exchange(self, key, before, pod):
         """Have a pod count instead of the one that has had its name; None: there is none, or there was none.
 
-        If it is the same one, which says something else now, it keeps the place where it is assumed.
+        A changed pod with the same uid stays on the node on which it is assumed.
         """
         is_same_pod = before and pod and before.uid == pod.uid
         assumed_on = before.counts_on if is_same_pod else ""

@@ -1,6 +1,6 @@
-"""What people are told of a pod: its events, and its condition PodScheduled.
+"""The events of a pod, and its condition PodScheduled.
 
-The binding cycle, and the threads that bind, tell by it.
+The binding cycle and the threads that bind publish with it.
 """
 
 import time
@@ -15,13 +15,13 @@ from scheduler_extras.reading.fields import pick
 
 
 class Recorder:
-    """Tells people what becomes of pods, in events and conditions. Upstream: client-go's EventRecorder."""
+    """Publishes the outcome for pods in events and conditions. Upstream: client-go's EventRecorder."""
 
     def __init__(self, writer):
         self.writer = writer
 
     def report(self, decision, kind, event_reason, condition_reason, message):
-        """Say why the pod is not bound, in an event and in its condition PodScheduled, if that is new.
+        """Report why the pod is not bound, in an event and in its condition PodScheduled, if that is new.
 
         A warning that is not new is counted up, as events last for an hour; not those of many pods at once.
         For pods whose condition has the reason Unschedulable, cluster autoscalers make nodes.
@@ -40,14 +40,14 @@ class Recorder:
         self.writer.start(self.publish, record, message, *requests)
 
     def publish(self, record, message, event, condition=None):
-        """Say why a pod is not bound. What the API server fails to write, the next attempt says again."""
+        """Write why a pod is not bound. If a write fails, the next attempt writes it again."""
         self.write_if_current(record, message, event)
         if condition:
-            with record.writing:  # the Binding comes before it or after it, or else a bound pod would say it
+            with record.writing:  # never at the same time as the Binding: a bound pod must not get it
                 self.write_if_current(record, message, condition)
 
     def write_if_current(self, record, message, request):
-        """Write a message about a pod that waits, unless there is another one by now."""
+        """Write a message about a waiting pod, unless a newer one has replaced it."""
         if record.written != message:
             return
         if record.may_be_bound():

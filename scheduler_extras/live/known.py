@@ -1,6 +1,6 @@
-"""What the API server has said: all objects of a resource, brought up to date by news or by lists.
+"""The objects of the API server, kept up to date with watches or lists.
 
-The cache is told of each change; rules read it as `snapshot.objects`.
+The cache receives each change; rules read the objects as `snapshot.objects`.
 """
 
 import gc
@@ -14,9 +14,9 @@ from scheduler_extras.reading.fields import text_at
 from scheduler_extras.reading.pods_and_nodes import key_in
 
 
-# Objects are what the API server has said; the cache, what follows of it for nodes and pods. On a cluster
-# Reflectors bring the news; only the loop's thread takes these in: when a pass begins, before each decision,
-# and while it rests. A cluster that is made of manifests is listed in each pass, and taken in likewise.
+# Objects holds the JSON of the API server; the cache holds the nodes and pods made from it. On a cluster,
+# Reflectors receive updates. Only the loop's thread applies them: when a pass begins, before each decision,
+# and while it rests. A cluster made of manifests is listed in each pass instead.
 
 
 class Updates:
@@ -38,12 +38,12 @@ class Updates:
                 self.last = {place: last for place, last in self.last.items() if place[0] != resource}
             else:
                 key = key_in(content)
-                self.last.pop((resource, key), None)  # it comes behind what was told meanwhile
+                self.last.pop((resource, key), None)  # the new change goes to the end
             self.last[resource, key] = what, content
             self.has_come.notify()
 
     def take(self, patience):
-        """Return all that has come, and forget it; if that is nothing, wait so many seconds for some."""
+        """Return and remove all changes. If there are none, wait up to `patience` seconds for some."""
         with self.has_come:
             if not self.last and patience:
                 self.has_come.wait(patience)
@@ -81,23 +81,23 @@ class Objects(dict):
                 self.list(resource)
 
     def raise_failure(self, resource):
-        """Raise the ApiError because of which a resource is not known any more, if there is one."""
+        """Raise the ApiError of the last LIST of a resource, if it failed."""
         if resource in self.failed:
             raise error_of(*self.failed[resource])
 
     def list(self, resource):
-        """List a resource, take it in, and have it watched. Raises ApiError."""
+        """List a resource, and start its watch. Raises ApiError."""
         things, version = list_all(self.api, resource, selector_of(resource))
         self.watch(resource, version)  # may raise, too: then it is listed again the next time
         self.apply_list(resource, things)
 
     def watch(self, resource, version):
-        """Have a thread tell what changes of a resource from this version on."""
+        """Start a Reflector that watches a resource from this version on."""
         gc.freeze()  # or else each full collection looks at all of it, and all threads wait for seconds
         in_background(Reflector(self.api, resource, version, self.updates).work)
 
     def apply_list(self, resource, things):
-        """Take in all objects of a resource; what is missing has gone."""
+        """Replace all objects of a resource; missing ones are gone."""
         known = self.get(resource, {})
         listed = {key_in(thing): thing for thing in things}
         self[resource] = listed
@@ -108,7 +108,7 @@ class Objects(dict):
                 self.changed(resource, key, thing)
 
     def apply_updates(self, patience):
-        """Take in what Reflectors have told; if that is nothing, wait so many seconds for some."""
+        """Apply the updates of Reflectors. If there are none, wait up to `patience` seconds for some."""
         copied = {"nodes", "pods"}  # what rests on the dict of another resource is not to change with it
         heartbeat()
         for (resource, _), (what, content) in self.updates.take(patience).items():
@@ -130,7 +130,7 @@ class Objects(dict):
             self.pop(resource, None)
 
     def take(self, resource, thing, has_gone):
-        """Take in what an object is by now, or was when it went."""
+        """Apply a change of an object, or its deletion."""
         key = key_in(thing)
         known = self[resource]
         before = known.get(key)
@@ -153,7 +153,7 @@ class ListedObjects(Objects):
             self.list(resource)
 
     def watch(self, resource, version):
-        """Leave it at the list."""
+        """Do nothing: the next pass lists the resource again."""
 
 
 def version_of(thing):

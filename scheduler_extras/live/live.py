@@ -25,7 +25,7 @@ class LiveCluster:
     """What the loop works with: a cache that is kept up to date, a queue, threads that write."""
 
     OBJECTS = Objects  # how what there is becomes known
-    time_slice_seconds = TIME_SLICE_SECONDS  # in which a decision is broken off
+    time_slice_seconds = TIME_SLICE_SECONDS  # after which a decision is interrupted
 
     def __init__(self, writer, show=lambda decision: None, at_rest=lambda: None):
         api = writer.api
@@ -82,7 +82,7 @@ class LiveCluster:
         return None
 
     def next_due(self, stop):
-        """Take in the news, and return the next pod to decide about. None ends the pass. Raises ApiError.
+        """Apply updates, and return the next pod to schedule. None ends the pass. Raises ApiError.
 
         If pods have come meanwhile, the pass ends after a second, as one of them may be more important; after
         lists that took longer, it takes as long as these, so that at least half of the time is for decisions.
@@ -130,14 +130,14 @@ class LiveCluster:
     def report(self, decision):
         """Show a decision. One that is to be carried out is shown only once it is: see `handle_answers`.
 
-        Somebody else may bind or delete the pod first; then nothing is shown that was not so.
+        Another client may bind or delete the pod first; then the decision is not shown.
         """
         is_under_way = decision.pod.record.waits_for in (WaitsFor.REMEDY, WaitsFor.BINDING)
         if not (is_under_way and self.writer.is_live):
             self.show_if_new(decision)
 
     def show_if_new(self, decision):
-        """Show a decision, unless it says what was last said of the pod."""
+        """Show a decision, unless it repeats the last one shown for the pod."""
         if decision.pod.record.take_note(decision):
             self.show(decision)
 
@@ -168,7 +168,7 @@ class LiveCluster:
             self.cycle.handle_answers(patience=0)
 
     def look_ahead(self):
-        """Have the rules of new Policies look up what they need, so that this takes no pod's turn."""
+        """Let the rules of new Policies list what they need, outside any pod's time slice."""
         policies = self.snapshot.policies
         if policies != self.looked_ahead_by:
             self.looked_ahead_by = policies
@@ -192,7 +192,7 @@ class ListedCluster(LiveCluster):
     time_slice_seconds = math.inf  # no pod comes meanwhile
 
     def has_come(self):
-        """Say that no pod comes between the lists."""
+        """Return False: no pod appears between lists."""
         return False
 
 

@@ -1,6 +1,6 @@
-"""The life of a pending pod: what it waits for, when its backoff ends, and who is tried next.
+"""The life of a pending pod: what it waits for, when its backoff ends, and which pod is next.
 
-live.py asks it which pods are due, binding.py has pods back off (`PodRecord.back_off`).
+live.py asks for the pods that are due; binding.py starts backoffs (`PodRecord.back_off`).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from scheduler_extras.reading.pods_and_nodes import FullPod
 #   PERMIT     that all rules allow the binding (permit). They are asked in each pass.
 #   PRE_BIND   that what rules want done first has been done, such as to a claim (pre_bind). Likewise.
 #   BINDING    that its Binding is written, and answered.
-#   NEWS       that the API server shows it on its node; in a dry run, for ever.
+#   CONFIRMATION  that the API server shows it on its node; in a dry run, forever.
 #
 # It falls back to the first if a rule refuses, its node or the pod goes, a write fails, or its Policy
 # changes before BINDING. Then it gives up its room (rules: unreserve), and backs off for 1, 2, 4, ... 10
@@ -69,10 +69,10 @@ class PodRecord:
     pops_from_backoff: bool = False  # a change ends its backoff, if there is nothing else to do
     may_pop: bool = False  # there was such a change
     refused: set = field(default_factory=set)  # names of nodes whose pods could not be deleted for it
-    began_at: float = 0  # when its turn in this pass began
+    began_at: float = 0  # when its time slice in this pass began
     took: float = 0  # seconds that the loop has spent on it then
 
-    # What people were told:
+    # What was reported:
     reported: tuple | None = None  # in the terminal, or the page
     written: str | None = None  # the message of its last event, and of its condition PodScheduled
     event: tuple | None = None  # the request that recorded that event
@@ -85,20 +85,20 @@ class PodRecord:
         part[name] = value
 
     def put_back(self):
-        """Undo these changes. If one of them was written, the object comes again as news."""
+        """Undo these changes. If one of them was written, the watch brings the object again."""
         while self.changed:
             part, name, before = self.changed.pop()
             part[name] = before
 
     def renew(self, pod):
-        """Take the pod as it is by now."""
+        """Replace the pod with its current version."""
         self.pod = pod
         pod.record = self
         if self.decision:
             self.decision.pod = pod
 
     def begin_time_slice(self, pod):
-        """Take the pod as it is by now, to decide about it: it may have changed since the pass began."""
+        """Start the time slice of a pod, with its current version."""
         self.renew(pod)
         self.began_at = time.monotonic()
         self.pops_from_backoff = False
@@ -166,24 +166,24 @@ class PodRecord:
         self.retry_at = 0
 
     def note_event(self, message, request):
-        """Note which message people are told, and by which event; it may be counted up after a while."""
+        """Record the message that was published, and its event, which may be counted up after a while."""
         self.written = message
         self.event = request
         self.repeat_at = time.monotonic() + random.uniform(1, 2) * REPEAT_SECONDS
 
     def report_again(self, message):
-        """Have people told this again with the next attempt, unless it is not what they are told by now."""
+        """Publish this message again at the next attempt, unless a newer one has replaced it."""
         if self.written == message:
             self.written = None
 
     def take_note(self, decision):
-        """Take note of what is reported of the pod; return whether that is news."""
+        """Record what is reported about the pod. Return whether it differs from the last report."""
         last = self.reported
         self.reported = (decision.node or decision.message, decision.remedy, decision.waits)
         return self.reported != last
 
 
-BRAKE = 10  # a pod backs off for so many times as long as its turn took, for the others' sake
+BRAKE = 10  # a pod backs off for at least this many times the time that its attempt took
 
 
 def seconds_to_wait(decision):
@@ -204,7 +204,7 @@ def seconds_to_wait(decision):
 
 
 class SchedulingQueue(dict):
-    """{uid: PodRecord} of the pending pods: who is to be tried, when, and in which order.
+    """{uid: PodRecord} of the pending pods: which are tried, when, and in which order.
 
     Upstream: internal/queue.
     """

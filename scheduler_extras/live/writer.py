@@ -73,7 +73,7 @@ class Writer:
                     raise
 
     def work(self):
-        """Do one task after another, for ever."""
+        """Do one task after another, forever."""
         while True:
             function, arguments = self.tasks.get()
             with warn_if_broken("what was to be written is not"):
@@ -188,7 +188,7 @@ class DryRun(Writer):
         self.answered.put(Answer(WaitsFor.BINDING, decision))
 
     def start(self, function, *arguments):
-        """Leave it."""
+        """Do nothing."""
 
     def send(self, step, decision, requests, still_waiting):
         """Let the loop know that all is sent."""
@@ -202,7 +202,7 @@ def check_that_it_waits(pod, latest):
 
 
 def bind_and_report(decision, writer, recorder):
-    """Bind the pod, and let the loop know. If it is bound, tell people and rules so."""
+    """Bind the pod, and report the result to the loop. If it is bound, record an event and call PostBind."""
     pod = decision.pod
     try:
         with pod.record.writing:  # what says that the pod waits is written before, or not at all

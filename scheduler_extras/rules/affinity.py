@@ -1,6 +1,6 @@
 """Rules of inter-pod affinity and anti-affinity: the predicate MatchInterPodAffinity, and its priority.
 
-What terms say of the domains is worked out once for each pod (`affinity_around`), for both.
+`affinity_around` evaluates the terms once per pod, for both rules.
 """
 
 import collections
@@ -49,7 +49,7 @@ class AffinityTerm:
         return [None]
 
     def selects(self, pod, snapshot):
-        """Return whether the term means this pod."""
+        """Return whether the term selects this pod."""
         if not labels_match(pod.labels, self.requirements):
             return False
         if pod.namespace in self.namespaces:
@@ -137,7 +137,7 @@ def labels_in_terms(pod):
         for when, side in LISTS.values():
             for raw in raw_terms(pod, when, side):
                 labels.update(labels_of(raw.get("podAffinityTerm") or raw))
-    except (AttributeError, KeyError, Malformed, TypeError):  # whoever reads the terms sees what is wrong
+    except (AttributeError, KeyError, Malformed, TypeError):  # reported where the terms are parsed
         labels.add(None)
     return labels
 
@@ -155,19 +155,19 @@ def terms_by_label(pod):
 
 @kept_with_pod
 def terms_key(pod):
-    """Return bytes that pods share whose terms say the same, as those of one Deployment."""
-    affinity = pod.spec["affinity"]  # it may be malformed: whoever reads the terms sees that
+    """Return a key that is equal for pods with equal terms, such as those of one Deployment."""
+    affinity = pod.spec["affinity"]  # if it is malformed, parsing the terms reports it
     data = marshal.dumps([affinity.get("podAffinity"), affinity.get("podAntiAffinity"), pod.namespace,
                           dict(pod.labels)], 2)
     return hashlib.blake2b(data, digest_size=16).digest()
 
 
-# Pods on a node whose terms say the same: one of them, the node's labels, and how many they are.
+# Pods with equal terms on a node: one of them, the node's labels, and their number.
 AffinePods = collections.namedtuple("AffinePods", "pod node_labels number")
 
 
 def affine_pods_on(node):
-    """Return the pods on a node that have affinity, {(its name, what their terms say): AffinePods}."""
+    """Return the pods with affinity on a node, {(name of the node, key of the terms): AffinePods}."""
     alike = collections.defaultdict(list)
     for pod in node.pods.values():
         if pod.is_affine:
@@ -176,15 +176,15 @@ def affine_pods_on(node):
 
 
 def updated_term_index(index, before, now):
-    """Return {label: the AffinePods of it, as affine_pods_on has them}.
+    """Return the term index, {label: {key: AffinePods}}, updated for some nodes.
 
-    That is what was gathered, with the pods that are on some nodes now in place of those before.
+    before, now: {name of a node: its affine_pods_on}.
     """
     index = dict(index)
     copied = set()
 
     def pods_to_change(label):
-        """Return the AffinePods of a label, to be changed: what was gathered is not."""
+        """Return the AffinePods of a label for changing, copied once from the old index."""
         if label not in copied:
             copied.add(label)
             index[label] = dict(index[label])
@@ -203,16 +203,16 @@ def updated_term_index(index, before, now):
             known = index.keys() & labels
             for label in known:
                 pods_to_change(label)[key] = there[key]
-            # Labels that no other pod seeks, of which there may be thousands, share a dict until one changes.
+            # New labels, of which there may be thousands, share a dict until one changes.
             alone = {key: there[key]}
             index.update(dict.fromkeys(labels - known, alone))
     return index
 
 
 def term_index(snapshot):
-    """Return all pods that are placed and have affinity, {label: its AffinePods}.
+    """Return the placed pods with affinity, by the labels that their terms need, {label: {key: AffinePods}}.
 
-    The cache sees to it before pods have turns.
+    The cache updates it outside the time slices of pods.
     """
     return recall("term index", "", snapshot, snapshot.nodes, affine_pods_on, change=updated_term_index,
                   then=lambda nodes, on_nodes: updated_term_index({}, {}, on_nodes))

@@ -1,4 +1,4 @@
-"""How many pods on which nodes are meant: the rules of affinity and of spreading count by this."""
+"""Counting matching pods per node, for the rules of affinity and spreading."""
 
 import collections
 

@@ -59,7 +59,7 @@ def disruption(victim, pod):
 
 
 def notice(victim, pod, words):
-    """Return the request for the event that tells people why a pod goes."""
+    """Return the request for the event that says why a pod is preempted."""
     method, path, body = event(victim, "Normal", "Preempted", words)
     teller = {"source": {"component": pod.scheduler}, "reportingComponent": pod.scheduler}
     return method, path, body | teller

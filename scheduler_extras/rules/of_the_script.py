@@ -1,6 +1,6 @@
-"""The rules of scheduler.py, and what more is to be said of them here.
+"""The rules of scheduler.py, registered with more options.
 
-Edits of these rules in scheduler.py count here, too, except for those of PodFitsHostPorts and NoDiskConflict.
+Edits of these rules in scheduler.py also work here, except for PodFitsHostPorts and NoDiskConflict.
 """
 
 import functools
