@@ -55,7 +55,7 @@ def option_parser():
         description="Schedule the pods that name this scheduler, by the rules that a Policy file names.",
         epilog=f"""examples:
   kubectl proxy & python scheduler_extras         schedule a cluster's pods until Ctrl-C
-  python scheduler_extras --cluster scheduler_extras/examples/demo.yaml  schedule manifests, without a cluster
+  python scheduler_extras --cluster tests/demo.yaml    schedule manifests, without a cluster
   python scheduler_extras --explain default/web-1 show why that pod goes, or would go, where it does
   {Manifests.COMMAND} | \\
     python scheduler_extras --cluster -           schedule a copy of a live cluster

@@ -479,7 +479,7 @@ def test_a_signal_while_it_waits_for_manifests_is_no_traceback():
 def test_help_teaches():
     run = run_scheduler("--help")
     assert run.returncode == 0
-    for word in ("kubectl proxy", "--policy", "exit codes", "--cluster scheduler_extras/examples/demo.yaml"):
+    for word in ("kubectl proxy", "--policy", "exit codes", "--cluster tests/demo.yaml"):
         assert word in run.stdout
 
 

@@ -527,7 +527,7 @@ def test_a_profile_leaves_only_the_extension_points_that_it_enables():
 def test_what_is_wrong_is_said_in_a_line(document, said, tmp_path):
     path = tmp_path / "config.yaml"
     path.write_text(yaml.safe_dump(document))
-    run = run_scheduler("--plugins", RULES, "--policy", path, "--cluster", ROOT / "scheduler_extras/examples/demo.yaml")
+    run = run_scheduler("--plugins", RULES, "--policy", path, "--cluster", ROOT / "tests/demo.yaml")
     assert run.returncode == 2
     [line] = run.stderr.splitlines()
     assert line.startswith(f"{path}: ") and said in line

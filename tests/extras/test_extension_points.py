@@ -82,7 +82,7 @@ def test_a_priority_that_leaves_its_range_leaves_the_pod_pending(caplog):
 def test_arguments_of_custom_rules(entry, said, tmp_path):
     path = tmp_path / "policy.json"
     path.write_text(json.dumps(policy([entry])))
-    run = run_scheduler("--plugins", RULES, "--policy", path, "--cluster", ROOT / "scheduler_extras/examples/demo.yaml", "--once")
+    run = run_scheduler("--plugins", RULES, "--policy", path, "--cluster", ROOT / "tests/demo.yaml", "--once")
     if said:
         assert (run.returncode, run.stderr) == (2, f"{path}: {said}\n")
     else:
@@ -133,7 +133,7 @@ def test_a_broken_plugin_file_is_one_line(text, said, tmp_path):
     path = tmp_path / "my_rules.py"
     if text is not None:
         path.write_text(text)
-    run = run_scheduler("--plugins", path, "--cluster", ROOT / "scheduler_extras/examples/demo.yaml")
+    run = run_scheduler("--plugins", path, "--cluster", ROOT / "tests/demo.yaml")
     assert run.returncode == 2
     [line] = run.stderr.splitlines()
     assert line.startswith(str(path)) and said in line
@@ -539,7 +539,7 @@ def only_gpu(pod, node):
 sys.exit(main())
 """)
     (tmp_path / "policy.json").write_text(json.dumps(policy([*MANDATORY_PREDICATES, "OnlyGpu"])))
-    run = run_afresh("--cluster", ROOT / "scheduler_extras/examples/demo.yaml", "--policy", tmp_path / "policy.json",
+    run = run_afresh("--cluster", ROOT / "tests/demo.yaml", "--policy", tmp_path / "policy.json",
                      script=script)
     assert "default/training -> node-gpu" in run.stdout
     assert " node(s) were for other work" in run.stdout

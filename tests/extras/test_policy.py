@@ -375,7 +375,7 @@ def test_a_hint_that_is_obeyed_leads_to_a_policy_that_means_the_same(document, o
 
 
 def test_a_policy_may_come_from_standard_input():
-    run = run_scheduler("--policy", "-", "--cluster", ROOT / "scheduler_extras/examples/demo.yaml", input=policy([{"name": "HostNam"}]))
+    run = run_scheduler("--policy", "-", "--cluster", ROOT / "tests/demo.yaml", input=policy([{"name": "HostNam"}]))
     assert (run.returncode, run.stderr) == (2, '-: predicates[0]: unknown predicate "HostNam"; did you mean "HostName"?\n')
 
 
