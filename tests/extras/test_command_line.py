@@ -23,7 +23,7 @@ from helpers.extras import (
 )
 from helpers.faulty import ApiServer, QuietServer
 
-DEMO = ROOT / "scheduler_extras" / "examples" / "demo.yaml"
+DEMO = ROOT / "tests" / "demo.yaml"
 NOBODY_WAITS = "no pod waits for my-scheduler: there is none that has this spec.schedulerName and no node yet"
 NOBODY_IS_READY = ("no pod waits for my-scheduler: those without a node have scheduling gates, are being deleted, "
                    "or a rule says no")

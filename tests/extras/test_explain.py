@@ -16,7 +16,7 @@ from helpers.extras import (
 from helpers.faulty import ApiServer, answering
 from extras.test_golden import GOLDEN, policy_of
 
-DEMO = ROOT / "scheduler_extras" / "examples" / "demo.yaml"
+DEMO = ROOT / "tests" / "demo.yaml"
 
 
 def explained(*arguments, said="", **options):

@@ -16,7 +16,7 @@ from selenium.common.exceptions import NoAlertPresentException
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 
-DEMO = ROOT / "scheduler_extras" / "examples" / "demo.yaml"
+DEMO = ROOT / "tests" / "demo.yaml"
 FLAGS = ["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync",
          "--disable-background-networking", "--disable-component-update", "--window-size=1280,720"]
 STEP = "section:not([hidden])"  # that is shown

@@ -137,7 +137,7 @@ def test_a_rule_of_the_script_that_takes_something_else_is_one_line(project):
     assert run.returncode == 2 and line.startswith('rule "HostName": expected the parameters (pod, node), got (node, pod) (HostName: scheduler.py, line ')
 
 
-DEMO = ["--cluster", str(EXTRAS / "examples" / "demo.yaml")]
+DEMO = ["--cluster", str(ROOT / "tests" / "demo.yaml")]
 
 
 @table("command, folder", {
