@@ -235,7 +235,7 @@ def test_a_pod_that_stays_pending_says_what_it_lacks(browse):
 
 
 def test_a_pod_for_which_others_go_shows_them_where_they_are(browse):
-    page = browse("--cluster", DEMO.with_name("preemption.yaml"), "--preempt")
+    page = browse("--cluster", ROOT / "scheduler_extras" / "examples" / "preemption.yaml", "--preempt")
     press(page, Keys.ARROW_RIGHT)
     before = box(page, "right")
     press(page, Keys.ARROW_RIGHT)
