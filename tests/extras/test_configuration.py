@@ -1032,7 +1032,7 @@ def quiet_hours():
     def quiet(pod, node, arguments):
         return arguments[0]["hour"]
 
-    @scheduler.today("QuietHoursPriority")
+    @scheduler.override("QuietHoursPriority")
     def quiet_today(pod, node, arguments):
         return arguments[0]["hour"] + 1
 
