@@ -31,7 +31,7 @@ def heartbeat(waited=0):
 
 
 def has_time():
-    """Note, between two calls of a rule, that the loop goes on. Return whether the pod's turn does."""
+    """Record progress between two calls of a rule. Return whether the pod's time slice is not over."""
     HEARTBEAT.at = time.monotonic()
     return HEARTBEAT.at < TIME_SLICE.ends_at
 

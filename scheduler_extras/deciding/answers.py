@@ -1,6 +1,6 @@
-"""The cache of answers: no rule is asked again about a node that has not changed.
+"""The cache of answers: a rule is called again only for nodes that have changed.
 
-Rules are asked through `recall` (asking.py), and so is whoever counts pods. Without it answers are the same.
+asking.py calls rules through `recall`, and rules use it to count pods. It saves time and changes no answer.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from dataclasses import dataclass, field, replace
 from scheduler_extras.common.clocks import TimeSliceOver, has_time
 
 
-# It only saves time. What a function says of a node is remembered until the node changes, or a pod on it:
-# with each change the node gets a new version. What answers rest on beside the node and the pod, such as a
-# rule's metadata, is their `basis`: with another one, all are asked for again.
+# The answer of a function about a node is kept until the node, or a pod on it, changes. Each change gives the
+# node a new version. Whatever else answers depend on, such as a rule's metadata, is their `basis`. If the
+# basis changes, all answers are computed again.
 
 
 @dataclass

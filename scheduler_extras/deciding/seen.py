@@ -13,20 +13,20 @@ from scheduler_extras.reading.fields import text_at
 
 # A rule need not declare which attributes of a pod it reads. It is given a view of the pod (`Seen`), which
 # notes them; all that a rule has ever read are its `reads`. Its answers are kept for pods in which these are
-# equal: what it has read first is the same then, so it has gone on in the same way, and so forth. So pods of
-# many kinds share what taints, selectors and ports say about a node. An answer that was found without a look
-# at the node is the same for all nodes.
+# equal: the first read gives the same value, so the rule takes the same path to the second one, and so on.
+# Pods of many kinds thus share the answers about taints, selectors and ports. An answer found without
+# reading the node is the same for all nodes.
 #
-# That holds for a rule that says the same whenever it looks at the same. One that goes by chance, by the
-# clock, or by what it has kept itself, is not `steady`: it gets the pod itself, and is asked each time.
+# This holds for rules whose answer depends only on what they read. A rule that depends on chance, the clock
+# or state of its own is not `steady`: it receives the pod itself, and is called each time.
 
 
 class Seen:
-    """A view of a pod or of a node: a copy that gets each attribute when it is looked at, and notes that.
+    """A view of a pod or node: it copies each attribute on the first read, and records the read.
 
-    What a rule writes into it stays with that rule. If it takes the thing as a whole (as a key, in a
-    comparison, to copy it), that is noted as `__dict__`, in which no two are equal. `known`: attributes that
-    it has from the start, as it is known already that they are looked at.
+    Writes of a rule stay in the view. Use of the whole object (as a key, in a comparison, for a copy) is
+    recorded as `__dict__`, in which no two are equal. `known`: attributes that the rule is known to read;
+    they are copied at once and not recorded.
     """
 
     def __init__(self, thing, known=()):

@@ -67,7 +67,7 @@ class CachedNodes(dict):
         return node
 
     def take(self, name, raw):
-        """Take in a node; None: it has gone. The pods on it stay, as it may come again.
+        """Apply a node; None: it is gone. The pods on it stay, because it may come back.
 
         Return whether pods may fit it that did not before.
         """

@@ -65,7 +65,7 @@ class LiveCluster:
         return [*self.cache.waiting.values()]
 
     def next_pod(self, stop):
-        """Return the next pod to decide about; before, take in what has changed. Raises ApiError.
+        """Apply updates, and return the next pod to schedule. Raises ApiError.
 
         About those that have a node and wait for rules, these are asked again. None ends the pass: before, it
         takes in how Bindings have ended. A pass that raises leaves that to the next one.

@@ -128,9 +128,9 @@ def labels_of(term):
 
 @kept_with_pod
 def labels_in_terms(pod):
-    """Return labels of which each pod has one that any term of this pod selects; None among them: maybe not.
+    """Return labels such that a pod needs one of them to be selected by a term of this pod; None: unknown.
 
-    There may be very many terms, and most are never needed, so they are not read for that.
+    A pod may have very many terms, most of which are never needed, so they are not parsed here.
     """
     labels = set()
     try:

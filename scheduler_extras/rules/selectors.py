@@ -54,7 +54,7 @@ class Selectors:
         return [found[key] for key in sorted(found) if labels_match(pod.labels, found[key])]
 
     def keep_up(self, objects):
-        """Take in which objects have come, changed or gone."""
+        """Apply new, changed and deleted objects."""
         before = self.objects
         self.objects = objects
         changed = [key for key, thing in objects.items() if before.get(key) is not thing]
