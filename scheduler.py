@@ -797,8 +797,9 @@ class Manifests:
             elif (kind, thing.get("apiVersion")) == ("Pod", "v1"):
                 check_strings(thing)
                 pod = Pod(with_defaults(thing))
-                created = pod.created or f"{len(self.pods):09}"  # else: in the order of the files
-                self.pods[pod.key] = thing | {"metadata": thing["metadata"] | {"creationTimestamp": created}}
+                in_file_order = f"{len(self.pods):09}"
+                thing["metadata"]["creationTimestamp"] = pod.created or in_file_order
+                self.pods[pod.key] = thing
             else:
                 self.ignored.add(str(kind))
         except Exception as error:

@@ -16,16 +16,16 @@ def run(cluster, read_policies, stop, interval, once):
         except (ApiError, Malformed) as error:  # a request has failed, or its answer is no list
             cluster.end_pass(error)
         if cluster.due and not cluster.last_error:
-            continue  # pods are left, as the pass ended early: LIST again, then go on
+            continue  # pods are left, as the pass ended early: go on at once
         if once:
             break
         cluster.rest(interval, stop)
 
 
 def schedule_pending_pods(cluster, policies, stop):
-    """Make a pass: decide about each pod that waits and is due. `policies` is {schedulerName: Policy}."""
-    cluster.begin_pass(policies)  # LISTs the pods that wait, the nodes, and the pods on these
-    while pod := cluster.next_pod(stop):  # of those that are due, the most important one first
+    """Make a pass: try each waiting pod that is due. `policies` is {schedulerName: Policy}."""
+    cluster.begin_pass(policies)  # applies updates from the watch, and finds out which pods are due
+    while pod := cluster.next_pod(stop):  # highest priority first
         decision = schedule(pod, cluster.snapshot, policies[pod.scheduler])
         if decision.node:
             cluster.bind(decision)  # POSTs the Binding; if that is refused, puts the pod off
