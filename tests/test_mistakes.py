@@ -62,5 +62,6 @@ def test_a_predicate_without_yield_in_the_file_is_shown_with_its_line(tmp_path):
     (tmp_path / "scheduler.py").write_text(TEXT + '\n\n@predicate("Closed")\ndef closed(pod, node):\n    return "closed"\n')
     (tmp_path / "policy.json").write_text(str(policy()))
     done = run("--once", script=tmp_path / "scheduler.py")
-    assert done.returncode == 1 and '@predicate("Closed")' in done.stderr
+    assert done.returncode == 1
+    assert '@predicate("Closed")' in done.stderr or "def closed(pod, node):" in done.stderr  # the second in Python 3.10
     assert done.stderr.splitlines()[-1] == 'TypeError: the predicate Closed must yield reasons: yield "node(s) were closed"'
