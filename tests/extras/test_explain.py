@@ -14,7 +14,7 @@ from helpers.extras import (
     MANDATORY_PREDICATES, ROOT, SCHEDULER, cluster_of, decide, node, pending_pods, pod, run_scheduler, table
 )
 from helpers.faulty import ApiServer, answering
-from extras.test_golden import GOLDEN, policy_of
+from helpers.golden import DECISIONS, policy_of
 
 DEMO = ROOT / "tests" / "demo.yaml"
 
@@ -157,7 +157,7 @@ ONCE = pytest.mark.xdist_group("golden decisions")  # which are made by one work
 def golden_decisions():
     """The decisions about the pods of each third golden case."""
     decisions = []
-    for case in (line["case"] for line in GOLDEN[::3]):
+    for case in (line["case"] for line in DECISIONS[::3]):
         policies, cluster = {"my-scheduler": policy_of(case)}, cluster_of(*case["objects"])
         decisions += [scheduler.schedule(waiting, cluster.look(policies), policies["my-scheduler"])
                       for waiting in pending_pods(cluster, policies)]

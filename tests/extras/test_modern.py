@@ -2,9 +2,8 @@
 one by one; and fields of pods and volumes that 1.20 did not know, which count whatever the configuration."""
 
 import copy
-import gzip
 import json
-from pathlib import Path
+import re
 
 import pytest
 from helpers.everything import scheduler
@@ -12,9 +11,9 @@ from helpers.extras import (
     a_cluster, claim, cluster_of, csi_node, decide, node, pending_pods, pod, remembering, run_scheduler, storage_class,
     table, volume
 )
+from helpers.golden import recorded
 
-MODERN = Path(__file__).parents[1] / "golden" / "modern.jsonl.gz"
-SEQUENCES = {line["id"]: line for line in map(json.loads, gzip.open(MODERN, "rt"))}
+SEQUENCES = {line["id"]: line for line in recorded("modern")}
 ALIKE_EVERYWHERE = "DynamicResources"  # a plugin of kube-scheduler's that gives each node the same score here
 
 
@@ -487,3 +486,29 @@ def test_storage_capacities_of_an_old_api_server(status, known):
         assert not objects
     with pytest.raises(scheduler.ApiError):
         objects["services"]
+
+
+# Copies of live clusters, each with a pod that kube-scheduler 1.36.2 decided about there: volumes, pods of controllers
+# and Services, pods and nodes with the newest fields.
+COPIES = {f"{name} {number}, {case['group']}: {case['name']}": case for name in ("clusters", "owners")
+          for number, case in enumerate(recorded(name), 1)}
+CONFIGURATION = {"apiVersion": scheduler.CONFIGURATION_VERSION, "kind": "KubeSchedulerConfiguration",
+                 "profiles": [{"schedulerName": "kube"}]}
+
+
+def parts(message):
+    """What a message says, whatever the order of its reasons."""
+    return message and sorted(re.split(r"nodes are available: |, |\.$", message))
+
+
+@pytest.mark.parametrize("name", COPIES)
+def test_the_pod_goes_where_kube_scheduler_sent_it_or_is_told_the_same(name):
+    case = COPIES[name]
+    policies = scheduler.read_configuration(CONFIGURATION, "my-scheduler")
+    cluster = cluster_of(*case["cluster"])
+    [pod] = [pod for pod in pending_pods(cluster, policies) if pod.key == case["key"]]
+    decision = scheduler.schedule(pod, cluster.look(policies), policies["kube"])
+    highest = max(decision.total.values(), default=None)
+    best = [node for node, total in decision.total.items() if total == highest]
+    assert case["node"] in (best or [None]), (best, decision.message)
+    assert parts(decision.message) == parts(case["message"])

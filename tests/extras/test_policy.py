@@ -1,22 +1,21 @@
 """The Policy file: what is accepted and rejected, and what the lines say."""
 
-import gzip
 import json
 import os
 import re
-from pathlib import Path
 
 import pytest
 from helpers.everything import scheduler
 from helpers.extras import MANDATORY_PREDICATES, ROOT, decide, node, pod, run_scheduler, table
+from helpers.golden import recorded
 
-GOLDEN = [json.loads(line) for line in gzip.open(Path(__file__).parents[1] / "golden" / "policy-cases.jsonl.gz", "rt")]
+POLICY_CASES = recorded("policy-cases")
 DIFFERENT_ON_PURPOSE = {
     "removed-CheckNodeDiskPressure", "removed-PodToleratesNodeNoExecuteTaints",  # older names: read, with a notice
     "no-apiversion-gofieldname"}  # what Go calls its fields internally: refused
 
 
-@table("case", {case["id"]: case for case in GOLDEN if case["id"] not in DIFFERENT_ON_PURPOSE})
+@table("case", {case["id"]: case for case in POLICY_CASES if case["id"] not in DIFFERENT_ON_PURPOSE})
 def test_kube_scheduler_accepts_and_rejects_the_same_policies(case, tmp_path):
     path = tmp_path / "policy"
     path.write_text(case["policy"])
@@ -28,7 +27,7 @@ def test_kube_scheduler_accepts_and_rejects_the_same_policies(case, tmp_path):
     assert (problems is None) == case["expect"]["accepted"], (problems, case["expect"].get("error"))
 
 
-@table("case", {case["id"]: case for case in GOLDEN[::9] if case["id"] not in DIFFERENT_ON_PURPOSE})
+@table("case", {case["id"]: case for case in POLICY_CASES[::9] if case["id"] not in DIFFERENT_ON_PURPOSE})
 def test_the_exit_code_is_2_for_a_rejected_policy(case, tmp_path):
     path = tmp_path / "policy"
     path.write_text(case["policy"])

@@ -8,10 +8,11 @@ import sys
 
 import pytest
 from helpers.extras import ROOT, node, pod, run_afresh, table
-from extras.test_golden import CASES
+from helpers.golden import DECISIONS
 
 PLAIN = ["-p", "no:cacheprovider", "-p", "no:hypothesispytest", "--assert=plain"]  # which halves the start
-SAMPLE = [f"tests/extras/test_golden.py::test_the_decision_is_kube_schedulers[{name}]" for name in list(CASES)[::10]]
+SAMPLE = [f"tests/extras/test_golden.py::test_the_decision_is_kube_schedulers[{name}]"
+          for name in [line["case"]["id"] for line in DECISIONS][::10]]
 
 
 @pytest.fixture(scope="module")
@@ -27,7 +28,7 @@ def project(tmp_path_factory):
 
 @table("tests", {
     "decisions of kube-scheduler 1.20": SAMPLE,
-    "where these do not reach": ["tests/extras/test_rare_cases.py", "tests/extras/test_rules.py"],
+    "where these do not reach": ["tests/extras/test_golden.py::test_what_few_have_tried", "tests/extras/test_rules.py"],
     "which Policies are accepted": ["tests/extras/test_policy.py", "-k", "kube_scheduler"],
     "the loop": ["tests/extras/test_loop.py", "-k", "not without"],
     "the exercises of the lesson": ["tests/extras/test_docs.py", "-k", "exercise"],

@@ -1,0 +1,23 @@
+"""Recorded decisions of real kube-schedulers: tests/golden/."""
+
+import gzip
+import json
+from pathlib import Path
+
+from helpers.everything import scheduler
+
+FOLDER = Path(__file__).parents[1] / "golden"
+
+
+def recorded(name):
+    """Return what a file of tests/golden/ holds, one JSON object for each line."""
+    with gzip.open(FOLDER / f"{name}.jsonl.gz", "rt") as lines:
+        return [json.loads(line) for line in lines]
+
+
+DECISIONS = recorded("decisions")  # kube-scheduler 1.20.2's, each about one cluster
+
+
+def policy_of(case):
+    """Return the case's Policy, ready to use."""
+    return scheduler.read_policy(dict(case["policy"]))
