@@ -513,16 +513,18 @@ def test_what_golden_cases_come_to_is_what_the_plain_loops_find():
 
 def test_all_that_a_built_in_rule_looks_at_is_noted():
     """Each is asked about pods of golden cases, as it is when it decides, and by a pod that notes more simply."""
-    asked = collections.defaultdict(set)  # Policy or Profile -> the rules that were asked
+    asked = collections.defaultdict(collections.Counter)  # Policy or Profile -> rule -> about how many pods it was asked
     for policies, objects, raws in golden_cases():
         [policy] = policies.values()
         snapshot = cluster_of(*objects).look(policies)
         questions = [(rule, "reasons") for rule in policy.predicates_to_ask()]
         questions += [(rule, "score") for rule in policy.priorities]
         for raw, (rule, question) in itertools.product(raws, questions):
+            if asked[type(policy)][rule.name] == 50:  # more take long, and differ little
+                continue
             with contextlib.suppress(scheduler.Unschedulable):
                 for prepared in scheduler.prepare([rule] if rule.steady else [], scheduler.FullPod(raw), snapshot.nodes, snapshot):
-                    asked[type(policy)].add(rule.name)
+                    asked[type(policy)][rule.name] += 1
                     for each in snapshot.nodes.values():
                         noted, seen_node = set(), scheduler.Seen(each)
                         seen_pod = prepared.seen = scheduler.Seen(scheduler.FullPod(raw))
@@ -541,8 +543,8 @@ def test_all_that_a_built_in_rule_looks_at_is_noted():
                 if getattr(rule.function, "func", rule.function).__module__.startswith("scheduler")]
     steady = {rule.name for rule in built_in if rule.steady}
     assert {rule.name for rule in built_in} - steady == {"RandomPriority"}
-    assert asked[scheduler.FullPolicy] >= steady - {"Preemption"}  # which no golden case names
-    assert asked[scheduler.Profile] >= steady & scheduler.OVERRIDES.keys() - {"Preemption"}
+    assert asked[scheduler.FullPolicy].keys() >= steady - {"Preemption"}  # which no golden case names
+    assert asked[scheduler.Profile].keys() >= steady & scheduler.OVERRIDES.keys() - {"Preemption"}
 
 
 CHOSEN = set()  # some pods and nodes
