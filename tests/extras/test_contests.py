@@ -8,6 +8,7 @@ of a kube-scheduler 1.20.2 in which both are mended, each by a line: see tests/R
 
 import gzip
 import json
+import os
 import random
 import time
 from pathlib import Path
@@ -20,7 +21,7 @@ from extras.test_extenders import service  # noqa: F401 (a fixture)
 from extras.test_loop import Server
 from extras.test_preemption import BUDGETS, GOING, LEVELS, POLICY, PORT, apart, budget, built, configured, contested  # noqa: F401 (a fixture)
 
-SCENARIOS = range(100, 140)
+SCENARIOS = int(os.environ.get("SCENARIOS", 16))  # so many begin at the same moment, on nodes of their own
 WITHOUT = POLICY | {
     "predicates": [entry for entry in POLICY["predicates"] if entry["name"] != "Preemption"],
     "priorities": [{"name": "NodeAffinityPriority", "weight": 1}]}
@@ -159,11 +160,10 @@ def differences(answer, expected):
     return [{seed: (state[seed], theirs[seed]) for seed in theirs if state[seed] != theirs[seed]} for state, theirs in both]
 
 
-def test_forty_scenarios_end_as_by_kube_scheduler(contested, tmp_path, start_scheduler):  # noqa: F811
-    """It takes over 10 s, as it makes some thousand objects, twice."""
-    answer, expected = run_both(contested, tmp_path, start_scheduler, [*map(Scenario, SCENARIOS)])
+def test_scenarios_end_as_with_kube_scheduler(contested, tmp_path, start_scheduler):  # noqa: F811
+    answer, expected = run_both(contested, tmp_path, start_scheduler, [*map(Scenario, range(100, 100 + SCENARIOS))])
     victims, nominations = (sum(bool(where[part]) for where in expected[0].values()) for part in (2, 1))
-    assert victims > 70 and nominations > 60 and sum(where[2] for where in expected[1].values()) > 3
+    assert victims > SCENARIOS and nominations > SCENARIOS and any(where[2] for where in expected[1].values())
     assert differences(answer, expected) == [{}, {}, {}]
 
 
@@ -190,11 +190,10 @@ def has_a_say(service, keeps=lambda name: True):  # noqa: F811
             {"urlPrefix": service.url, "filterVerb": "fail", "preemptVerb": "fail", "ignorable": True}]
 
 
-def test_twenty_scenarios_with_extenders_end_as_by_kube_scheduler(contested, tmp_path, start_scheduler, service):  # noqa: F811
-    """It takes over 10 s, as it makes some hundred objects, twice."""
-    scenarios = [*map(ScenarioWithSpareNode, range(200, 220))]
+def test_scenarios_with_extenders_end_as_with_kube_scheduler(contested, tmp_path, start_scheduler, service):  # noqa: F811
+    scenarios = [*map(ScenarioWithSpareNode, range(200, 200 + SCENARIOS // 2))]
     answer, expected = run_both(contested, tmp_path, start_scheduler, scenarios, has_a_say(service))
-    assert sum(where[2] for where in expected[0].values()) > 30
+    assert sum(where[2] for where in expected[0].values()) > SCENARIOS // 2
     assert {verb for verb, _ in service.asked} == {"filter", "preempt", "fail"}
     assert not any(where[0].endswith("-spare") for state in expected for where in state.values())
     assert differences(answer, expected) == [{}, {}, {}]
