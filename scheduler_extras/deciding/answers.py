@@ -23,7 +23,7 @@ class Finding:
 
     basis: object  # what the answers depend on, besides the nodes
     version: int  # of the memory, at that time
-    nodes: dict = None  # name -> Node, of those that the result is about
+    nodes: dict | None = None  # name -> Node, of those that the result is about
     answers: dict = field(default_factory=dict)  # of these nodes, in their order; then of others
     result: object = None  # what `then` has made of the answers about these nodes
 

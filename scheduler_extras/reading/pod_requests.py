@@ -34,8 +34,8 @@ def raise_to(total: Amounts, others: Mapping[str, int]) -> None:
             total[name] = amount
 
 
-# Since 1.20, three things have been added: sidecars run beside the containers that start after them, a resize in
-# place counts before it is done, and a pod may request resources as a whole.
+# Since 1.20, three things have been added: sidecars run beside the containers that start after them, a resize
+# in place counts before it is done, and a pod may request resources as a whole.
 
 def is_sidecar(init_container: JsonObject) -> bool:
     """Return whether an init container keeps running beside the containers that start after it."""

@@ -24,7 +24,7 @@ ZONE_LABELS = {f"{prefix}.kubernetes.io/{what}"  # of volumes and nodes
                for prefix in ("topology", "failure-domain.beta") for what in ("zone", "region")}
 ClaimsToBind = collections.namedtuple("ClaimsToBind", "bound delayed")
 Volume = collections.namedtuple("Volume", "raw reach")  # reach: what a node's labels must meet one of
-EVERYWHERE = [[]]
+EVERYWHERE: list[list] = [[]]
 
 
 class DelayedClaim:
