@@ -32,6 +32,7 @@ from scheduler_extras.policy.own_rules import check_rules_of_the_script
 from scheduler_extras.policy.reloading import PolicyFile
 from scheduler_extras.process import give_up_output, stop_on_signals, watch_the_loop
 from scheduler_extras.reading.hints import did_you_mean
+from scheduler_extras.serve.server import Answer, Server
 from scheduler_extras.show.compare import compare
 from scheduler_extras.show.one_pod import show_one_pod
 from scheduler_extras.show.page.page import Page
@@ -45,6 +46,14 @@ def not_empty(text):
     if not text:
         raise argparse.ArgumentTypeError("is empty; is a variable of the shell not set?")
     return text
+
+
+def address_and_port(text):
+    """Return what --listen is given, [ADDRESS:]PORT, as a pair. Raises ArgumentTypeError."""
+    match = re.fullmatch(r"(?:(\[[\da-fA-F:.]+]|[\w.-]+):)?(\d{1,5})", text)
+    if not match or int(match[2]) > 65535:
+        raise argparse.ArgumentTypeError("expected [ADDRESS:]PORT, such as 8080, 0.0.0.0:8080 or [::1]:8080")
+    return (match[1] or "127.0.0.1").strip("[]"), int(match[2])
 
 
 def option_parser():
@@ -84,6 +93,8 @@ exit codes: 0 fine, 1 failed, 2 wrong usage, Policy or manifest""")
     add("--fits", type=not_empty, metavar="POD", help="show how many copies of POD the cluster would take")
     add("--compare", type=not_empty, nargs="+", action="extend", default=[], metavar="FILE",
         help="with --cluster: schedule by these, too; show what differs")
+    add("--listen", type=address_and_port, metavar="[ADDRESS:]PORT",
+        help="serve health checks, metrics and a page at http://ADDRESS:PORT/ (ADDRESS: 127.0.0.1)")
     add("--seed", help="make the choice among equally good nodes repeatable")
     add("-o", "--output", choices=["text", "json", "html"], default="text",
         help="json: an object for each decision; html: a page of all of them")
@@ -172,6 +183,10 @@ def run_command(options, screen):
     cluster = kind_of_cluster(writer_for(api, options), report, at_rest=report.sum_up)
     if is_explained or options.fits:
         return show_one_pod(cluster, files[0], stop, options, screen)
+    if options.listen:
+        server = Server(*options.listen, {"/livez": lambda request: Answer(b"ok")})
+        server.start()
+        log.info("serving at %s", server.url)
     say_at_start(policies, files[0].path, options)
     waiting = waiting_at_start(cluster, policies, stop, options)
     if waiting is not None:

@@ -1,0 +1,179 @@
+"""The HTTP server of --listen: read only, with few connections, from a table of routes.
+
+The command line starts it; health.py, metrics.py and the page have the routes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import socket
+import threading
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from urllib.parse import parse_qs, urlsplit
+
+from scheduler import log
+from scheduler_extras.common.errors import InputError
+from scheduler_extras.common.log_texts import one_line
+
+
+MOST_CONNECTIONS = 32
+SECONDS = 10  # for a client to send its request, or to receive a part of the answer
+HEADERS = {  # of each answer, unless its own differ
+    "Cache-Control": "no-store",
+    "Content-Security-Policy": "default-src 'none'; base-uri 'none'; form-action 'none'; "
+                               "frame-ancestors 'none'; "
+                               "style-src 'self'; script-src 'self'; connect-src 'self'",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff"}
+
+
+@dataclass
+class Request:
+    """A GET request."""
+
+    path: str
+    query: dict[str, str]  # of parameters that come twice, the last one
+
+
+@dataclass
+class Answer:
+    """An answer. Its body may be an iterator, such as of server-sent events: each item is sent as it comes.
+
+    The iterator runs in a thread of its own. It is closed when the client has gone, which shows at the next
+    item.
+    """
+
+    body: bytes | Iterable[bytes]
+    kind: str = "text/plain; charset=utf-8"
+    status: int = 200
+    headers: dict[str, str] = field(default_factory=dict)
+
+
+Routes = dict[str, Callable[[Request], Answer]]  # path -> handler, which is called in the client's thread
+
+
+class Server(ThreadingHTTPServer):
+    """Serves routes. Routes may be added while it runs.
+
+    Each connection has a thread and carries one request. If there are too many, the oldest is closed: slow
+    clients and streams, which reconnect, never keep a probe out.
+    """
+
+    daemon_threads = True
+    block_on_close = False
+
+    def __init__(self, address: str, port: int, routes: Routes):
+        self.routes = routes
+        self.host = address.lower()
+        self.connections: dict[socket.socket, None] = {}  # the oldest first
+        self.lock = threading.Lock()  # held while these change
+        if ":" in address:
+            self.address_family = socket.AF_INET6
+        try:
+            super().__init__((address, port), Handler)
+        except OSError as error:
+            where = f"{address}, port {port}"
+            raise InputError(f"--listen: cannot listen on {where}: {one_line(error)}") from error
+
+    @property
+    def url(self) -> str:
+        """Where a browser finds it."""
+        address, port = self.server_address[:2]
+        return f"http://[{address}]:{port}/" if ":" in address else f"http://{address}:{port}/"
+
+    def server_bind(self) -> None:
+        """Bind the socket; unlike HTTPServer's, it looks up no name, which may take seconds."""
+        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        self.socket.bind(self.server_address)
+        self.server_address = self.socket.getsockname()
+        self.server_name, self.server_port = self.server_address[:2]
+
+    def start(self) -> None:
+        """Serve in the background, as long as the process lives."""
+        threading.Thread(target=self.serve_forever, daemon=True).start()
+
+    def process_request(self, request: socket.socket, client_address: tuple) -> None:
+        """Answer a new connection in its own thread; if there are too many, close the oldest."""
+        with self.lock:
+            self.connections[request] = None
+            oldest = next(iter(self.connections)) if len(self.connections) > MOST_CONNECTIONS else None
+            self.connections.pop(oldest, None)
+        if oldest:
+            with contextlib.suppress(OSError):
+                oldest.shutdown(socket.SHUT_RDWR)  # its thread ends
+        super().process_request(request, client_address)
+
+    def shutdown_request(self, request: socket.socket) -> None:
+        """Forget a connection, and close it."""
+        with self.lock:
+            self.connections.pop(request, None)
+        super().shutdown_request(request)
+
+    def handle_error(self, request: socket.socket, client_address: tuple) -> None:
+        """Log at most a line for a connection that has failed: clients come and go."""
+        log.debug("a connection from %s has failed", client_address[0], exc_info=True)
+
+    def may_ask(self, host: str) -> bool:
+        """Return whether a Host header is one of ours.
+
+        A web page from elsewhere can have its own name resolve to this machine (DNS rebinding). The browser
+        then sends that public name, so only addresses and names that cannot be public are accepted.
+        """
+        name = re.sub(r":\d*$", "", host.lower())
+        is_address = re.fullmatch(r"\[[\da-f:.]+]|[\d.]+", name)
+        is_local = re.fullmatch(r"[\w-]+|[\w.-]+\.(localhost|local|svc)", name)
+        return bool(is_address or is_local or name == self.host)
+
+
+class Handler(BaseHTTPRequestHandler):
+    """Reads a request, and sends the answer of its route."""
+
+    server: Server
+    timeout = SECONDS
+
+    def do_GET(self) -> None:
+        """Answer with what the route returns."""
+        self.send(self.answer())
+
+    do_HEAD = do_GET
+
+    def answer(self) -> Answer:
+        """Return the answer of the route."""
+        url = urlsplit(self.path)
+        handler = self.server.routes.get(url.path)
+        if not self.server.may_ask(self.headers.get("Host", "")):
+            return Answer(b"the Host header names another server\n", status=421)
+        if not handler:
+            return Answer(f"not found; there is {', '.join(self.server.routes)}\n".encode(), status=404)
+        query = {name: values[-1] for name, values in parse_qs(url.query, keep_blank_values=True).items()}
+        try:
+            return handler(Request(url.path, query))
+        except Exception as error:
+            log.debug("GET %s", url.path, exc_info=error)
+            return Answer(f"{one_line(error)}\n".encode(errors="replace"), status=500)
+
+    def send(self, answer: Answer) -> None:
+        """Send an answer; parts of a stream as they come."""
+        is_whole = isinstance(answer.body, bytes)
+        self.log_request(answer.status)
+        self.send_response_only(answer.status)
+        length = {"Content-Length": str(len(answer.body))} if is_whole else {}
+        for name, value in (HEADERS | length | {"Content-Type": answer.kind} | answer.headers).items():
+            self.send_header(name, value)
+        self.end_headers()
+        if self.command == "HEAD":
+            return
+        if is_whole:
+            self.wfile.write(answer.body)
+            return
+        with contextlib.closing(answer.body) as parts:
+            for part in parts:
+                self.wfile.write(part)
+
+    def log_message(self, format: str, *arguments: object) -> None:
+        """Log requests with --verbose only."""
+        log.debug(f"%s {format}", self.address_string(), *arguments)
