@@ -1,15 +1,13 @@
-"""The command line: its options, and what each of them has done.
+"""The command line: what each of its options has done.
 
 `python scheduler_extras` calls its `main`.
 """
 
-import argparse
 import contextlib
 import gc
 import logging
 import math
 import os
-import re
 import sys
 import threading
 import time
@@ -19,114 +17,30 @@ import scheduler
 from scheduler import log
 from scheduler_extras.api.election import LeaderElection
 from scheduler_extras.api.proxy import PooledProxy, load_what_ends_threads, share_memory_among_threads
+from scheduler_extras.api.service_account import service_account
 from scheduler_extras.common.blame import FAILURE, what_broke
 from scheduler_extras.common.chance import CHANCE
 from scheduler_extras.common.clocks import HEARTBEAT, STOP, in_background
 from scheduler_extras.common.errors import ApiError, InputError
 from scheduler_extras.live.live import ListedCluster, LiveCluster, make_passes
 from scheduler_extras.live.loop import run
+from scheduler_extras.live.queue import WaitsFor
 from scheduler_extras.live.writer import DryRun, Writer
 from scheduler_extras.manifests.manifests import Manifests
 from scheduler_extras.manifests.writer import WriterOfManifests
+from scheduler_extras.options import PROXY, read_arguments
 from scheduler_extras.policy.own_rules import check_rules_of_the_script
 from scheduler_extras.policy.reloading import PolicyFile
 from scheduler_extras.process import give_up_output, stop_on_signals, watch_the_loop
-from scheduler_extras.reading.hints import did_you_mean
-from scheduler_extras.serve.server import Answer, Server
+from scheduler_extras.serve.health import health_routes
+from scheduler_extras.serve.metrics import Metrics
+from scheduler_extras.serve.server import Server
 from scheduler_extras.show.compare import compare
 from scheduler_extras.show.one_pod import show_one_pod
 from scheduler_extras.show.page.page import Page
 from scheduler_extras.show.picture import picture, pods_without_node
 from scheduler_extras.show.report import Reporter
 from scheduler_extras.show.text import Screen, traceback_in_lines
-
-
-def not_empty(text):
-    """Return what an option is given. Raises ArgumentTypeError if it is empty."""
-    if not text:
-        raise argparse.ArgumentTypeError("is empty; is a variable of the shell not set?")
-    return text
-
-
-def address_and_port(text):
-    """Return what --listen is given, [ADDRESS:]PORT, as a pair. Raises ArgumentTypeError."""
-    match = re.fullmatch(r"(?:(\[[\da-fA-F:.]+]|[\w.-]+):)?(\d{1,5})", text)
-    if not match or int(match[2]) > 65535:
-        raise argparse.ArgumentTypeError("expected [ADDRESS:]PORT, such as 8080, 0.0.0.0:8080 or [::1]:8080")
-    return (match[1] or "127.0.0.1").strip("[]"), int(match[2])
-
-
-def option_parser():
-    """Return what reads the options."""
-    parser = argparse.ArgumentParser(
-        prog="python scheduler_extras", usage="%(prog)s [options]", allow_abbrev=False,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        description="Schedule the pods that name this scheduler, by the rules that a Policy file names.",
-        epilog=f"""examples:
-  kubectl proxy & python scheduler_extras         schedule a cluster's pods until Ctrl-C
-  python scheduler_extras --cluster tests/demo.yaml    schedule manifests, without a cluster
-  python scheduler_extras --explain default/web-1 show why that pod goes, or would go, where it does
-  {Manifests.COMMAND} | \\
-    python scheduler_extras --cluster -           schedule a copy of a live cluster
-
-exit codes: 0 fine, 1 failed, 2 wrong usage, Policy or manifest""")
-    add = parser.add_argument
-    add("--server", default="http://127.0.0.1:8001", metavar="URL", help="of kubectl proxy (%(default)s)")
-    add("--scheduler-name", type=not_empty, default="my-scheduler", metavar="NAME",
-        help="schedule its pods (%(default)s)")
-    add("--policy", "--config", "--policy-config-file", "--algorithm-provider",
-        type=not_empty, metavar="FILE",
-        help="Policy, KubeSchedulerConfiguration, DefaultProvider or ClusterAutoscalerProvider (policy.json)")
-    add("--plugins", type=not_empty, nargs="+", action="extend", default=[], metavar="FILE",
-        help="Python files with rules of your own")
-    add("--preempt", action="store_true",
-        help="delete less important pods for one that fits nowhere, as a configuration does by itself")
-    add("--interval", type=float, default=1, metavar="SECONDS", help="between polls (%(default)s)")
-    add("--once", action="store_true", help="make passes until no pod is due, then stop")
-    add("--leader-elect", nargs="?", const="true", choices=["true", "false"], help="lead by a Lease")
-    add("--dry-run", action="store_true", help="do everything except writing to the cluster")
-    add("--cluster", type=not_empty, nargs="+", action="extend", default=[], metavar="FILE",
-        help="schedule manifests (a folder: those in it; -: standard input)")
-    add("--anew", action="store_true", help="with --cluster: place our schedulers' pods anew")
-    add("--explain", type=not_empty, nargs="?", const=True, metavar="POD",
-        help="show decisions, or where POD would go")
-    add("--fits", type=not_empty, metavar="POD", help="show how many copies of POD the cluster would take")
-    add("--compare", type=not_empty, nargs="+", action="extend", default=[], metavar="FILE",
-        help="with --cluster: schedule by these, too; show what differs")
-    add("--listen", type=address_and_port, metavar="[ADDRESS:]PORT",
-        help="serve health checks, metrics and a page at http://ADDRESS:PORT/ (ADDRESS: 127.0.0.1)")
-    add("--seed", help="make the choice among equally good nodes repeatable")
-    add("-o", "--output", choices=["text", "json", "html"], default="text",
-        help="json: an object for each decision; html: a page of all of them")
-    add("-v", "--verbose", action="store_true", help="log every request to the API server")
-    return parser
-
-
-def read_arguments(argv):
-    """Read the command line; what is wrong in it ends the process."""
-    parser = option_parser()
-    options, unknown = parser.parse_known_args(argv)
-    if unknown:
-        word = unknown[0].partition("=")[0]
-        otherwise = "" if word.startswith("-") else "; manifests are given by --cluster"
-        hint = did_you_mean(word, parser._option_string_actions, otherwise)
-        parser.error(f"unrecognized arguments: {' '.join(unknown)}{hint}")
-    server = re.fullmatch(r"http://([\w.-]+|\[[\da-fA-F:.]+])(:(\d{1,5}))?(/[\w./~%-]*)?", options.server)
-    if options.server.startswith("https://"):
-        parser.error("--server: https needs a CA and a token, which kubectl proxy has: run it, and give its "
-                     "http:// URL")
-    if "://" not in options.server:
-        parser.error("--server: expected a URL such as http://127.0.0.1:8001, with http:// before the host")
-    if not server or int(server[3] or 0) > 65535:
-        parser.error("--server: expected a URL such as http://127.0.0.1:8001, without a user or a password")
-    if options.anew and not options.cluster:
-        parser.error("--anew needs --cluster: pods of a live cluster stay where they are")
-    if not 0 < options.interval < 1e6:
-        parser.error(f"--interval {options.interval}: expected a number of seconds above 0")
-    is_about_one = options.explain or options.fits
-    if options.compare and (is_about_one or options.output == "html" or not options.cluster):
-        parser.error("--compare needs --cluster, and goes without --explain, --fits and --output html")
-    return options
 
 
 def command_line(argv=None):
@@ -141,7 +55,9 @@ def command_line(argv=None):
     CHANCE.seed = options.seed
     if options.compare and CHANCE.seed is None:
         CHANCE.seed = ""  # chance decides alike for all that is compared
-    formatter = logging.Formatter("%(asctime)s  %(message)s" if options.verbose else "%(message)s")
+    is_timed = options.verbose or options.goes_on
+    formatter = logging.Formatter("%(asctime)s  %(message)s" if is_timed else "%(message)s",
+                                  None if options.verbose else "%H:%M:%S")
     errors = Screen(sys.stderr)
     plain = formatter.formatMessage
     formatter.formatMessage = lambda record: "\n".join(errors.folded(plain(record)))
@@ -173,7 +89,7 @@ def run_command(options, screen):
              for path in (options.policy or shipped, *options.compare)]
     policies = files[0].policies
     anew = policies if options.anew else ()
-    api = Manifests(options.cluster, anew) if options.cluster else PooledProxy(options.server)
+    api = Manifests(options.cluster, anew) if options.cluster else api_server(options.server)
     stop = stop_on_signals()
     if options.compare:
         return compare(api, files, stop, options, screen)
@@ -183,11 +99,10 @@ def run_command(options, screen):
     cluster = kind_of_cluster(writer_for(api, options), report, at_rest=report.sum_up)
     if is_explained or options.fits:
         return show_one_pod(cluster, files[0], stop, options, screen)
+    say_at_start(policies, files[0].path, options, api)
+    election = election_for(api, policies, options)
     if options.listen:
-        server = Server(*options.listen, {"/livez": lambda request: Answer(b"ok")})
-        server.start()
-        log.info("serving at %s", server.url)
-    say_at_start(policies, files[0].path, options)
+        listen(cluster, election, options.listen)
     waiting = waiting_at_start(cluster, policies, stop, options)
     if waiting is not None:
         if options.output == "html":
@@ -197,10 +112,25 @@ def run_command(options, screen):
     if options.cluster:
         has_failed = schedule_manifests(cluster, policies, stop, options, screen)
     else:
-        has_failed = poll(cluster, files[0], stop, options)
+        has_failed = poll(cluster, files[0], stop, options, election)
     if options.output == "html":
         screen.print(report.document(cluster.snapshot.nodes.values()))
     return has_failed
+
+
+def api_server(url):
+    """Return the API server: behind kubectl proxy, or, in a pod and without --server, itself."""
+    account = None if url else service_account()
+    return PooledProxy(account.server, account) if account else PooledProxy(url or PROXY)
+
+
+def listen(cluster, election, address):
+    """Serve health checks and metrics at an address and a port. Raises InputError."""
+    metrics = Metrics(cluster, election)
+    server = Server(*address, {"/metrics": metrics.answer, **health_routes(cluster, election)})
+    cluster.api.observer = cluster.cycle.observer = metrics
+    server.start()
+    log.info("serving %s at %s", ", ".join(server.routes), server.url)
 
 
 def writer_for(api, options):
@@ -210,17 +140,17 @@ def writer_for(api, options):
     return WriterOfManifests(api) if options.cluster else Writer(api)
 
 
-def say_at_start(policies, path, options):
-    """Say what is going to be done, and what no rule looks at."""
+def say_at_start(policies, path, options, api):
+    """Log what is going to be done, and what no rule checks."""
     if options.dry_run:
         log.info("dry run: nothing is written")
     if options.cluster:
         return
-    log.info("%s: polling %s by %s", ", ".join(policies), options.server, path)
+    log.info("%s: watching %s with %s", ", ".join(policies), api.server, path)
     for name, policy in policies.items():
         if policy.unchecked:
             what = ", ".join(policy.unchecked)
-            log.info("%s: no rule of %s looks at %s; those of --policy DefaultProvider do", name, path, what)
+            log.info("%s: no rule in %s checks %s; --policy DefaultProvider does", name, path, what)
 
 
 def waiting_at_start(cluster, policies, stop, options):
@@ -245,25 +175,38 @@ def say_that_none_waits(policies, waiting):
     log.info("no pod waits for %s: %s", ", ".join(policies), why)
 
 
-def poll(cluster, policy_file, stop, options):
+def election_for(api, policies, options):
+    """Return the LeaderElection that the options or the Policy ask for, or None."""
+    settings = next(iter(policies.values())).election  # all profiles have the same
+    is_wanted = options.leader_elect == "true" if options.leader_elect else settings.get("leaderElect")
+    if options.dry_run or options.cluster or not is_wanted:
+        return None
+    return LeaderElection(api, options.scheduler_name, settings)
+
+
+def poll(cluster, policy_file, stop, options, election):
     """Schedule a live cluster's pods; where a leader is elected, only while leading. Return the exit code."""
     share_memory_among_threads()
     load_what_ends_threads()
-    settings = next(iter(policy_file.policies.values())).election  # all profiles have the same
-    election = LeaderElection(cluster.api, options.scheduler_name, settings)
-    is_wanted = options.leader_elect == "true" if options.leader_elect else settings.get("leaderElect")
-    elected = is_wanted and not options.dry_run
-    if elected:
+    if election:
         cluster.writer.may_write = election.leads
         if not election.lead(stop, cluster.cache.keep_up):
             return int(options.once)
     HEARTBEAT.at = time.monotonic()
-    HEARTBEAT.limit = election.renew_deadline if elected else 60
+    HEARTBEAT.limit = election.renew_deadline if election else 60
     code = run_to_the_end(cluster, policy_file, stop, options.interval, options.once)
+    if options.goes_on:
+        sum_up(cluster)
     stop.set()
-    if elected:
+    if election:
         election.release()
-    return 1 if election.lost else code
+    return 1 if election and election.lost else code
+
+
+def sum_up(cluster):
+    """Log how many pods this run has bound, and how many are left."""
+    pending = [record for record in cluster.pending.values() if record.waits_for is not WaitsFor.CONFIRMATION]
+    log.info("bound %d, %d pending", cluster.cycle.bound, len(pending))
 
 
 def run_to_the_end(cluster, policy_file, stop, interval, once):

@@ -7,6 +7,7 @@ import contextlib
 import math
 import re
 import socket
+import ssl
 import time
 
 
@@ -28,10 +29,12 @@ class NoAnswer(ConnectionError):
 class Connection:
     """A connection to an HTTP server, and what it has received of the answer."""
 
-    def __init__(self, host, port, seconds):
-        """Connect within so many seconds. Raises OSError."""
+    def __init__(self, host, port, seconds, tls=None):
+        """Connect within so many seconds; with an SSLContext, over TLS. Raises OSError."""
         self.socket = socket.create_connection((host, port), timeout=seconds)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if tls:
+            self.socket = encrypted(self.socket, tls, host)
         self.received = bytearray()  # and not read yet
         self.ends_at = math.inf  # when waiting ends, in monotonic seconds
         self.silence = None  # seconds: waiting ends only after a silence that long
@@ -45,7 +48,7 @@ class Connection:
         self.socket.settimeout(0)
         with contextlib.suppress(OSError):
             try:
-                self.socket.recv(1, socket.MSG_PEEK)
+                socket.socket.recv(self.socket, 1, socket.MSG_PEEK)  # below TLS, which cannot peek
             except BlockingIOError:
                 return True
         return False
@@ -70,7 +73,7 @@ class Connection:
             self.socket.settimeout(seconds)
             self.socket.sendall(message)
             has_begun = self.receive()
-        except ConnectionError as error:
+        except (ConnectionError, ssl.SSLEOFError, ssl.SSLZeroReturnError) as error:
             raise NoAnswer(*error.args) from error
         if not has_begun:
             raise NoAnswer("the connection was closed without an answer")
@@ -117,6 +120,15 @@ class Connection:
             piece = self.take(size)
             size -= len(piece)
             yield piece
+
+
+def encrypted(plain, tls, host):
+    """Return a socket over TLS, after the handshake. Raises OSError; then the plain one is closed."""
+    try:
+        return tls.wrap_socket(plain, server_hostname=host)
+    except BaseException:
+        plain.close()
+        raise
 
 
 class Answer:

@@ -1,4 +1,4 @@
-"""The API server behind kubectl proxy, for many threads at a time, and to watch.
+"""The API server, behind kubectl proxy or with a service account, for many threads at a time, and to watch.
 
 live/ lists, watches and writes with it.
 """
@@ -8,18 +8,23 @@ import ctypes
 import errno
 import json
 import re
+import ssl
+import time
 from urllib.parse import quote, urlencode, urlsplit
 
 from scheduler import log
 from scheduler_extras.api.connection import Connection, NoAnswer
 from scheduler_extras.api.errors import JSON, TooLarge, Unreadable, error_of, read_json
+from scheduler_extras.api.service_account import ServiceAccount
 from scheduler_extras.common.clocks import STOP, within
 from scheduler_extras.common.errors import ApiError, Trouble
 from scheduler_extras.common.log_texts import one_line
+from scheduler_extras.common.observer import Observer
+from scheduler_extras.common.version import VERSION
 from scheduler_extras.reading.fields import text_at
 
 
-USER_AGENT = "scheduler_extras/1.20"  # the program, and the kube-scheduler whose answers it gives
+USER_AGENT = f"scheduler_extras/{VERSION}"
 ANSWER_SECONDS = 60  # in which an answer has to be there as a whole
 OPEN_SECONDS = 5  # in which a connection has to be there, or a stream to begin
 
@@ -29,13 +34,18 @@ OPEN_SECONDS = 5  # in which a connection has to be there, or a stream to begin
 
 
 class PooledProxy:
-    """The API server behind kubectl proxy, for many threads, and to watch."""
+    """The API server behind kubectl proxy, for many threads, and to watch.
 
-    def __init__(self, server):
+    With a ServiceAccount, it speaks to the API server itself, over TLS.
+    """
+
+    def __init__(self, server: str, account: ServiceAccount | None = None):
         self.server = server.rstrip("/")
+        self.account = account
         self.url = urlsplit(self.server)
         self.path = quote(self.url.path, safe="/%~")  # where `kubectl proxy --api-prefix` serves
         self.idle = []  # connections whose last answer was read to its end
+        self.observer = Observer()  # serve/ has one that counts
 
     def request(self, method, path, body=None, params=None, accept=JSON):
         """Send a request and return the answer's JSON. Raises ApiError; its text says what to do."""
@@ -82,15 +92,20 @@ class PooledProxy:
         a new one, unless that could carry it out twice.
         """
         head, data = self.message(method, path, body, params, accept)
+        began = time.monotonic()
         answer = None
-        connection = self.idle_connection()
-        if connection:
-            try:
-                answer = connection.ask(head, data, seconds)
-            except NoAnswer:
-                if not may_be_sent_again(method, path, body):
-                    raise
-        answer = answer or self.new_connection().ask(head, data, seconds)
+        try:
+            connection = self.idle_connection()
+            if connection:
+                try:
+                    answer = connection.ask(head, data, seconds)
+                except NoAnswer:
+                    if not may_be_sent_again(method, path, body):
+                        raise
+            answer = answer or self.new_connection().ask(head, data, seconds)
+        finally:
+            code = str(answer.status) if answer else "<error>"
+            self.observer.answered(method, code, time.monotonic() - began)
         log.debug("%s %s %s: %d", method, path, params or "", answer.status)
         return answer
 
@@ -105,8 +120,9 @@ class PooledProxy:
         return None
 
     def new_connection(self):
-        """Return a new connection. Raises OSError."""
-        return Connection(self.url.hostname, self.url.port or 80, OPEN_SECONDS)
+        """Return a new connection. Raises OSError, Trouble."""
+        tls = self.account.tls() if self.account else None
+        return Connection(self.url.hostname, self.url.port or 80, OPEN_SECONDS, tls)
 
     def message(self, method, path, body, params, accept):
         """Return the head and the body of a request, as bytes."""
@@ -115,8 +131,10 @@ class PooledProxy:
         url += f"?{urlencode(params)}" if params else ""
         data = b"" if body is None else json.dumps(body).encode()
         lines = [f"{method} {url} HTTP/1.1", f"Host: {self.url.netloc}", f"User-Agent: {USER_AGENT}",
-                 f"Accept: {accept}", f"Content-Type: {kind}", f"Content-Length: {len(data)}", "", ""]
-        return "\r\n".join(lines).encode("ascii"), data
+                 f"Accept: {accept}", f"Content-Type: {kind}", f"Content-Length: {len(data)}"]
+        if self.account:
+            lines.append(self.account.authorization())
+        return "\r\n".join([*lines, "", ""]).encode("ascii"), data
 
     @contextlib.contextmanager
     def blamed(self):
@@ -131,20 +149,35 @@ class PooledProxy:
     def trouble(self, error):
         """Return the Trouble that says why no answer has come, and what to do."""
         hint = "is `kubectl proxy` running there? Without it: --cluster FILE"
+        if isinstance(error, ssl.SSLError) and self.account:
+            hint = f"its certificate is checked with the CA in {self.account.ca_file}"
+        elif self.account:
+            hint = "this is the API server's address in a pod"
         if isinstance(error, OSError) and error.errno in (errno.EMFILE, errno.ENFILE, errno.ENOMEM):
             hint = "this machine gives the script no more; see `ulimit -a`"
         return Trouble(0, f"cannot reach {self.server}: {one_line(error)}; {hint}")
+
+    def unauthorized(self):
+        """Return the Trouble of an answer 401, which all requests get until the credentials are replaced."""
+        if not self.account:
+            why = "the credentials of `kubectl proxy` have expired"
+        else:
+            self.account.forget_token()
+            why = f"the token in {self.account.token_file} has expired, or is for another cluster"
+        return Trouble(0, f"{self.server}: 401 Unauthorized: {why}; trying again")
 
     def content(self, answer, data, method, path):
         """Return the JSON of an answer. Raises ApiError if it reports a failure, or is no JSON."""
         status = answer.status
         succeeded = 200 <= status < 300
+        if status == 401:
+            raise self.unauthorized()
         content = None
         with contextlib.suppress(ValueError, RecursionError, MemoryError):
             content = read_json(data)
         if not isinstance(content, dict):
             start = one_line(data[:200].decode(errors="replace"))
-            message = f"{self.server} is no kubectl proxy, or that has no API server: {start}"
+            message = f"{self.server} is no kubectl proxy, or has no API server behind it: {start}"
             if status == 403:
                 message = f"not let through, as by kubectl proxy's --accept-hosts or --reject-paths: {start}"
         elif succeeded:

@@ -74,6 +74,7 @@ class Prepared:
         if not (is_known or self.metadata):
             question = self.for_all_if_no_node_is_looked_at(nodes, question)
         so_far = self.pod.so_far if self.cache_key is None else None
+        began = snapshot.time_rule and time.monotonic()
         try:
             return recall(self.rule, self.cache_key, snapshot, nodes, question, self.metadata, then,
                           at_once=at_once, so_far=so_far)
@@ -81,6 +82,8 @@ class Prepared:
             raise error.at(self.rule) from None
         finally:  # also when time is over: the pod's next attempt uses the answers found so far
             self.note_reads(memory)
+            if began:
+                snapshot.time_rule(self.rule, False, time.monotonic() - began)
 
     def for_all_if_no_node_is_looked_at(self, nodes, question):
         """Call a rule for the first node. Return the function to call for all.
@@ -150,7 +153,10 @@ def prepare(rules, pod, nodes, snapshot):
             error.title = rule.title
             raise
         if rule.metadata:  # not counted: metadata cannot be interrupted and resumed
-            TIME_SLICE.ends_at += time.monotonic() - began
+            took = time.monotonic() - began
+            TIME_SLICE.ends_at += took
+            if snapshot.time_rule:
+                snapshot.time_rule(rule, True, took)
         lets_all_pass = metadata is None and rule.not_to_ask and signature(pod, rule.reads) in rule.not_to_ask
         if metadata is not SKIP and not lets_all_pass:
             prepared.append(Prepared(rule, pod, metadata))

@@ -9,6 +9,7 @@ import collections
 import contextlib
 import functools
 import itertools
+import time
 from dataclasses import dataclass, field
 
 from scheduler import Decision, log, sum_up
@@ -26,6 +27,12 @@ class Failures(dict):
     def message(self):
         """Why no node fits, such as "0/3 nodes are available: 3 Too many pods."."""
         return sum_up(self)
+
+    @functools.cached_property
+    def titles(self):
+        """The titles of the predicates that are against any node."""
+        different = {id(against): against for against in self.values()}
+        return {title for against in different.values() for title in against}
 
 
 class SharedFailures(Failures):
@@ -95,6 +102,12 @@ class FullDecision(Decision):
     rule_has_broken: bool = False
     waits: str = ""  # with a node: why the pod is not bound to it yet
     requests: list = field(default_factory=list)  # without a node: to be sent, as a remedy
+
+    # When its steps ended, in monotonic seconds:
+    began_at: float = field(default_factory=lambda: time.monotonic())
+    filtered_at: float = 0
+    decided_at: float = 0
+    binding_seconds: float = 0  # that its Binding took
 
     @property
     def raw(self):

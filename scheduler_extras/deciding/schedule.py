@@ -4,6 +4,8 @@ The loop, --explain and --fits call it. Unlike the `schedule` of scheduler.py, i
 messages of pods that are alike, and says on one line which rule has broken.
 """
 
+import time
+
 from scheduler import select_host
 
 
@@ -12,6 +14,7 @@ def schedule(pod, snapshot, policy):
     decision = policy.new_decision(pod, snapshot)
     try:
         feasible, decision.failed = policy.nodes_that_fit(pod, snapshot)
+        decision.filtered_at = time.monotonic()
         if feasible:
             decision.total = policy.prioritize(decision, feasible)
             decision.node = feasible[select_host(decision.total)].name
@@ -19,4 +22,5 @@ def schedule(pod, snapshot, policy):
             decision.message = decision.failed.message
     except (Exception, SystemExit) as error:  # such as a mistake in a rule
         decision.give_up(error)
+    decision.decided_at = time.monotonic()
     return decision

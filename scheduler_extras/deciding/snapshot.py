@@ -5,6 +5,7 @@ The cache keeps one up to date; rules are given it, and may look at all of it.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from scheduler_extras.deciding.answers import Memory
@@ -23,6 +24,7 @@ class FullSnapshot:
     nominated: list = field(default_factory=list)  # pending pods, of any scheduler, with a nominated node
     selectors: dict = field(default_factory=dict)  # resource -> its Selectors; see rules/selectors.py
     victims: dict = field(default_factory=dict)  # uid -> Victim, of each pod that is deleted for another one
+    time_rule: Callable | None = None  # receives how long rules take: (rule, whether its metadata, seconds)
 
     def put(self, pod, node):
         """Put a pod on a node."""

@@ -11,6 +11,7 @@ from scheduler_extras.common.blame import what_broke
 from scheduler_extras.common.clocks import heartbeat
 from scheduler_extras.common.errors import ApiError, Trouble, Unschedulable
 from scheduler_extras.common.log_texts import one_line
+from scheduler_extras.common.observer import Observer
 from scheduler_extras.deciding.extension_points import call_hook, unreserve, with_reason
 from scheduler_extras.live.queue import WaitsFor
 from scheduler_extras.rules.always import nominate
@@ -31,6 +32,8 @@ class BindingCycle:
         self.writer = writer
         self.recorder = recorder
         self.show_decision = show_decision  # is called with each decision that has been carried out
+        self.observer = Observer()  # serve/ has one that counts
+        self.bound = 0  # how many pods have been bound
         self.under_way = 0  # how many Bindings are being written
         self.failing = []  # the Trouble that pods have met in this pass, since one was bound
         self.has_failed = False  # whether a rule has broken, there was trouble, or a write has failed
@@ -85,6 +88,7 @@ class BindingCycle:
         self.end_time_slice(decision)
         self.fall_back(decision)
         reason = decision.condition_reason
+        self.observer.attempted(decision, "unschedulable" if reason == "Unschedulable" else "error")
         self.recorder.report(decision, "Warning", "FailedScheduling", reason, decision.message)
         if decision.requests:
             decision.pod.record.wait_for(WaitsFor.REMEDY)
@@ -178,6 +182,8 @@ class BindingCycle:
             self.handle_failure(answer.decision, answer.error, heading="binding rejected: ")
         else:
             answer.decision.pod.record.wait_for(WaitsFor.CONFIRMATION)
+            self.bound += 1
+            self.observer.attempted(answer.decision, "scheduled")
             self.failing.clear()
             self.show_decision(answer.decision)
 
@@ -214,6 +220,7 @@ class BindingCycle:
         """Let a pod fall back after a failed write."""
         pod = decision.pod
         self.fall_back(decision)
+        self.observer.attempted(decision, "error")
         self.note_trouble(decision, error)
         is_known = isinstance(error, (ApiError, Unschedulable))
         why = one_line(error) if is_known else what_broke(error)

@@ -53,6 +53,7 @@ class PodRecord:
     """What is remembered of a pending pod from pass to pass. Times are in monotonic seconds."""
 
     pod: FullPod  # as it is by now
+    added_at: float = field(default_factory=lambda: time.monotonic())  # to the queue
 
     # What it waits for:
     waits_for: WaitsFor = WaitsFor.NODE
@@ -63,6 +64,7 @@ class PodRecord:
     # When it is tried again:
     policy: FullPolicy | None = None  # by which it is tried
     attempts: int = 0  # that have failed
+    rejected_by: frozenset = frozenset()  # plugins that were against it at the last of them, for the metrics
     has_met_trouble: bool = False  # of the API server, at the last of them
     backoff_ends: float = 0
     retry_at: float = 0
@@ -226,6 +228,7 @@ class SchedulingQueue(dict):
         for uid, pod in pods.items():
             if uid not in self:
                 self[uid] = PodRecord(pod, since=moment)
+                self.cycle.observer.queued()
             record = self[uid]
             record.renew(pod)
             if record.policy is not policies[pod.scheduler]:
@@ -236,6 +239,9 @@ class SchedulingQueue(dict):
             record = self[uid]
             if record.decision:
                 self.cycle.fall_back(record.decision)
+            latest = self.cache.pods.get(record.pod.key)
+            if latest and latest.uid == uid and record.attempts and not record.may_be_bound():
+                warn_of_another(record.pod, latest.node_name)
             is_unanswered = record.waits_for in (WaitsFor.BINDING, WaitsFor.REMEDY)
             is_unseen = record.waits_for is WaitsFor.CONFIRMATION and self.cache.still_waiting(record.pod)
             if not (is_unanswered or is_unseen):
@@ -283,6 +289,14 @@ class SchedulingQueue(dict):
         """Have all pods tried again."""
         for record in self.values():
             record.retry_now()
+
+
+def warn_of_another(pod, node_name):
+    """Warn, once for all pods, that something else has bound a pod; node_name: "" if it has no node."""
+    if node_name:
+        what = f"{pod.key} is on {node_name}, but this scheduler did not bind it"
+        question = f"is a second {pod.scheduler} running? Start both with --leader-elect"
+        warn_once(f"{what}; {question}", about="somebody else binds")
 
 
 def is_for(pod, policies):

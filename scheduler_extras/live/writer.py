@@ -14,10 +14,9 @@ from scheduler_extras.api.errors import Conflict, NotFound, TooLarge, backoff, p
 from scheduler_extras.common.blame import request_by, warn_if_broken
 from scheduler_extras.common.clocks import heartbeat, start_thread, within
 from scheduler_extras.common.errors import ApiError, InputError, Trouble, Unschedulable
-from scheduler_extras.common.log_texts import warn_once
 from scheduler_extras.deciding.extension_points import call_hook
 from scheduler_extras.live.events import record
-from scheduler_extras.live.queue import WaitsFor
+from scheduler_extras.live.queue import WaitsFor, warn_of_another
 from scheduler_extras.reading.fields import text_at
 from scheduler_extras.reading.pods_and_nodes import FullPod
 
@@ -206,14 +205,15 @@ def bind_and_report(decision, writer, recorder):
     pod = decision.pod
     try:
         with pod.record.writing:  # what says that the pod waits is written before, or not at all
+            began = time.monotonic()
             bind(decision, writer)
+            decision.binding_seconds = time.monotonic() - began
     except BaseException as error:  # by a rule even SystemExit
         place = writer.place_of(pod)
         if place == "" and isinstance(error, NotFound):  # by a mistake in the path of the Binding, perhaps
             error = Unschedulable(f"{error}, though the pod is there")
         elif place not in (None, "", decision.node):
-            why = f"is on {place}: somebody else bound it; does a second {pod.scheduler} run?"
-            warn_once(f"{pod.key} {why}", about="somebody else binds")
+            warn_of_another(pod, place)
         if place != decision.node:
             writer.answered.put(Answer(WaitsFor.BINDING, decision, error))
             return

@@ -40,7 +40,7 @@ class Request:
 
 
 @dataclass
-class Answer:
+class Response:
     """An answer. Its body may be an iterator, such as of server-sent events: each item is sent as it comes.
 
     The iterator runs in a thread of its own. It is closed when the client has gone, which shows at the next
@@ -53,7 +53,7 @@ class Answer:
     headers: dict[str, str] = field(default_factory=dict)
 
 
-Routes = dict[str, Callable[[Request], Answer]]  # path -> handler, which is called in the client's thread
+Routes = dict[str, Callable[[Request], Response]]  # path -> handler, which is called in the client's thread
 
 
 class Server(ThreadingHTTPServer):
@@ -136,27 +136,27 @@ class Handler(BaseHTTPRequestHandler):
     timeout = SECONDS
 
     def do_GET(self) -> None:
-        """Answer with what the route returns."""
+        """Send what the route returns."""
         self.send(self.answer())
 
     do_HEAD = do_GET
 
-    def answer(self) -> Answer:
+    def answer(self) -> Response:
         """Return the answer of the route."""
         url = urlsplit(self.path)
         handler = self.server.routes.get(url.path)
         if not self.server.may_ask(self.headers.get("Host", "")):
-            return Answer(b"the Host header names another server\n", status=421)
+            return Response(b"the Host header names another server\n", status=421)
         if not handler:
-            return Answer(f"not found; there is {', '.join(self.server.routes)}\n".encode(), status=404)
+            return Response(f"not found; there is {', '.join(self.server.routes)}\n".encode(), status=404)
         query = {name: values[-1] for name, values in parse_qs(url.query, keep_blank_values=True).items()}
         try:
             return handler(Request(url.path, query))
         except Exception as error:
             log.debug("GET %s", url.path, exc_info=error)
-            return Answer(f"{one_line(error)}\n".encode(errors="replace"), status=500)
+            return Response(f"{one_line(error)}\n".encode(errors="replace"), status=500)
 
-    def send(self, answer: Answer) -> None:
+    def send(self, answer: Response) -> None:
         """Send an answer; parts of a stream as they come."""
         is_whole = isinstance(answer.body, bytes)
         self.log_request(answer.status)

@@ -5,10 +5,12 @@ The cluster calls it for each decision that is news.
 
 import itertools
 import json
+import time
 
 from scheduler_extras.common.log_texts import warn_once
 from scheduler_extras.live.queue import WaitsFor
 from scheduler_extras.show.explain import explain, in_words
+from scheduler_extras.show.text import GREEN, RED
 
 
 class Reporter:
@@ -32,19 +34,24 @@ class Reporter:
             self.screen.print(*heading, *explain(decision, self.screen))
             return  # which has said of each pod what no rule looks at
         elif decision.node or why not in self.others:
-            self.screen.print(*self.screen.folded(in_words(decision)))
+            self.print(in_words(decision), GREEN if decision.node else RED)
             if not decision.node:
                 self.others[why] = 0
         else:
             self.others[why] += 1
         warn_of_unheeded(decision)
 
+    def print(self, text, colour):
+        """Print a text on its line, with the time if the run goes on until a signal."""
+        moment = time.strftime("%H:%M:%S  ") if self.options.goes_on else ""
+        self.screen.print(*self.screen.folded(f"{moment}{text}", colour))
+
     def sum_up(self):
         """Say how many others there were; then none have been."""
         for why, count in self.others.items():
             if count:
                 are = "pod stays" if count == 1 else "pods stay"
-                self.screen.print(*self.screen.folded(f"{count} other {are} pending: {why}"))
+                self.print(f"{count} other {are} pending: {why}", RED)
         self.others.clear()
 
 

@@ -23,7 +23,8 @@ class Screen:
             self.output.reconfigure(errors="replace")
         self.is_terminal = self.output.isatty()
         self.width = max(60, shutil.get_terminal_size().columns) if self.is_terminal else 80
-        self.colours = self.is_terminal and not os.environ.get("NO_COLOR")
+        is_plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
+        self.colours = self.is_terminal and not is_plain
 
     def print(self, *lines):
         """Print lines that belong together."""
@@ -40,9 +41,9 @@ class Screen:
                               subsequent_indent=rest or " " * len(head), break_on_hyphens=False)
         return [self.paint(line, colour) for line in lines]
 
-    def folded(self, text):
-        """Break a text into lines at a terminal; elsewhere it stays one."""
-        return self.fold(text, rest="    ") if self.is_terminal else [text.translate(ESCAPES)]
+    def folded(self, text, colour=""):
+        """Break a text into lines at a terminal, which may have colours; elsewhere it stays one."""
+        return self.fold(text, colour=colour, rest="    ") if self.is_terminal else [text.translate(ESCAPES)]
 
 
 CONTROL = [  # what a terminal obeys, and what is invisible or changes the direction of writing

@@ -958,7 +958,7 @@ def test_the_tutorials_configurations_schedule_side_by_side(control_plane, tmp_p
         ("default/space", "spacecloud"), ("default/sample", "sample-scheduler")}
     running.terminate()
     assert running.wait(60) == 0
-    assert "\nsample-scheduler, spacecloud: polling " in running.err and "has no toleration" not in running.err
+    assert "\nsample-scheduler, spacecloud: watching " in running.err and "has no toleration" not in running.err
     assert said in running.err and "PreBind" not in running.err
 
 

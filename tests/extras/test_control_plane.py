@@ -134,7 +134,7 @@ def test_a_pod_that_somebody_else_binds_or_deletes_during_the_pass_is_no_error(c
     assert control_plane.places().keys() == {"default/a-mine", "default/b-taken", "default/d-mine"}
     assert control_plane.places()["default/b-taken"] == "node-b"
     assert caplog.messages in ([], [
-        "default/b-taken is on node-b: somebody else bound it; does a second my-scheduler run?"]), "where it was to go elsewhere"
+        "default/b-taken is on node-b, but this scheduler did not bind it; is a second my-scheduler running? Start both with --leader-elect"]), "where it was to go elsewhere"
     control_plane.create(pod("e-next"))
     make_pass(cluster)
     assert {assumed.name for there in cluster.snapshot.nodes.values() for assumed in there.pods.values()} == {

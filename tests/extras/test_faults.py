@@ -468,7 +468,7 @@ def test_a_running_script_keeps_its_last_good_policy_whatever_is_put_in_its_plac
             running.kill()
             path = policy_file(tmp_path)
             running = start(server, "--policy", path, "--interval=0.1")
-            wait_for("it runs", lambda running=running: "polling" in running.err)
+            wait_for("it runs", lambda running=running: "watching" in running.err)
     assert not wrong, "\n".join(wrong)
 
 

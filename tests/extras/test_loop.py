@@ -758,7 +758,7 @@ def test_two_copies_by_mistake_are_noticed(monkeypatch, caplog):
     server.request = request
     make_pass(scheduler_of(server))
     [said] = caplog.messages
-    assert re.fullmatch("default/[pq] is on m: somebody else bound it; does a second my-scheduler run[?]", said)
+    assert re.fullmatch("default/[pq] is on m, but this scheduler did not bind it; is a second my-scheduler running[?] Start both with --leader-elect", said)
     assert server.sent("POST", "/events") == []
 
 

@@ -1033,7 +1033,7 @@ def test_it_preempts_as_kube_scheduler_does(contested, tmp_path):
         run = run_scheduler("--server", contested.server, "--policy", ours, "--once",
                             "--output=json")
         said = [line for line in run.stderr.splitlines() if "is slow" not in line]  # as on a busy machine it may
-        assert run.returncode == 0 and len(said) == 1 and said[0].startswith("my-scheduler: polling "), said
+        assert run.returncode == 0 and len(said) == 1 and said[0].startswith("my-scheduler: watching "), said
         decisions.extend(map(json.loads, run.stdout.splitlines()))
 
     answer, expected = contest(contested, by_us), contest(contested, by_kube_scheduler)

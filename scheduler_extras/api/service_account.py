@@ -1,0 +1,58 @@
+"""What a pod has to speak to the API server without kubectl proxy: address, CA and token.
+
+The command line looks for it; proxy.py uses it.
+"""
+
+from __future__ import annotations
+
+import os
+import ssl
+import time
+from pathlib import Path
+
+from scheduler_extras.common.errors import Trouble
+from scheduler_extras.common.log_texts import one_line
+
+
+FOLDER = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+TOKEN_SECONDS = 10  # after which the token is read again: the kubelet replaces it long before it expires
+
+
+class ServiceAccount:
+    """The service account of the pod in which the program runs. Upstream: client-go's InClusterConfig."""
+
+    def __init__(self, host: str, port: str, folder: Path):
+        self.server = f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}"
+        self.ca_file = folder / "ca.crt"
+        self.token_file = folder / "token"
+        self.token = ""
+        self.read_at = 0.0  # when the token was read, in monotonic seconds
+
+    def tls(self) -> ssl.SSLContext:
+        """Return what checks the API server's certificate. Each new connection reads the CA again."""
+        try:
+            return ssl.create_default_context(cafile=str(self.ca_file))
+        except OSError as error:
+            raise Trouble(0, f"cannot read the CA in {self.ca_file}: {one_line(error)}") from error
+
+    def authorization(self) -> str:
+        """Return the header line with the token. Raises Trouble if it cannot be read."""
+        if not self.token or time.monotonic() > self.read_at + TOKEN_SECONDS:
+            try:
+                self.token = self.token_file.read_text("ascii").strip()
+            except (OSError, ValueError) as error:
+                raise Trouble(0, f"cannot read the token in {self.token_file}: {one_line(error)}") from error
+            self.read_at = time.monotonic()
+        return f"Authorization: Bearer {self.token}"
+
+    def forget_token(self) -> None:
+        """Have the token read again for the next request: the API server has not accepted it."""
+        self.token = ""
+
+
+def service_account(environment: dict[str, str] = os.environ, folder: Path = FOLDER) -> ServiceAccount | None:
+    """Return the pod's service account; None outside of a pod, or where the pod has none."""
+    host = environment.get("KUBERNETES_SERVICE_HOST")
+    port = environment.get("KUBERNETES_SERVICE_PORT") or "443"
+    has_files = all((folder / name).exists() for name in ("token", "ca.crt"))
+    return ServiceAccount(host, port, folder) if host and has_files else None

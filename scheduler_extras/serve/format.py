@@ -1,0 +1,123 @@
+"""Counters and histograms, and the text format in which Prometheus reads them.
+
+metrics.py makes them.
+"""
+
+from __future__ import annotations
+
+import bisect
+import copy
+import threading
+from collections.abc import Callable, Iterable, Iterator
+
+Labels = tuple[str, ...]  # the values of a metric's labels, in the order of their names
+ESCAPES = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n"})
+
+
+def exponential(start: float, factor: float, count: int) -> list[float]:
+    """Return the upper bounds of buckets, each larger than the last by a factor."""
+    return [start * factor ** number for number in range(count)]
+
+
+class Counter:
+    """A number for each combination of label values, which only grows."""
+
+    kind = "counter"
+
+    def __init__(self, name: str, *labels: str):
+        self.name = name
+        self.labels = labels
+        self.numbers: dict[Labels, float] = {}
+        self.lock = threading.Lock()
+
+    def add(self, *values: str, amount: float = 1) -> None:
+        """Add to the number with these label values."""
+        with self.lock:
+            self.numbers[values] = self.numbers.get(values, 0) + amount
+
+    def samples(self) -> Iterator[str]:
+        """Yield a line for each combination of label values."""
+        with self.lock:
+            numbers = dict(self.numbers)
+        for values, number in numbers.items():
+            yield sample(self.name, zip(self.labels, values, strict=True), number)
+
+
+class Histogram:
+    """How many observations there were up to each bound, for each combination of label values."""
+
+    kind = "histogram"
+
+    def __init__(self, name: str, buckets: list[float], *labels: str):
+        self.name = name
+        self.labels = labels
+        self.buckets = buckets
+        self.series: dict[Labels, tuple[list[int], list[float]]] = {}  # counts in buckets, [sum]
+        self.lock = threading.Lock()
+
+    def observe(self, number: float, *values: str) -> None:
+        """Add an observation with these label values."""
+        with self.lock:
+            if values not in self.series:
+                self.series[values] = [0] * (len(self.buckets) + 1), [0.0]
+            counts, total = self.series[values]
+            counts[bisect.bisect_left(self.buckets, number)] += 1
+            total[0] += number
+
+    def named(self, name: str) -> Histogram:
+        """Return the same observations under another name."""
+        other = copy.copy(self)
+        other.name = name
+        return other
+
+    def samples(self) -> Iterator[str]:
+        """Yield the lines of each combination of label values: cumulative buckets, the sum, the count."""
+        with self.lock:
+            series = {values: (list(counts), total[0]) for values, (counts, total) in self.series.items()}
+        for values, (counts, total) in series.items():
+            labels = list(zip(self.labels, values, strict=True))
+            below = 0
+            for bound, count in zip([*self.buckets, float("inf")], counts, strict=True):
+                below += count
+                yield sample(f"{self.name}_bucket", [*labels, ("le", in_text(bound))], below)
+            yield sample(f"{self.name}_sum", labels, total)
+            yield sample(f"{self.name}_count", labels, below)
+
+
+class Gauge:
+    """Numbers that are worked out when they are asked for: a function returns {label values: number}."""
+
+    def __init__(self, name: str, numbers: Callable[[], dict[Labels, float]], *labels: str,
+                 kind: str = "gauge"):
+        self.name = name
+        self.labels = labels
+        self.numbers = numbers
+        self.kind = kind
+
+    def samples(self) -> Iterator[str]:
+        """Yield a line for each combination of label values."""
+        for values, number in self.numbers().items():
+            yield sample(self.name, zip(self.labels, values, strict=True), number)
+
+
+def sample(name: str, labels: Iterable[tuple[str, str]], number: float) -> str:
+    """Return a line: a metric with its labels, and the number."""
+    pairs = ",".join(f'{label}="{value.translate(ESCAPES)}"' for label, value in labels)
+    return f"{name}{{{pairs}}} {in_text(number)}" if pairs else f"{name} {in_text(number)}"
+
+
+def in_text(number: float) -> str:
+    """Return a number as Go writes it, so that the labels `le` are those of kube-scheduler."""
+    if number == float("inf"):
+        return "+Inf"
+    return str(int(number)) if number == int(number) and abs(number) < 1e15 else f"{number!r}"
+
+
+def exposition(metrics: Iterable[tuple[Counter | Histogram | Gauge, str]]) -> bytes:
+    """Return metrics with their help texts in the text format; those without numbers are left out."""
+    lines = []
+    for metric, text in metrics:
+        samples = list(metric.samples())
+        if samples:
+            lines += [f"# HELP {metric.name} {text}", f"# TYPE {metric.name} {metric.kind}", *samples]
+    return "".join(f"{line}\n" for line in lines).encode()

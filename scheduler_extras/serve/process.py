@@ -1,0 +1,74 @@
+"""The metrics of the process, as Prometheus's own clients name them, from /proc.
+
+metrics.py exports them. Where there is no /proc, most are left out.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import resource
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from scheduler_extras.serve.format import Gauge
+
+
+PROC = Path("/proc/self")
+Numbers = dict[tuple[str, ...], float]
+
+
+def cpu_seconds() -> Numbers:
+    """Return the seconds of CPU that the process has used."""
+    return {(): time.process_time()}
+
+
+def memory(field: int) -> Callable[[], Numbers]:
+    """Return a function that reads a field of statm, in bytes."""
+    def read() -> Numbers:
+        """Read it."""
+        return {(): int((PROC / "statm").read_text().split()[field]) * resource.getpagesize()}
+
+    return read
+
+
+def start_time() -> Numbers:
+    """Return when the process started, in seconds since 1970."""
+    started = int((PROC / "stat").read_text().rpartition(")")[2].split()[19]) / os.sysconf("SC_CLK_TCK")
+    uptime = float(Path("/proc/uptime").read_text().split()[0])
+    return {(): time.time() - uptime + started}
+
+
+def open_files() -> Numbers:
+    """Return how many files and connections are open."""
+    return {(): len(os.listdir(PROC / "fd"))}
+
+
+def most_files() -> Numbers:
+    """Return how many files and connections may be open."""
+    return {(): resource.getrlimit(resource.RLIMIT_NOFILE)[0]}
+
+
+def if_readable(numbers: Callable[[], Numbers]) -> Callable[[], Numbers]:
+    """Return a function that returns nothing where the system does not have what it reads."""
+    def read() -> Numbers:
+        """Read it."""
+        with contextlib.suppress(OSError):
+            return numbers()
+        return {}
+
+    return read
+
+
+def process_metrics() -> list[tuple[Gauge, str]]:
+    """Return the metrics of the process with their help texts."""
+    cpu = Gauge("process_cpu_seconds_total", cpu_seconds, kind="counter")
+    return [
+        (cpu, "Seconds of CPU that the process has used."),
+        (Gauge("process_virtual_memory_bytes", if_readable(memory(0))), "Virtual memory in bytes."),
+        (Gauge("process_resident_memory_bytes", if_readable(memory(1))), "Resident memory in bytes."),
+        (Gauge("process_start_time_seconds", if_readable(start_time)), "Start time, in seconds since 1970."),
+        (Gauge("process_open_fds", if_readable(open_files)), "Open files and connections."),
+        (Gauge("process_max_fds", if_readable(most_files)), "Files and connections that may be open."),
+        ]
