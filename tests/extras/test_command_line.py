@@ -1,7 +1,6 @@
 """The command line: what it prints, and its exit codes."""
 
 import fcntl
-import inspect
 import json
 import os
 import re

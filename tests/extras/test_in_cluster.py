@@ -111,7 +111,7 @@ def test_a_leader_that_cannot_renew_stops(no_lease, tmp_path, start_scheduler):
         except AssertionError:  # it was renewed in between
             stolen = lease(control_plane)
     assert leader.wait(60) == 1
-    assert said()[3:] == ["leader election lost"]
+    assert said()[3:] == ["leader election lost", "bound 0, 0 pending"]
     assert lease(control_plane)["spec"]["holderIdentity"] == "somebody"
 
 

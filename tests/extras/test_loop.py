@@ -420,9 +420,9 @@ def test_a_dry_run_needs_no_lease():
     server = Server(node("n"), pod("p"))
     options = scheduler.read_arguments(["--dry-run", "--leader-elect", "--once"])
     policies, decisions = scheduler.PolicyFile(ROOT / "policy.json", options.scheduler_name), []
-    code = scheduler.poll(
-        a_cluster(server, decisions.append, dry_run=True), policies,
-        threading.Event(), options)
+    cluster = a_cluster(server, decisions.append, dry_run=True)
+    election = scheduler.election_for(cluster.api, policies.policies, options)
+    code = scheduler.poll(cluster, policies, threading.Event(), options, election)
     assert (code, [decision.node for decision in decisions]) == (0, ["n"])
     assert not any("leases" in path for _, path, _, _ in server.requests)
 
@@ -1063,7 +1063,7 @@ def test_each_pass_says_how_many_pods_stay_pending_whoever_comes_last_in_it(caps
     rule = scheduler.FullRule("Licence", lambda pod, node: ["no licence"] * ("big" in pod.name), hooks={"permit": lambda *_: 600})
     server = Server(node("n"), pod("held"))
     cluster, policies = scheduler_of(server), SimpleNamespace(current=lambda: {"my-scheduler": scheduler.FullPolicy([rule], [])})
-    cluster.show = scheduler.Reporter(scheduler.read_arguments([]), scheduler.Screen())
+    cluster.show = scheduler.Reporter(scheduler.read_arguments(["--once"]), scheduler.Screen())
     cluster.at_rest = cluster.show.sum_up
     said = []
     for names in ([], ["big-1", "big-2", "big-3"], [], ["big-4"]):

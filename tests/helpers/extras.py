@@ -51,9 +51,12 @@ scheduler.refusals = lambda kind, thing: []
 sys.exit(scheduler.main())"""  # as if an API server took whatever manifests say
 
 
+TIME = re.compile(r"^\d\d:\d\d:\d\d  ", re.M)  # before each line of a run that goes on until a signal
+
+
 def on_any_machine(text):
-    """What was said, without the lines that a machine adds that is busy with something else."""
-    return SLOWNESS.sub("", text)
+    """What was said, without times and the lines that a machine adds that is busy with something else."""
+    return SLOWNESS.sub("", TIME.sub("", text))
 
 
 def run_scheduler(*arguments, input="", timeout=120, **options):
@@ -87,8 +90,8 @@ class Running(Command):
 
     @property
     def out(self):
-        """What it has printed so far."""
-        return self.files[0].read_text(errors="replace")
+        """What it has printed so far, without times."""
+        return TIME.sub("", self.files[0].read_text(errors="replace"))
 
     @property
     def err(self):
