@@ -50,9 +50,9 @@ class ServiceAccount:
         self.token = ""
 
 
-def service_account(environment: dict[str, str] = os.environ, folder: Path = FOLDER) -> ServiceAccount | None:
+def service_account() -> ServiceAccount | None:
     """Return the pod's service account; None outside of a pod, or where the pod has none."""
-    host = environment.get("KUBERNETES_SERVICE_HOST")
-    port = environment.get("KUBERNETES_SERVICE_PORT") or "443"
-    has_files = all((folder / name).exists() for name in ("token", "ca.crt"))
-    return ServiceAccount(host, port, folder) if host and has_files else None
+    host = os.environ.get("KUBERNETES_SERVICE_HOST")
+    port = os.environ.get("KUBERNETES_SERVICE_PORT") or "443"
+    has_files = all((FOLDER / name).exists() for name in ("token", "ca.crt"))
+    return ServiceAccount(host, port, FOLDER) if host and has_files else None

@@ -7,13 +7,18 @@ import shutil
 import subprocess
 import sys
 from importlib import metadata
+from types import SimpleNamespace
 
 import pytest
+import requests
 import yaml
 from helpers.documents import CHANGE, Document, edit, paste, places, terminal
 from helpers.script import ROOT, node, pod, scheduler, wait_for
 from scheduler_extras.deciding.extension_points import EXTENSION_POINTS
+from scheduler_extras.options import read_arguments
 from scheduler_extras.policy.reading import REPLACED_BY_TAINTS
+from scheduler_extras.serve.health import health_routes
+from scheduler_extras.serve.metrics import Metrics
 
 EXTRAS = ROOT / "scheduler_extras"
 MANUAL = Document("scheduler_extras/README.md")
@@ -21,11 +26,12 @@ LESSON = Document("scheduler_extras/docs/lesson.md")
 RULES = Document("scheduler_extras/docs/rules.md")
 OWN_RULES = Document("scheduler_extras/docs/own-rules.md")
 IN_THE_CLUSTER = Document("scheduler_extras/docs/in-the-cluster.md")
+METRICS = Document("scheduler_extras/docs/metrics.md")
 PERFORMANCE = Document("scheduler_extras/docs/performance.md")
 DESIGN = Document("scheduler_extras/docs/design.md")
 TESTS = Document("tests/README.md")
 ALL = {document.path.stem if document.path.stem != "README" else document.path.parent.name: document
-       for document in (MANUAL, LESSON, RULES, OWN_RULES, IN_THE_CLUSTER, PERFORMANCE, DESIGN, TESTS)}
+       for document in (MANUAL, LESSON, RULES, OWN_RULES, IN_THE_CLUSTER, METRICS, PERFORMANCE, DESIGN, TESTS)}
 DEMO = "tests/demo.yaml"
 
 
@@ -347,11 +353,14 @@ def test_the_fields_of_json_are_those_that_it_names():
 MANIFESTS = (EXTRAS / "examples" / "my-scheduler.yaml").read_text()
 
 
-@IN_THE_CLUSTER.gives("**1. Build an image.**")
+@IN_THE_CLUSTER.gives("**1. Build an image**")
 def test_the_image_has_the_files_and_each_package_at_one_version(blocks):
-    [dockerfile] = blocks
+    [command] = blocks
+    image, path = re.fullmatch(r"docker build -t (\S+) -f (\S+) \.\n", command).groups()
+    dockerfile = (ROOT / path).read_text()
+    assert f"\n#   {command}" in dockerfile and f" image: {image}\n" in MANIFESTS
     assert dict(re.findall(r"^COPY (\S+) (/code/\S*)$", dockerfile, re.M)) == {"scheduler.py": "/code/", "scheduler_extras": "/code/scheduler_extras"}
-    assert set(re.findall(r"/code/([\w.]+)", MANIFESTS)) == {"scheduler_extras"}
+    assert 'ENTRYPOINT ["python", "/code/scheduler_extras"]' in dockerfile
     [packages] = re.findall("RUN pip install --no-cache-dir (.*)", dockerfile)
     pinned = dict(package.split("==") for package in packages.split())
     needed = {re.match("[a-z0-9-]+", line)[0] for line in (ROOT / "requirements.txt").read_text().splitlines()}
@@ -362,7 +371,7 @@ def test_the_image_has_the_files_and_each_package_at_one_version(blocks):
 
 
 @IN_THE_CLUSTER.gives("**2. Create the Policy.**", "**3. Deploy.**")
-def test_an_api_server_accepts_the_manifests_and_the_policy_is_updated(blocks, control_plane, monkeypatch):
+def test_an_api_server_accepts_the_manifests_and_the_policy_is_updated(blocks, control_plane, monkeypatch, tmp_path):
     policy, apply = blocks
     monkeypatch.setenv("KUBECONFIG", str(control_plane.kubeconfig()))
     own = re.sub("--from-literal=policy.json='.*?'", "--from-file=policy.json", policy)
@@ -370,10 +379,56 @@ def test_an_api_server_accepts_the_manifests_and_the_policy_is_updated(blocks, c
         paste(command)
         data = json.loads(paste("kubectl -n kube-system get configmap my-scheduler -o json"))["data"]
         assert data == {"policy.json": expected}, "and no code, which anyone who may edit it could run"
-    assert paste(apply).count(" created\n") == 6
+    old = tmp_path / "my-scheduler.yaml"  # for this API server, which is of 1.20
+    old.write_text(MANIFESTS.replace("policy/v1\n", "policy/v1beta1\n"))
+    apply = apply.replace("scheduler_extras/examples/my-scheduler.yaml", str(old))
+    assert paste(apply).count(" created\n") == 8
     paste("kubectl -n kube-system delete configmap my-scheduler")
     paste(apply.replace("apply", "delete --wait=false"))
     assert set(re.findall(r"/policy/([\w.]+)", MANIFESTS)) == data.keys()
+
+
+def test_the_arguments_of_the_deployment_are_options_and_its_probes_lead_somewhere():
+    [pod_spec] = [thing["spec"]["template"]["spec"] for thing in yaml.safe_load(MANIFESTS)["items"] if thing["kind"] == "Deployment"]
+    [container] = pod_spec["containers"]
+    options = read_arguments(container["args"])
+    assert options.leader_elect == "true" and options.listen == ("0.0.0.0", container["ports"][0]["containerPort"])
+    routes = health_routes(None, None)
+    for probe in "livenessProbe", "readinessProbe":
+        assert container[probe]["httpGet"]["path"] in routes and container[probe]["httpGet"]["port"] == container["ports"][0]["name"]
+
+
+@IN_THE_CLUSTER.gives("its address is 127.0.0.1 by default", "For the Prometheus Operator, select the Service")
+def test_the_server_answers_where_the_document_says(blocks, control_plane, tmp_path):
+    start, monitor = blocks
+    command = start.strip().replace(" scheduler_extras ", f" {EXTRAS} --server {control_plane.server} ")
+    paths = re.findall(r"^\| (`/.*?) \|", IN_THE_CLUSTER.section("## Health and metrics"), re.M)
+    with terminal(command, tmp_path / "output", tmp_path):
+        wait_for("it listens", lambda: "serving /metrics" in (tmp_path / "output").read_text())
+        wait_for("it is ready", lambda: requests.get("http://127.0.0.1:10251/readyz", timeout=20).ok)
+        for path in re.findall(r"`(/\w+)`", " ".join(paths)):
+            assert requests.get(f"http://127.0.0.1:10251{path}?verbose", timeout=20).ok, path
+    [service] = [thing for thing in yaml.safe_load(MANIFESTS)["items"] if thing["kind"] == "Service"]
+    spec = yaml.safe_load(monitor)["spec"]
+    assert spec["selector"]["matchLabels"] == service["metadata"]["labels"]
+    assert [each["port"] for each in spec["endpoints"]] == [each["name"] for each in service["spec"]["ports"]]
+
+
+# ---- metrics -------------------------------------------------------------------------------------------
+
+def names_of_metrics(text):
+    """Return the names of metrics in a text, without what Prometheus appends to those of histograms."""
+    return {re.sub("_(bucket|sum|count)$", "", name) for name in re.findall(r"\b(?:[a-z]+_)+(?:[a-z]+)\b", text)}
+
+
+@METRICS.gives("Three queries to start with")
+def test_the_table_has_all_metrics_and_the_queries_use_them(blocks):
+    cluster = SimpleNamespace(api=SimpleNamespace(server=""), snapshot=SimpleNamespace())
+    exported = {metric.name for metric, _ in Metrics(cluster, None).all()}
+    rows = re.findall(r"^\| (`.*?) \|", METRICS.text, re.M)
+    assert {name for row in rows for name in re.findall(r"`(\w+)`", row)} == exported
+    used = {name for name in names_of_metrics(blocks[0]) if name.startswith("scheduler_")}
+    assert len(used) == 3 and used <= exported
 
 
 # ---- the design ----------------------------------------------------------------------------------------

@@ -1,6 +1,8 @@
-"""Replicas in the cluster: leader election, and the manifests of my-scheduler.yaml with RBAC on."""
+"""Replicas in the cluster: leader election, the service account, and the manifests of my-scheduler.yaml with RBAC on."""
 
+import base64
 import json
+import os
 import re
 import signal
 import subprocess
@@ -9,11 +11,122 @@ import time
 import pytest
 from helpers.everything import scheduler
 import yaml
-from helpers.control_plane import free_port, wait_for
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import padding
+from helpers.control_plane import wait_for
 from helpers.extras import ROOT, node, pod, run_scheduler, table
 
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases"
-MANIFESTS = (ROOT / "scheduler_extras" / "examples" / "my-scheduler.yaml").read_text()
+MANIFESTS = (ROOT / "scheduler_extras" / "examples" / "my-scheduler.yaml").read_text().replace(
+    "apiVersion: policy/v1\n", "apiVersion: policy/v1beta1\n")  # this API server is of 1.20, which has no other
+
+
+# ---- the service account -------------------------------------------------------------------------------
+
+IN_A_POD = """import os, pathlib, sys
+sys.path.append("tests")
+from helpers.everything import scheduler
+scheduler.FOLDER = pathlib.Path(os.environ["POD_FOLDER"])
+scheduler.TOKEN_SECONDS = 0
+sys.exit(scheduler.main())"""
+
+
+class PodOfOurs:
+    """The files and variables that a pod of the ServiceAccount my-scheduler has."""
+
+    def __init__(self, control_plane, folder):
+        self.control_plane, self.folder = control_plane, folder
+        self.kubectl("apply", "-f", "-", input=MANIFESTS)
+        self.token = control_plane.request("POST", "namespaces/kube-system/serviceaccounts/my-scheduler/token", {
+            "apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}})["status"]["token"]
+        (folder / "ca.crt").write_bytes((control_plane.folder / "certificates" / "apiserver.crt").read_bytes())
+        self.mount(self.token)
+        self.options = {"program": IN_A_POD, "env": os.environ | {
+            "KUBERNETES_SERVICE_HOST": "127.0.0.1", "KUBERNETES_SERVICE_PORT": str(control_plane.port), "POD_FOLDER": str(folder)}}
+
+    def kubectl(self, *arguments, input=""):
+        """Run kubectl as an administrator."""
+        subprocess.run([self.control_plane.assets / "kubectl", "--kubeconfig", self.control_plane.kubeconfig(), *arguments],
+                       input=input, text=True, check=True, capture_output=True)
+
+    def mount(self, token):
+        """Replace the token, as a kubelet does."""
+        (self.folder / "token").write_text(token)
+
+    def expired(self):
+        """Return the token as if it had expired an hour ago, with the API server's own signature."""
+        header, claims, _ = self.token.split(".")
+        claims = json.loads(base64.urlsafe_b64decode(claims + "=="))
+        old = {name: claims[name] - 7200 for name in ("iat", "nbf")} | {"exp": int(time.time()) - 3600}
+        signed = f"{header}.{encoded(json.dumps(claims | old).encode())}"
+        key = serialization.load_pem_private_key((self.control_plane.folder / "key.pem").read_bytes(), None)
+        return f"{signed}.{encoded(key.sign(signed.encode(), padding.PKCS1v15(), hashes.SHA256()))}"
+
+
+def encoded(data):
+    """Return bytes as a part of a token."""
+    return base64.urlsafe_b64encode(data).decode().rstrip("=")
+
+
+@pytest.fixture
+def pod_of_ours(no_lease, tmp_path):
+    """A pod of ours, with all that my-scheduler.yaml has; then that is deleted."""
+    folder = tmp_path / "serviceaccount"
+    folder.mkdir()
+    pod_of_ours = PodOfOurs(no_lease, folder)
+    yield pod_of_ours
+    pod_of_ours.kubectl("delete", "--wait=false", "-f", "-", input=MANIFESTS)
+
+
+def test_in_a_pod_it_needs_no_proxy_and_a_token_that_expires_is_one_line_until_there_is_another(pod_of_ours, start_scheduler):
+    control_plane = pod_of_ours.control_plane
+    control_plane.create(node("n"), pod("a"))
+    running = start_scheduler("--interval=0.1", **pod_of_ours.options)
+    wait_for("a is bound", lambda: control_plane.places() == {"default/a": "n"})
+    assert f"my-scheduler: watching https://127.0.0.1:{control_plane.port} with " in running.err
+    pod_of_ours.mount(pod_of_ours.expired())
+    control_plane.create(pod("b"), pod("c"))
+    wait_for("that is said", lambda: "has expired" in running.err)
+    time.sleep(2)  # in which it tries again
+    assert set(control_plane.places()) == {"default/a"}
+    [line] = [line for line in running.err.splitlines() if "401" in line]
+    assert line.endswith(f": https://127.0.0.1:{control_plane.port}: 401 Unauthorized: the token in {pod_of_ours.folder}/token has "
+                         "expired, or is for another cluster; trying again")
+    pod_of_ours.mount(pod_of_ours.token)
+    wait_for("all are bound", lambda: set(control_plane.places()) == {"default/a", "default/b", "default/c"})
+
+
+@table("spoil, said", {
+    "another CA": (lambda folder, ca: (folder / "ca.crt").write_bytes(ca), "certificate verify failed: .*; its certificate is checked with the CA in {}/ca.crt"),
+    "no certificate at all": (lambda folder, ca: (folder / "ca.crt").write_text("none"), "cannot read the CA in {}/ca.crt: .*"),
+    "an empty token": (lambda folder, ca: (folder / "token").write_text(""), ".*: 401 Unauthorized: the token in {}/token has expired, or .*"),
+    "a token of two lines": (lambda folder, ca: (folder / "token").write_text("a\nb"), ".*")})
+def test_what_is_wrong_with_the_service_account_is_said_and_nothing_is_sent(pod_of_ours, tmp_path, spoil, said):
+    certificate = subprocess.run(["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=other", "-keyout", "/dev/null"],
+                                 capture_output=True, check=True).stdout
+    spoil(pod_of_ours.folder, certificate)
+    run = run_scheduler("--once", **pod_of_ours.options)
+    assert run.returncode == 1 and re.search(said.format(pod_of_ours.folder), run.stderr.splitlines()[-1]), run.stderr
+
+
+@table("address, files, server", {
+    "in a pod": ("10.0.0.1", ["token", "ca.crt"], "https://10.0.0.1:443"),
+    "in a pod with IPv6": ("fd00::1", ["token", "ca.crt"], "https://[fd00::1]:443"),
+    "in a pod without a token (automountServiceAccountToken: false)": ("10.0.0.1", [], "http://127.0.0.1:8001"),
+    "on a machine": (None, ["token", "ca.crt"], "http://127.0.0.1:8001")})
+def test_where_it_looks_for_the_api_server(tmp_path, monkeypatch, address, files, server):
+    monkeypatch.setattr(scheduler, "FOLDER", tmp_path)
+    monkeypatch.delenv("KUBERNETES_SERVICE_PORT", raising=False)
+    monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
+    if address:
+        monkeypatch.setenv("KUBERNETES_SERVICE_HOST", address)
+    for name in files:
+        (tmp_path / name).touch()
+    assert scheduler.api_server(None).server == server
+    assert scheduler.api_server("http://box:80").server == "http://box:80", "--server goes first"
+
+
+# ---- leader election -----------------------------------------------------------------------------------
 
 
 def election(folder, **times):
@@ -233,15 +346,10 @@ def test_who_is_answered_by_no_api_server_does_not_lead(caplog):
     assert caplog.messages == ["leader election: the Lease was answered, but by no API server"]
 
 
-def test_with_these_rights_nothing_is_forbidden_and_no_right_is_idle(no_lease, tmp_path):
-    control_plane = no_lease
-    kubectl = [control_plane.assets / "kubectl", "--kubeconfig", control_plane.kubeconfig()]
-    subprocess.run([*kubectl, "apply", "-f", "-"], input=MANIFESTS, text=True, check=True, capture_output=True)
-    token = control_plane.request("POST", "namespaces/kube-system/serviceaccounts/my-scheduler/token", {
-        "apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}})["status"]["token"]
-    port = free_port()
-    proxy = control_plane.start("kubectl", "--kubeconfig", control_plane.kubeconfig("my-scheduler", token), "proxy",
-                                f"--port={port}")
+# ---- the permissions -----------------------------------------------------------------------------------
+
+def test_with_these_rights_nothing_is_forbidden_and_no_right_is_idle(pod_of_ours, tmp_path):
+    control_plane = pod_of_ours.control_plane
     storage_class = {"apiVersion": "storage.k8s.io/v1", "kind": "StorageClass",
                      "volumeBindingMode": "WaitForFirstConsumer"}
     volumes = [{**storage_class, "metadata": {"name": "local"}, "provisioner": "kubernetes.io/no-provisioner"},
@@ -253,26 +361,18 @@ def test_with_these_rights_nothing_is_forbidden_and_no_right_is_idle(no_lease, t
                  "metadata": {"name": name, "namespace": "default"}, "spec": {
                      "storageClassName": name, "accessModes": ["ReadWriteOnce"],
                      "resources": {"requests": {"storage": "1Gi"}}}} for name in ("local", "made")]
-    subprocess.run([*kubectl, "apply", "-f", "-"], input=yaml.safe_dump_all(volumes), text=True, check=True,
-                   capture_output=True)
+    pod_of_ours.kubectl("apply", "-f", "-", input=yaml.safe_dump_all(volumes))
     control_plane.request("PATCH", "persistentvolumes/disk/status", {"status": {"phase": "Available"}},
                           headers={"Content-Type": "application/merge-patch+json"})
     claims = {name: [{"name": "v", "persistentVolumeClaim": {"claimName": name}}] for name in ("local", "made")}
     control_plane.create(node("n"), pod("web"), pod("big", {"cpu": "99"}),
                          *(pod(name, volumes=claims[name]) for name in claims))
     (tmp_path / "policy.json").write_text('{"kind": "Policy", "apiVersion": "v1"}')
-    try:
-        wait_for("the proxy answers", lambda: run_scheduler(
-            "--server", f"http://127.0.0.1:{port}", "--once", "--dry-run").returncode == 0)
-        log = ""
-        for _ in range(2):  # the second time, the Lease is there to be updated
-            run = run_scheduler("--server", f"http://127.0.0.1:{port}", "--once", "--leader-elect", "-v",
-                                "--policy", tmp_path / "policy.json")
-            assert run.returncode == 0, run.stderr
-            log += run.stderr
-    finally:
-        proxy.kill()
-        proxy.wait()
+    log = ""
+    for _ in range(2):  # the second time, the Lease is there to be updated
+        run = run_scheduler("--once", "--leader-elect", "-v", "--policy", tmp_path / "policy.json", **pod_of_ours.options)
+        assert run.returncode == 0, run.stderr
+        log += run.stderr
     assert "orbidden" not in log and "RBAC" not in log, log
     assert set(control_plane.places()) == {"default/web"}
     annotations = control_plane.get("namespaces/default/persistentvolumeclaims/made")["metadata"]["annotations"]
@@ -297,5 +397,4 @@ def test_with_these_rights_nothing_is_forbidden_and_no_right_is_idle(no_lease, t
     assert {right for right in used if right[2] != "watch"} == {
         right for right in granted - unused if right[2] != "watch"}
     assert {("", "pods", "watch"), ("", "nodes", "watch")} <= used
-    subprocess.run([*kubectl, "delete", "--wait=false", "-f", "-"], check=True, capture_output=True, text=True,
-                   input=MANIFESTS + "---\n" + yaml.safe_dump_all(volumes))
+    pod_of_ours.kubectl("delete", "--wait=false", "-f", "-", input=yaml.safe_dump_all(volumes))

@@ -88,7 +88,7 @@ def paste(commands, cwd=ROOT, **replaced):
 
 def places(output):
     """Return where pods went, according to the lines that a program prints: {pod: node}."""
-    return dict(re.findall(r"^default/(\S+) -> (\S+) ", output, re.M))
+    return dict(re.findall(r"^(?:[\d:]{8}  )?default/(\S+) -> (\S+) ", output, re.M))
 
 
 def edit(path, old, new):
