@@ -33,14 +33,15 @@ from scheduler_extras.policy.own_rules import check_rules_of_the_script
 from scheduler_extras.policy.reloading import PolicyFile
 from scheduler_extras.process import give_up_output, stop_on_signals, watch_the_loop
 from scheduler_extras.serve.health import health_routes
-from scheduler_extras.serve.metrics import Metrics
+from scheduler_extras.serve.metrics import State, metrics_route
+from scheduler_extras.serve.observations import Observations
 from scheduler_extras.serve.server import Server
 from scheduler_extras.show.compare import compare
 from scheduler_extras.show.one_pod import show_one_pod
 from scheduler_extras.show.page.page import Page
 from scheduler_extras.show.picture import picture, pods_without_node
 from scheduler_extras.show.report import Reporter
-from scheduler_extras.show.text import Screen, traceback_in_lines
+from scheduler_extras.show.text import RED, Screen, traceback_in_lines
 
 
 def command_line(argv=None):
@@ -60,7 +61,8 @@ def command_line(argv=None):
                                   None if options.verbose else "%H:%M:%S")
     errors = Screen(sys.stderr)
     plain = formatter.formatMessage
-    formatter.formatMessage = lambda record: "\n".join(errors.folded(plain(record)))
+    formatter.formatMessage = lambda record: "\n".join(
+        errors.folded(plain(record), RED if record.levelno >= logging.WARNING else ""))
     formatter.formatException = traceback_in_lines
     handler = logging.StreamHandler()
     handler.setFormatter(formatter)
@@ -126,9 +128,10 @@ def api_server(url):
 
 def listen(cluster, election, address):
     """Serve health checks and metrics at an address and a port. Raises InputError."""
-    metrics = Metrics(cluster, election)
-    server = Server(*address, {"/metrics": metrics.answer, **health_routes(cluster, election)})
-    cluster.api.observer = cluster.cycle.observer = metrics
+    observations = Observations(cluster)
+    metrics = metrics_route(observations, State(cluster, election))
+    server = Server(*address, {"/metrics": metrics, **health_routes(cluster, election)})
+    cluster.api.observer = cluster.cycle.observer = observations
     server.start()
     log.info("serving %s at %s", ", ".join(server.routes), server.url)
 

@@ -1,124 +1,36 @@
 """/metrics: what kube-scheduler exports, with its names, labels and buckets, as far as it is measured here.
 
-It observes the loop and the requests, and reads the queue and the cache when it is scraped.
+The command line makes its route; it reads the queue and the cache at each scrape.
 """
 
 from __future__ import annotations
 
 import collections
 import platform
-import random
-import time
-from urllib.parse import urlsplit
+from collections.abc import Callable
 
 from scheduler_extras.api.election import LeaderElection
-from scheduler_extras.common.observer import Observer
 from scheduler_extras.common.version import UPSTREAM, VERSION
-from scheduler_extras.deciding.decision import FullDecision
-from scheduler_extras.deciding.rule import WHATEVER_THE_NODE, FullRule
 from scheduler_extras.live.live import LiveCluster
-from scheduler_extras.live.queue import PodRecord, WaitsFor
-from scheduler_extras.serve.format import Counter, Gauge, Histogram, exponential, exposition
+from scheduler_extras.live.queue import WaitsFor
+from scheduler_extras.serve.format import Gauge, exposition
+from scheduler_extras.serve.observations import Observations, queue_of
 from scheduler_extras.serve.process import process_metrics
-from scheduler_extras.serve.server import Response, Request
+from scheduler_extras.serve.server import Request, Response
 
 
 # Names, labels and buckets are those of kube-scheduler 1.36. Where 1.20 has another name for the same, both
 # are exported: public dashboards ask for either. Upstream: pkg/scheduler/metrics, and client-go's.
 
-SAMPLED = 0.1  # the share of attempts in which rules are timed, as upstream
-MOST_ATTEMPTS = 15  # that the label `attempts` counts
-SECONDS = exponential(0.001, 2, 15)
-REQUEST_SECONDS = [0.005, 0.025, 0.1, 0.25, 0.5, 1, 2, 4, 8, 15, 30, 60]
-STEPS = {"predicates": ("Filter", "PreFilter"), "priorities": ("Score", "PreScore")}  # of a rule
 ASSUMED = (WaitsFor.PERMIT, WaitsFor.PRE_BIND, WaitsFor.BINDING, WaitsFor.CONFIRMATION)
 
 
-class Metrics(Observer):
-    """Observes a cluster's loop and its requests, and exports what it has seen."""
+class State:
+    """Reads what is in the queue and the cache of a cluster, beside the loop that changes them."""
 
     def __init__(self, cluster: LiveCluster, election: LeaderElection | None):
         self.cluster = cluster
         self.election = election
-        self.host = urlsplit(cluster.api.server).netloc
-        self.attempts = Counter("scheduler_schedule_attempts_total", "result", "profile")
-        self.attempt_seconds = Histogram(
-            "scheduler_scheduling_attempt_duration_seconds", SECONDS, "result", "profile")
-        self.algorithm_seconds = Histogram("scheduler_scheduling_algorithm_duration_seconds", SECONDS)
-        self.binding_seconds = Histogram("scheduler_binding_duration_seconds", SECONDS)
-        self.point_seconds = Histogram(
-            "scheduler_framework_extension_point_duration_seconds", exponential(0.0001, 2, 12),
-            "extension_point", "status", "profile")
-        self.rule_seconds = Histogram(
-            "scheduler_plugin_execution_duration_seconds", exponential(0.00001, 1.5, 20),
-            "plugin", "extension_point", "status")
-        self.pod_seconds = Histogram(
-            "scheduler_pod_scheduling_sli_duration_seconds", exponential(0.01, 2, 20), "attempts")
-        self.pod_attempts = Histogram("scheduler_pod_scheduling_attempts", exponential(1, 2, 5))
-        self.incoming = Counter("scheduler_queue_incoming_pods_total", "queue", "event")
-        self.preemptions = Counter("scheduler_preemption_attempts_total")
-        self.victims = Histogram("scheduler_preemption_victims", exponential(1, 2, 7))
-        self.requests = Counter("rest_client_requests_total", "code", "method", "host")
-        self.request_seconds = Histogram(
-            "rest_client_request_duration_seconds", REQUEST_SECONDS, "verb", "host")
-        self.start_sampling()
-
-    def queued(self) -> None:
-        """Count a new pod."""
-        self.incoming.add("active", "PodAdd")
-
-    def attempted(self, decision: FullDecision, result: str) -> None:
-        """Count an attempt, and note how long its steps took."""
-        profile = decision.pod.scheduler
-        record = decision.pod.record
-        self.attempts.add(result, profile)
-        self.attempt_seconds.observe(time.monotonic() - decision.began_at, result, profile)
-        if result == "scheduled":
-            self.note_binding(decision, record, profile)
-        else:
-            self.note_failure(decision, record)
-        if decision.filtered_at:  # else a predicate has broken
-            self.point_seconds.observe(decision.filtered_at - decision.began_at, "Filter", "Success", profile)
-        self.start_sampling()
-
-    def note_binding(self, decision: FullDecision, record: PodRecord, profile: str) -> None:
-        """Note how long the pod has taken from its first attempt on, and how many it needed."""
-        number = record.attempts + 1
-        self.pod_attempts.observe(number)
-        label = str(number) if number < MOST_ATTEMPTS else f"{MOST_ATTEMPTS}+"
-        self.pod_seconds.observe(time.monotonic() - record.added_at, label)
-        self.algorithm_seconds.observe(decision.decided_at - decision.began_at)
-        scoring = decision.decided_at - decision.filtered_at
-        self.point_seconds.observe(scoring, "Score", "Success", profile)
-        self.binding_seconds.observe(decision.binding_seconds)
-        self.point_seconds.observe(decision.binding_seconds, "Bind", "Success", profile)
-
-    def note_failure(self, decision: FullDecision, record: PodRecord) -> None:
-        """Note in which queue a pod waits now, which plugins have rejected it, and its victims."""
-        self.incoming.add(queue_of(record), "ScheduleAttemptFailure")
-        record.rejected_by = plugins_against(decision)
-        has_preemption = any(rule.plugin == "DefaultPreemption"
-                             for rule in decision.policy.rules_with["post_filter"])
-        if decision.failed and decision.fits_nowhere and has_preemption:
-            self.preemptions.add()
-            victims = [method for method, *_ in decision.requests].count("DELETE")
-            if victims:
-                self.victims.observe(victims)
-
-    def start_sampling(self) -> None:
-        """Have rules timed in the next attempt, or not."""
-        is_sampled = random.random() < SAMPLED
-        self.cluster.snapshot.time_rule = self.time_rule if is_sampled else None
-
-    def time_rule(self, rule: FullRule, is_metadata: bool, seconds: float) -> None:
-        """Note how long a rule has taken for all nodes."""
-        plugin = rule.plugin or rule.name
-        self.rule_seconds.observe(seconds, plugin, STEPS[rule.where][is_metadata], "Success")
-
-    def answered(self, method: str, code: str, seconds: float) -> None:
-        """Count a request, and note how long it took until its answer began."""
-        self.requests.add(code, method, self.host)
-        self.request_seconds.observe(seconds, method, self.host)
 
     def pending_pods(self) -> dict[tuple[str], int]:
         """Return how many pods wait in each queue of kube-scheduler's."""
@@ -146,54 +58,30 @@ class Metrics(Observer):
         """Return whether this replica leads, by the name of the Lease; nothing without an election."""
         return {(self.election.metadata["name"],): int(self.election.leads())} if self.election else {}
 
-    def all(self) -> list[tuple[Counter | Histogram | Gauge, str]]:
-        """Return all metrics with their help texts."""
-        attempts = "Seconds from the start of an attempt to its end, the binding included."
+    def build(self) -> dict[tuple[str, str, str], int]:
+        """Return 1, with the versions of this program, of kube-scheduler and of Python."""
+        return {(VERSION, UPSTREAM, platform.python_version()): 1}
+
+    def metrics(self) -> list[tuple[Gauge, str]]:
+        """Return the metrics with their help texts."""
         cache = "Nodes, pods on nodes, and pods assumed on nodes in the cache."
-        first_try = "Seconds from a pod's entering the queue to its binding."
-        build = {(VERSION, UPSTREAM, platform.python_version()): 1}
         return [
-            (self.attempts, "Attempts to schedule a pod, by their result."),
-            (self.attempt_seconds, attempts),
-            (self.attempt_seconds.named("scheduler_e2e_scheduling_duration_seconds"), f"{attempts} (1.20)"),
-            (self.algorithm_seconds, "Seconds to choose a node for a pod that was then bound."),
-            (self.binding_seconds, "Seconds from sending a Binding to its answer. (1.20)"),
-            (self.point_seconds, "Seconds that all plugins took at an extension point, for all nodes."),
-            (self.rule_seconds, "Seconds that a plugin took for all nodes, in a tenth of the attempts."),
-            (self.pod_seconds, first_try),
-            (self.pod_seconds.named("scheduler_pod_scheduling_duration_seconds"), f"{first_try} (1.20)"),
-            (self.pod_attempts, "Attempts that a pod needed until it was bound."),
             (Gauge("scheduler_pending_pods", self.pending_pods, "queue"), "Pending pods, by their queue."),
-            (self.incoming, "Pods that entered a queue, by queue and event."),
             (Gauge("scheduler_unschedulable_pods", self.unschedulable_pods, "plugin", "profile"),
              "Pending pods that a plugin has rejected at their last attempt."),
-            (self.preemptions, "Attempts to preempt pods."),
-            (self.victims, "Victims of a preemption."),
             (Gauge("scheduler_cache_size", self.cache_size, "type"), cache),
             (Gauge("scheduler_scheduler_cache_size", self.cache_size, "type"), f"{cache} (1.20)"),
             (Gauge("leader_election_master_status", self.leader_status, "name"),
              "Whether this replica leads: 1 or 0."),
-            (self.requests, "Requests to the API server, by status code; <error>: without an answer."),
-            (self.request_seconds, "Seconds until the API server's answer begins."),
-            (Gauge("scheduler_extras_build_info", lambda: build, "version", "kube_scheduler", "python"),
-             "The version of this program, and of the kube-scheduler that it decides like."),
-            *process_metrics()]
-
-    def answer(self, request: Request) -> Response:
-        """Return the answer to a scrape."""
-        return Response(exposition(self.all()), "text/plain; version=0.0.4; charset=utf-8")
+            (Gauge("scheduler_extras_build_info", self.build, "version", "kube_scheduler", "python"),
+             "The version of this program, and of the kube-scheduler that it decides like.")]
 
 
-def queue_of(record: PodRecord) -> str:
-    """Return which of kube-scheduler's queues a pending pod would be in."""
-    moment = time.monotonic()
-    if record.waits_for is WaitsFor.REMEDY or record.retry_at > max(moment, record.backoff_ends):
-        return "unschedulable"
-    return "backoff" if record.retry_at > moment else "active"
+def metrics_route(observations: Observations, state: State) -> Callable[[Request], Response]:
+    """Return a handler that answers a scrape."""
+    def handler(request: Request) -> Response:
+        """Export all metrics that have numbers."""
+        metrics = observations.metrics() + state.metrics() + process_metrics()
+        return Response(exposition(metrics), "text/plain; version=0.0.4; charset=utf-8")
 
-
-def plugins_against(decision: FullDecision) -> frozenset[str]:
-    """Return the plugins that are against a node for a pod that fits none."""
-    plugins = {rule.title: rule.plugin or rule.name for rule in decision.policy.rules()}
-    titles = [title.removesuffix(WHATEVER_THE_NODE) for title in decision.failed.titles]
-    return frozenset(plugins.get(title, title) for title in titles) if decision.fits_nowhere else frozenset()
+    return handler

@@ -18,7 +18,9 @@ from scheduler_extras.deciding.extension_points import EXTENSION_POINTS
 from scheduler_extras.options import read_arguments
 from scheduler_extras.policy.reading import REPLACED_BY_TAINTS
 from scheduler_extras.serve.health import health_routes
-from scheduler_extras.serve.metrics import Metrics
+from scheduler_extras.serve.metrics import State
+from scheduler_extras.serve.observations import Observations
+from scheduler_extras.serve.process import process_metrics
 
 EXTRAS = ROOT / "scheduler_extras"
 MANUAL = Document("scheduler_extras/README.md")
@@ -424,7 +426,8 @@ def names_of_metrics(text):
 @METRICS.gives("Three queries to start with")
 def test_the_table_has_all_metrics_and_the_queries_use_them(blocks):
     cluster = SimpleNamespace(api=SimpleNamespace(server=""), snapshot=SimpleNamespace())
-    exported = {metric.name for metric, _ in Metrics(cluster, None).all()}
+    metrics = Observations(cluster).metrics() + State(cluster, None).metrics() + process_metrics()
+    exported = {metric.name for metric, _ in metrics}
     rows = re.findall(r"^\| (`.*?) \|", METRICS.text, re.M)
     assert {name for row in rows for name in re.findall(r"`(\w+)`", row)} == exported
     used = {name for name in names_of_metrics(blocks[0]) if name.startswith("scheduler_")}

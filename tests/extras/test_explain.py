@@ -446,6 +446,7 @@ def at_a_terminal(*arguments, columns=80, **environment):
 @table("environment, coloured", {
     "a terminal has colours": ({"NO_COLOR": ""}, True),
     "NO_COLOR is honoured": ({"NO_COLOR": "1"}, False),
+    "a terminal without colours": ({"NO_COLOR": "", "TERM": "dumb"}, False),
 })
 def test_colours(environment, coloured):
     shown = at_a_terminal("--explain", "default/report", "--cluster", DEMO, columns=130, **environment)
