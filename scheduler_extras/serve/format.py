@@ -52,17 +52,18 @@ class Histogram:
         self.name = name
         self.labels = labels
         self.buckets = buckets
-        self.series: dict[Labels, tuple[list[int], list[float]]] = {}  # counts in buckets, [sum]
+        self.series: dict[Labels, list[float]] = {}  # the counts of the buckets, then the sum
         self.lock = threading.Lock()
 
     def observe(self, number: float, *values: str) -> None:
         """Add an observation with these label values."""
+        bucket = bisect.bisect_left(self.buckets, number)
         with self.lock:
             if values not in self.series:
-                self.series[values] = [0] * (len(self.buckets) + 1), [0.0]
-            counts, total = self.series[values]
-            counts[bisect.bisect_left(self.buckets, number)] += 1
-            total[0] += number
+                self.series[values] = [0] * (len(self.buckets) + 2)
+            numbers = self.series[values]
+            numbers[bucket] += 1
+            numbers[-1] += number
 
     def named(self, name: str) -> Histogram:
         """Return the same observations under another name."""
@@ -73,8 +74,8 @@ class Histogram:
     def samples(self) -> Iterator[str]:
         """Yield the lines of each combination of label values: cumulative buckets, the sum, the count."""
         with self.lock:
-            series = {values: (list(counts), total[0]) for values, (counts, total) in self.series.items()}
-        for values, (counts, total) in series.items():
+            series = {values: list(numbers) for values, numbers in self.series.items()}
+        for values, (*counts, total) in series.items():
             labels = list(zip(self.labels, values, strict=True))
             below = 0
             for bound, count in zip([*self.buckets, float("inf")], counts, strict=True):
