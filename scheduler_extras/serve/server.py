@@ -20,6 +20,7 @@ from scheduler_extras.common.log_texts import one_line
 
 
 MOST_CONNECTIONS = 32
+MOST_THREADS = 128  # those of connections that were closed may take a while to notice
 SECONDS = 10  # for a client to send its request, or to receive a part of the answer
 HEADERS = {  # of each answer, unless its own differ
     "Cache-Control": "no-store",
@@ -69,7 +70,7 @@ class Server(ThreadingHTTPServer):
     def __init__(self, address: str, port: int, routes: Routes):
         self.routes = routes
         self.host = address.lower()
-        self.connections: dict[socket.socket, None] = {}  # the oldest first
+        self.connections: dict[socket.socket, bool] = {}  # of each thread; whether it is open
         self.lock = threading.Lock()  # held while these change
         if ":" in address:
             self.address_family = socket.AF_INET6
@@ -99,12 +100,15 @@ class Server(ThreadingHTTPServer):
     def process_request(self, request: socket.socket, client_address: tuple) -> None:
         """Answer a new connection in its own thread; if there are too many, close the oldest."""
         with self.lock:
-            self.connections[request] = None
-            oldest = next(iter(self.connections)) if len(self.connections) > MOST_CONNECTIONS else None
-            self.connections.pop(oldest, None)
-        if oldest:
-            with contextlib.suppress(OSError):
-                oldest.shutdown(socket.SHUT_RDWR)  # its thread ends
+            if len(self.connections) >= MOST_THREADS:
+                super().shutdown_request(request)
+                return
+            self.connections[request] = True
+            opened = [connection for connection, is_open in self.connections.items() if is_open]
+            if len(opened) > MOST_CONNECTIONS:
+                self.connections[opened[0]] = False
+                with contextlib.suppress(OSError):
+                    opened[0].shutdown(socket.SHUT_RDWR)  # its thread ends
         super().process_request(request, client_address)
 
     def shutdown_request(self, request: socket.socket) -> None:
