@@ -463,6 +463,24 @@ def test_a_signal_ends_the_wait_for_a_proxy_with_exit_code_0(start_scheduler):
     assert [word in line for word, line in zip(("watching", "checks", "cannot reach", "bound 0, 0 pending"), waiting.err.splitlines(), strict=True)] == [True] * 4
 
 
+def test_a_run_that_goes_on_says_when_things_happen_and_at_ctrl_c_how_many_it_has_bound(start_scheduler):
+    server = ApiServer(node("n"), pod("small"), pod("large", {"cpu": "99"}))
+    try:
+        running = start_scheduler("--server", server.url)
+        wait_for("both are tried", lambda: len(running.out.splitlines()) == 2)
+        running.send_signal(signal.SIGINT)
+        assert running.wait(60) == 0 and running.err.endswith("\nbound 1, 1 pending\n")
+        lines = [line for path in running.files for line in path.read_text().splitlines()]
+        assert len(lines) == 5 and all(re.match(r"\d\d:\d\d:\d\d  \S", line) for line in lines), lines
+    finally:
+        server.stop()
+
+
+def test_the_version():
+    assert run_scheduler("--version").stdout == f"scheduler_extras {scheduler.VERSION} (decides like kube-scheduler 1.20)\n"
+    assert f"scheduler_extras/{scheduler.VERSION}" == scheduler.USER_AGENT
+
+
 def test_a_signal_while_it_waits_for_manifests_is_no_traceback():
     waiting = subprocess.Popen(  # a shell's background jobs, of which these tests may be one, ignore the signal
         [*SCHEDULER, "--cluster", "-", "-v"], text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE,

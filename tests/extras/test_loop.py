@@ -427,6 +427,22 @@ def test_a_dry_run_needs_no_lease():
     assert not any("leases" in path for _, path, _, _ in server.requests)
 
 
+@table("is_tried, said", {
+    "that this scheduler has tried in vain": (True, [
+        "default/p is on n, but this scheduler did not bind it; is a second my-scheduler running? Start both with --leader-elect"]),
+    "that it never tried, as while another replica led": (False, [])})
+def test_a_pod_that_something_else_binds(caplog, is_tried, said):
+    server = Server(node("n", cpu="1"), pod("p", {"cpu": "2"}))
+    cluster = scheduler_of(server)
+    if is_tried:
+        make_pass(cluster)
+    else:
+        pending_pods(cluster, {"my-scheduler": POLICY})
+    server.put(pod("p", {"cpu": "2"}, nodeName="n"))
+    make_pass(cluster)
+    assert caplog.messages == said and not cluster.pending
+
+
 def test_a_pod_that_was_bound_and_deleted_leaves_its_room():
     server = Server(node("n", cpu="1"), pod("a", {"cpu": "1"}))
     cluster = scheduler_of(server)
