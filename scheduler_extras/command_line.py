@@ -172,9 +172,9 @@ def waiting_at_start(cluster, policies, stop, options):
 
 def say_that_none_waits(policies, waiting):
     """Say why there is nothing to do. waiting: the pods without a node that name these schedulers."""
-    why = "there is none that has this spec.schedulerName and no node yet"
+    why = "no pod without a node has this spec.schedulerName"
     if waiting:
-        why = "those without a node have scheduling gates, are being deleted, or a rule says no"
+        why = "those without a node have scheduling gates, are being deleted, or are held back by a rule"
     log.info("no pod waits for %s: %s", ", ".join(policies), why)
 
 

@@ -46,8 +46,8 @@ exit codes: 0 success, 1 failure, 2 wrong usage, Policy or manifest""")
     parser.add_argument("--version", action="version", help="show the version and exit",
         version=f"scheduler_extras {VERSION} (decides like kube-scheduler {UPSTREAM})")
     add_rules(parser.add_argument_group("rules").add_argument)
-    add_live(parser.add_argument_group("on a live cluster").add_argument)
-    add_manifests(parser.add_argument_group("on manifests").add_argument)
+    add_live(parser.add_argument_group("live cluster").add_argument)
+    add_manifests(parser.add_argument_group("manifests").add_argument)
     add_show(parser.add_argument_group("output").add_argument)
     return parser
 
@@ -74,7 +74,7 @@ def add_live(add):
     add("--interval", type=float, default=1, metavar="SECONDS", help="time between passes (%(default)s)")
     add("--once", action="store_true", help="stop when no pod is due")
     add("--leader-elect", nargs="?", const="true", choices=["true", "false"],
-        help="of several replicas, let one schedule: the one that holds the Lease")
+        help="with several replicas, let only the holder of the Lease schedule pods")
     add("--dry-run", action="store_true", help="decide, but write nothing to the cluster")
     add("--listen", type=address_and_port, metavar="[ADDRESS:]PORT",
         help="serve health checks and metrics over HTTP (ADDRESS: 127.0.0.1)")
@@ -83,10 +83,10 @@ def add_live(add):
 def add_manifests(add):
     """Add the options of manifests."""
     add("--cluster", type=not_empty, nargs="+", action="extend", default=[], metavar="FILE",
-        help="schedule the pods of these files or folders instead (-: standard input)")
-    add("--anew", action="store_true", help="also reschedule the pods of this scheduler that have a node")
+        help="schedule the pods in these files or folders instead (-: standard input)")
+    add("--anew", action="store_true", help="also reschedule this scheduler's pods that already have a node")
     add("--compare", type=not_empty, nargs="+", action="extend", default=[], metavar="FILE",
-        help="schedule them with these Policies as well, and show the differences")
+        help="also schedule them with these Policies, and show the differences")
 
 
 def add_show(add):

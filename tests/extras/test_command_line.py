@@ -23,9 +23,9 @@ from helpers.extras import (
 from helpers.faulty import ApiServer, QuietServer
 
 DEMO = ROOT / "tests" / "demo.yaml"
-NOBODY_WAITS = "no pod waits for my-scheduler: there is none that has this spec.schedulerName and no node yet"
+NOBODY_WAITS = "no pod waits for my-scheduler: no pod without a node has this spec.schedulerName"
 NOBODY_IS_READY = ("no pod waits for my-scheduler: those without a node have scheduling gates, are being deleted, "
-                   "or a rule says no")
+                   "or are held back by a rule")
 
 
 def test_the_demo_tells_what_its_comments_say():
