@@ -9,7 +9,7 @@ import contextlib
 import re
 import socket
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Generator
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import parse_qs, urlsplit
@@ -42,13 +42,13 @@ class Request:
 
 @dataclass
 class Response:
-    """An answer. Its body may be an iterator, such as of server-sent events: each item is sent as it comes.
+    """An answer. Its body may be a generator, such as of server-sent events: each item is sent as it comes.
 
-    The iterator runs in a thread of its own. It is closed when the client has gone, which shows at the next
+    The generator runs in a thread of its own. It is closed when the client has gone, which shows at the next
     item.
     """
 
-    body: bytes | Iterable[bytes]
+    body: bytes | Generator[bytes, None, None]
     kind: str = "text/plain; charset=utf-8"
     status: int = 200
     headers: dict[str, str] = field(default_factory=dict)
@@ -162,19 +162,19 @@ class Handler(BaseHTTPRequestHandler):
 
     def send(self, answer: Response) -> None:
         """Send an answer; parts of a stream as they come."""
-        is_whole = isinstance(answer.body, bytes)
+        body = answer.body
         self.log_request(answer.status)
         self.send_response_only(answer.status)
-        length = {"Content-Length": str(len(answer.body))} if is_whole else {}
+        length = {"Content-Length": str(len(body))} if isinstance(body, bytes) else {}
         for name, value in (HEADERS | length | {"Content-Type": answer.kind} | answer.headers).items():
             self.send_header(name, value)
         self.end_headers()
         if self.command == "HEAD":
             return
-        if is_whole:
-            self.wfile.write(answer.body)
+        if isinstance(body, bytes):
+            self.wfile.write(body)
             return
-        with contextlib.closing(answer.body) as parts:
+        with contextlib.closing(body) as parts:
             for part in parts:
                 self.wfile.write(part)
 

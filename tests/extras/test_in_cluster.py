@@ -1,6 +1,7 @@
 """Replicas in the cluster: leader election, the service account, and the manifests of my-scheduler.yaml with RBAC on."""
 
 import base64
+import contextlib
 import json
 import os
 import re
@@ -9,11 +10,12 @@ import subprocess
 import time
 
 import pytest
+import requests
 from helpers.everything import scheduler
 import yaml
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import padding
-from helpers.control_plane import wait_for
+from helpers.control_plane import free_port, wait_for
 from helpers.extras import ROOT, node, pod, run_scheduler, table
 
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases"
@@ -107,6 +109,29 @@ def test_what_is_wrong_with_the_service_account_is_said_and_nothing_is_sent(pod_
     spoil(pod_of_ours.folder, certificate)
     run = run_scheduler("--once", **pod_of_ours.options)
     assert run.returncode == 1 and re.search(said.format(pod_of_ours.folder), run.stderr.splitlines()[-1]), run.stderr
+
+
+def test_two_replicas_are_ready_one_leads_and_only_one_that_stands_still_fails_its_probe(pod_of_ours, start_scheduler):
+    ports = [free_port(), free_port()]
+    replicas = [start_scheduler("--leader-elect", "--listen", port, **pod_of_ours.options) for port in ports]
+
+    def leads(port):
+        """Return what the metrics say of who leads."""
+        return "leader_election_master_status{name=\"my-scheduler\"} 1\n" in answer(port, "metrics").text
+
+    wait_for("both are ready", lambda: all(answer(port, "readyz") for port in ports))
+    wait_for("one leads", lambda: sum(map(leads, ports)) == 1)
+    [leader] = [number for number, port in enumerate(ports) if leads(port)]
+    replicas[leader].send_signal(signal.SIGSTOP)
+    assert not answer(ports[leader], "livez") and answer(ports[1 - leader], "livez") and answer(ports[1 - leader], "readyz")
+    replicas[leader].send_signal(signal.SIGCONT)
+    assert "orbidden" not in replicas[0].err + replicas[1].err
+
+
+def answer(port, path):
+    """Return what a replica answers to a probe, or None."""
+    with contextlib.suppress(requests.RequestException):
+        return requests.get(f"http://127.0.0.1:{port}/{path}", timeout=5)
 
 
 @table("address, files, server", {
