@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import bisect
 import copy
-import threading
 from collections.abc import Callable, Iterable, Iterator
+
+# Only one thread at a time may change a metric. Scrapes read them meanwhile, as they are.
 
 Labels = tuple[str, ...]  # the values of a metric's labels, in the order of their names
 ESCAPES = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n"})
@@ -28,18 +29,14 @@ class Counter:
         self.name = name
         self.labels = labels
         self.numbers: dict[Labels, float] = {}
-        self.lock = threading.Lock()
 
     def add(self, *values: str, amount: float = 1) -> None:
         """Add to the number with these label values."""
-        with self.lock:
-            self.numbers[values] = self.numbers.get(values, 0) + amount
+        self.numbers[values] = self.numbers.get(values, 0) + amount
 
     def samples(self) -> Iterator[str]:
         """Yield a line for each combination of label values."""
-        with self.lock:
-            numbers = dict(self.numbers)
-        for values, number in numbers.items():
+        for values, number in list(self.numbers.items()):
             yield sample(self.name, zip(self.labels, values, strict=True), number)
 
 
@@ -53,17 +50,14 @@ class Histogram:
         self.labels = labels
         self.buckets = buckets
         self.series: dict[Labels, list[float]] = {}  # the counts of the buckets, then the sum
-        self.lock = threading.Lock()
 
     def observe(self, number: float, *values: str) -> None:
         """Add an observation with these label values."""
-        bucket = bisect.bisect_left(self.buckets, number)
-        with self.lock:
-            if values not in self.series:
-                self.series[values] = [0] * (len(self.buckets) + 2)
-            numbers = self.series[values]
-            numbers[bucket] += 1
-            numbers[-1] += number
+        numbers = self.series.get(values)
+        if not numbers:
+            numbers = self.series[values] = [0] * (len(self.buckets) + 2)
+        numbers[bisect.bisect_left(self.buckets, number)] += 1
+        numbers[-1] += number
 
     def named(self, name: str) -> Histogram:
         """Return the same observations under another name."""
@@ -73,9 +67,7 @@ class Histogram:
 
     def samples(self) -> Iterator[str]:
         """Yield the lines of each combination of label values: cumulative buckets, the sum, the count."""
-        with self.lock:
-            series = {values: list(numbers) for values, numbers in self.series.items()}
-        for values, (*counts, total) in series.items():
+        for values, (*counts, total) in list(self.series.items()):
             labels = list(zip(self.labels, values, strict=True))
             below = 0
             for bound, count in zip([*self.buckets, float("inf")], counts, strict=True):

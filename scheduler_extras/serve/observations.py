@@ -6,6 +6,7 @@ The loop and the connections call it; metrics.py exports it.
 from __future__ import annotations
 
 import random
+import threading
 import time
 from urllib.parse import urlsplit
 
@@ -29,6 +30,7 @@ class Observations(Observer):
 
     def __init__(self, cluster: LiveCluster):
         self.snapshot = cluster.snapshot
+        self.lock = threading.Lock()  # held while a request is counted
         self.host = urlsplit(cluster.api.server).netloc
         self.attempts = Counter("scheduler_schedule_attempts_total", "result", "profile")
         self.attempt_seconds = Histogram(
@@ -106,8 +108,9 @@ class Observations(Observer):
 
     def answered(self, method: str, code: str, seconds: float) -> None:
         """Count a request, and note how long it took until its answer began."""
-        self.requests.add(code, method, self.host)
-        self.request_seconds.observe(seconds, method, self.host)
+        with self.lock:  # many threads send requests
+            self.requests.add(code, method, self.host)
+            self.request_seconds.observe(seconds, method, self.host)
 
     def metrics(self) -> list[tuple[Counter | Histogram, str]]:
         """Return the metrics with their help texts."""
