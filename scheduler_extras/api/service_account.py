@@ -6,6 +6,7 @@ The command line looks for it; proxy.py uses it.
 from __future__ import annotations
 
 import os
+import re
 import ssl
 import time
 from pathlib import Path
@@ -39,9 +40,12 @@ class ServiceAccount:
         """Return the header line with the token. Raises Trouble if it cannot be read."""
         if not self.token or time.monotonic() > self.read_at + TOKEN_SECONDS:
             try:
-                self.token = self.token_file.read_text("ascii").strip()
-            except (OSError, ValueError) as error:
+                token = self.token_file.read_text(errors="replace").strip()
+            except OSError as error:
                 raise Trouble(0, f"cannot read the token in {self.token_file}: {one_line(error)}") from error
+            if not re.fullmatch("[!-~]+", token):  # an API server takes an empty one for anybody's
+                raise Trouble(0, f"there is no token in {self.token_file}")
+            self.token = token
             self.read_at = time.monotonic()
         return f"Authorization: Bearer {self.token}"
 

@@ -92,7 +92,7 @@ def test_in_a_pod_it_needs_no_proxy_and_a_token_that_expires_is_one_line_until_t
     time.sleep(2)  # in which it tries again
     assert set(control_plane.places()) == {"default/a"}
     [line] = [line for line in running.err.splitlines() if "401" in line]
-    assert line.endswith(f": https://127.0.0.1:{control_plane.port}: 401 Unauthorized: the token in {pod_of_ours.folder}/token has "
+    assert line.endswith(f"https://127.0.0.1:{control_plane.port}: 401 Unauthorized: the token in {pod_of_ours.folder}/token has "
                          "expired, or is for another cluster; trying again")
     pod_of_ours.mount(pod_of_ours.token)
     wait_for("all are bound", lambda: set(control_plane.places()) == {"default/a", "default/b", "default/c"})
@@ -101,8 +101,9 @@ def test_in_a_pod_it_needs_no_proxy_and_a_token_that_expires_is_one_line_until_t
 @table("spoil, said", {
     "another CA": (lambda folder, ca: (folder / "ca.crt").write_bytes(ca), "certificate verify failed: .*; its certificate is checked with the CA in {}/ca.crt"),
     "no certificate at all": (lambda folder, ca: (folder / "ca.crt").write_text("none"), "cannot read the CA in {}/ca.crt: .*"),
-    "an empty token": (lambda folder, ca: (folder / "token").write_text(""), ".*: 401 Unauthorized: the token in {}/token has expired, or .*"),
-    "a token of two lines": (lambda folder, ca: (folder / "token").write_text("a\nb"), ".*")})
+    "an empty token": (lambda folder, ca: (folder / "token").write_text(""), "there is no token in {}/token"),
+    "a token of two lines": (lambda folder, ca: (folder / "token").write_text("a\nb"), "there is no token in {}/token"),
+    "another token": (lambda folder, ca: (folder / "token").write_text("a"), ".*: 401 Unauthorized: the token in {}/token has expired, or .*")})
 def test_what_is_wrong_with_the_service_account_is_said_and_nothing_is_sent(pod_of_ours, tmp_path, spoil, said):
     certificate = subprocess.run(["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=other", "-keyout", "/dev/null"],
                                  capture_output=True, check=True).stdout
