@@ -44,7 +44,7 @@ class PooledProxy:
         self.account = account
         self.url = urlsplit(self.server)
         self.path = quote(self.url.path, safe="/%~")  # where `kubectl proxy --api-prefix` serves
-        self.idle = []  # connections whose last answer was read to its end
+        self.idle: list[Connection] = []  # connections whose last answer was read to its end
         self.observer = Observer()  # serve/ has one that counts
 
     def request(self, method, path, body=None, params=None, accept=JSON):

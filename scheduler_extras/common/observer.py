@@ -3,6 +3,8 @@
 This Observer ignores all of them. With --listen, serve/metrics.py has one that counts.
 """
 
+from typing import Any
+
 
 class Observer:
     """Receives what happens, and does nothing about it. The loop's thread calls it, except for `answered`."""
@@ -10,7 +12,7 @@ class Observer:
     def queued(self) -> None:
         """A new pod has entered the queue."""
 
-    def attempted(self, decision: object, result: str) -> None:
+    def attempted(self, decision: Any, result: str) -> None:
         """An attempt to schedule a pod has ended: scheduled, unschedulable or error."""
 
     def answered(self, method: str, code: str, seconds: float) -> None:

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import bisect
 import copy
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
 
 # Only one thread at a time may change a metric. Scrapes read them meanwhile, as they are.
 
@@ -69,7 +70,7 @@ class Histogram:
         """Yield the lines of each combination of label values: cumulative buckets, the sum, the count."""
         for values, (*counts, total) in list(self.series.items()):
             labels = list(zip(self.labels, values, strict=True))
-            below = 0
+            below = 0.0
             for bound, count in zip([*self.buckets, float("inf")], counts, strict=True):
                 below += count
                 yield sample(f"{self.name}_bucket", [*labels, ("le", in_text(bound))], below)
@@ -80,7 +81,7 @@ class Histogram:
 class Gauge:
     """Numbers that are worked out when they are asked for: a function returns {label values: number}."""
 
-    def __init__(self, name: str, numbers: Callable[[], dict[Labels, float]], *labels: str,
+    def __init__(self, name: str, numbers: Callable[[], Mapping[Any, float]], *labels: str,
                  kind: str = "gauge"):
         self.name = name
         self.labels = labels

@@ -8,10 +8,10 @@ from __future__ import annotations
 import random
 import threading
 import time
+from typing import Any
 from urllib.parse import urlsplit
 
 from scheduler_extras.common.observer import Observer
-from scheduler_extras.deciding.decision import FullDecision
 from scheduler_extras.deciding.rule import WHATEVER_THE_NODE, FullRule
 from scheduler_extras.live.live import LiveCluster
 from scheduler_extras.live.queue import PodRecord, WaitsFor
@@ -58,7 +58,7 @@ class Observations(Observer):
         """Count a new pod."""
         self.incoming.add("active", "PodAdd")
 
-    def attempted(self, decision: FullDecision, result: str) -> None:
+    def attempted(self, decision: Any, result: str) -> None:
         """Count an attempt, and note how long its steps took."""
         profile = decision.pod.scheduler
         record = decision.pod.record
@@ -72,7 +72,7 @@ class Observations(Observer):
             self.point_seconds.observe(decision.filtered_at - decision.began_at, "Filter", "Success", profile)
         self.start_sampling()
 
-    def note_binding(self, decision: FullDecision, record: PodRecord, profile: str) -> None:
+    def note_binding(self, decision: Any, record: PodRecord, profile: str) -> None:
         """Note how long a pod has taken since it entered the queue, and how many attempts."""
         number = record.attempts + 1
         self.pod_attempts.observe(number)
@@ -84,7 +84,7 @@ class Observations(Observer):
         self.binding_seconds.observe(decision.binding_seconds)
         self.point_seconds.observe(decision.binding_seconds, "Bind", "Success", profile)
 
-    def note_failure(self, decision: FullDecision, record: PodRecord) -> None:
+    def note_failure(self, decision: Any, record: PodRecord) -> None:
         """Note in which queue a pod waits now, which plugins have rejected it, and its victims."""
         self.incoming.add(queue_of(record), "ScheduleAttemptFailure")
         record.rejected_by = plugins_against(decision)
@@ -142,7 +142,7 @@ def queue_of(record: PodRecord) -> str:
     return "backoff" if record.retry_at > moment else "active"
 
 
-def plugins_against(decision: FullDecision) -> frozenset[str]:
+def plugins_against(decision: Any) -> frozenset[str]:
     """Return the plugins that are against a node for a pod that fits none."""
     plugins = {rule.title: rule.plugin or rule.name for rule in decision.policy.rules()}
     titles = [title.removesuffix(WHATEVER_THE_NODE) for title in decision.failed.titles]

@@ -12,6 +12,7 @@ import threading
 from collections.abc import Callable, Generator
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 from scheduler import log
@@ -83,7 +84,7 @@ class Server(ThreadingHTTPServer):
     @property
     def url(self) -> str:
         """Where a browser finds it."""
-        address, port = self.server_address[:2]
+        address, port = self.socket.getsockname()[:2]
         return f"http://[{address}]:{port}/" if ":" in address else f"http://{address}:{port}/"
 
     def server_bind(self) -> None:
@@ -91,13 +92,13 @@ class Server(ThreadingHTTPServer):
         self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         self.socket.bind(self.server_address)
         self.server_address = self.socket.getsockname()
-        self.server_name, self.server_port = self.server_address[:2]
+        self.server_name, self.server_port = self.socket.getsockname()[:2]
 
     def start(self) -> None:
         """Serve in the background, as long as the process lives."""
         threading.Thread(target=self.serve_forever, daemon=True).start()
 
-    def process_request(self, request: socket.socket, client_address: tuple) -> None:
+    def process_request(self, request: Any, client_address: Any) -> None:
         """Answer a new connection in its own thread; if there are too many, close the oldest."""
         with self.lock:
             if len(self.connections) >= MOST_THREADS:
@@ -111,13 +112,13 @@ class Server(ThreadingHTTPServer):
                     opened[0].shutdown(socket.SHUT_RDWR)  # its thread ends
         super().process_request(request, client_address)
 
-    def shutdown_request(self, request: socket.socket) -> None:
+    def shutdown_request(self, request: Any) -> None:
         """Forget a connection, and close it."""
         with self.lock:
             self.connections.pop(request, None)
         super().shutdown_request(request)
 
-    def handle_error(self, request: socket.socket, client_address: tuple) -> None:
+    def handle_error(self, request: Any, client_address: Any) -> None:
         """Log at most a line for a connection that has failed: clients come and go."""
         log.debug("a connection from %s has failed", client_address[0], exc_info=True)
 
