@@ -9,7 +9,7 @@ import time
 import types
 from concurrent.futures import Future, wait
 
-from scheduler_extras.common.errors import Trouble, Unschedulable
+from scheduler_extras.common.errors import Trouble
 from scheduler_extras.common.log_texts import one_line, warn_once
 
 
@@ -19,32 +19,10 @@ STOP = threading.Event()  # set by a signal; it is global, as rules list objects
 HEARTBEAT = types.SimpleNamespace(at=0, limit=math.inf)
 
 
-TIME_SLICE_SECONDS = 2  # for the rules of one pod, so that other pods do not wait
-TIME_SLICE = types.SimpleNamespace(ends_at=math.inf)  # end of the current one, in monotonic seconds
-
-
-def heartbeat(waited=0):
-    """Record progress of the loop, which runs in the main thread; seconds waited extend the time slice."""
+def heartbeat() -> None:
+    """Record progress of the loop, which runs in the main thread."""
     if threading.current_thread() is threading.main_thread():
         HEARTBEAT.at = time.monotonic()
-        TIME_SLICE.ends_at += waited
-
-
-def has_time():
-    """Record progress between two calls of a rule. Return whether the pod's time slice is not over."""
-    HEARTBEAT.at = time.monotonic()
-    return HEARTBEAT.at < TIME_SLICE.ends_at
-
-
-class TimeSliceOver(Unschedulable):
-    """The pod's time slice is over: its decision is interrupted, and resumed at its next attempt."""
-
-    def __init__(self, where=""):
-        super().__init__(f"its decision takes over {TIME_SLICE_SECONDS} s{where}: it continues later")
-
-    def at(self, rule):
-        """Return the same error, naming the rule that was interrupted."""
-        return TimeSliceOver(f", at the rule {rule.title or rule.name}")
 
 
 def within(seconds, function, *arguments, late=None, whom="", stop=None):
@@ -63,7 +41,7 @@ def within(seconds, function, *arguments, late=None, whom="", stop=None):
             warn_once(f"{whom} has not answered for {SLOW_SECONDS} s; it may take up to {seconds} s")
         pause = min(0.1, seconds - waited)
         wait([future], pause)
-        heartbeat(waited=pause)
+        heartbeat()
         waited += pause
     return future.result()
 

@@ -9,7 +9,7 @@ import itertools
 import random
 from dataclasses import dataclass, field, replace
 
-from scheduler_extras.common.clocks import TimeSliceOver, has_time
+from scheduler_extras.common.clocks import heartbeat
 
 
 # The answer of a function about a node is kept until the node, or a pod on it, changes. Each change gives the
@@ -75,17 +75,15 @@ class Memory:
 
 
 def recall(subject, cache_key, snapshot, nodes, function, basis=None, then=lambda nodes, answers: answers,
-           change=None, at_once=None, so_far=None):
+           change=None, at_once=None):
     """Return then(nodes, {name: function(node)}) of these nodes, {name: Node}.
 
     What is known on the subject, for pods that share `like`, and on this basis, is not asked for again.
     at_once: a function that returns the answers about all nodes, where that is quicker than one by one.
     change: a function of (result, answers before, answers now) that returns the result if some are others.
-    so_far: a dict for answers that no pods share, so that an interrupted decision can resume.
-    Raises TimeSliceOver.
     """
     memory = snapshot.memory
-    last = memory.findings.get((subject, cache_key)) if so_far is None else so_far.get((subject, memory))
+    last = memory.findings.get((subject, cache_key))
     if last is None or last.basis != basis:
         last = Finding(basis, memory.version)  # nothing is known
         if at_once:
@@ -93,11 +91,9 @@ def recall(subject, cache_key, snapshot, nodes, function, basis=None, then=lambd
             last = Finding(basis, memory.version, nodes, answers, then(nodes, answers))
     are_same_nodes = nodes is last.nodes or nodes == last.nodes  # `is` takes no time
     changed = memory.changed_since(last.version)
-    answers, updated, is_over = answers_by_now(last, nodes, function, changed, are_same_nodes)
+    answers, updated = answers_by_now(last, nodes, function, changed, are_same_nodes)
     result = last.result
-    if is_over:
-        nodes = None  # the answers are about some of these
-    elif updated and are_same_nodes and change:
+    if updated and are_same_nodes and change:
         result = change(result, {name: last.answers[name] for name in updated}, updated)
     elif updated or not are_same_nodes:  # else it is what it was
         about_these = answers
@@ -105,17 +101,13 @@ def recall(subject, cache_key, snapshot, nodes, function, basis=None, then=lambd
             about_these = {name: answers[name] for name in nodes}
         result = then(nodes, about_these)
     finding = Finding(basis, memory.version, nodes, answers, result)
-    if so_far is not None:
-        so_far[subject, memory] = finding
-    elif cache_key is not None:
+    if cache_key is not None:
         memory.keep((subject, cache_key), finding, len(snapshot.nodes))
-    if is_over:
-        raise TimeSliceOver
     return result
 
 
 def answers_by_now(last, nodes, function, changed, are_same_nodes):
-    """Return the current answers about these nodes, those that differ from before, and whether time ran out.
+    """Return the current answers about these nodes, and those that differ from before.
 
     The function is called for nodes that have changed, and for new ones. Old answers about other nodes that
     have changed are dropped.
@@ -125,17 +117,16 @@ def answers_by_now(last, nodes, function, changed, are_same_nodes):
     if not are_same_nodes:
         to_ask |= nodes.keys() - answers.keys()
     updated = {}
-    left = sorted(to_ask, reverse=True)
-    while left and has_time():
-        name = left.pop()
+    for name in sorted(to_ask):
+        heartbeat()  # an expensive rule may take long about all nodes
         answer = function(nodes[name])
         if name not in answers or answers[name] != answer:
             updated[name] = answer
-    outdated = (changed - to_ask).union(left)
+    outdated = changed - to_ask
     if updated or outdated:
         answers = answers | updated
         for name in outdated:
             answers.pop(name, None)
-    if not (are_same_nodes or left):
+    if not are_same_nodes:
         answers = {name: answers[name] for name in nodes} | answers  # in the order of the nodes
-    return answers, updated, bool(left)
+    return answers, updated

@@ -6,11 +6,9 @@ policy/policy.py calls Prepared rules: rules with their metadata for the pod.
 from __future__ import annotations
 
 import functools
-import time
 import types
 
 from scheduler_extras.common.blame import STRINGS, check_number, check_points, strings_of, wrong_answer
-from scheduler_extras.common.clocks import TIME_SLICE, TimeSliceOver
 from scheduler_extras.deciding.answers import recall
 from scheduler_extras.deciding.decision import Vote
 from scheduler_extras.deciding.rule import SKIP, Rejected
@@ -73,13 +71,10 @@ class Prepared:
         # Metadata may contain nodes. Comparing a node with them using `is` leaves no trace.
         if not (is_known or self.metadata):
             question = self.for_all_if_no_node_is_looked_at(nodes, question)
-        so_far = self.pod.so_far if self.cache_key is None else None
         try:
             return recall(self.rule, self.cache_key, snapshot, nodes, question, self.metadata, then,
-                          at_once=at_once, so_far=so_far)
-        except TimeSliceOver as error:
-            raise error.at(self.rule) from None
-        finally:  # also when time is over: the pod's next attempt uses the answers found so far
+                          at_once=at_once)
+        finally:
             self.note_reads(memory)
 
     def for_all_if_no_node_is_looked_at(self, nodes, question):
@@ -141,16 +136,11 @@ def prepare(rules, pod, nodes, snapshot):
     prepared = []
     node_list = list(nodes.values()) if any(rule.metadata for rule in rules) else []
     for rule in rules:
-        began = time.monotonic()
         try:
             metadata = rule.metadata(pod, node_list, snapshot) if rule.metadata else None
-        except TimeSliceOver as error:
-            raise error.at(rule) from None
         except Rejected as error:
             error.title = rule.title
             raise
-        if rule.metadata:  # not counted: metadata cannot be interrupted and resumed
-            TIME_SLICE.ends_at += time.monotonic() - began
         lets_all_pass = metadata is None and rule.not_to_ask and signature(pod, rule.reads) in rule.not_to_ask
         if metadata is not SKIP and not lets_all_pass:
             prepared.append(Prepared(rule, pod, metadata))

@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 
 from scheduler import Decision, log, sum_up
 from scheduler_extras.common.blame import what_broke
-from scheduler_extras.common.clocks import TimeSliceOver
 from scheduler_extras.common.errors import ApiError, Malformed, Trouble, Unschedulable
 from scheduler_extras.deciding.rule import WHATEVER_THE_NODE, Rejected
 from scheduler_extras.deciding.snapshot import FullSnapshot
@@ -128,8 +127,7 @@ class FullDecision(Decision):
         """Become a decision to leave the pod pending, and say which rule has broken."""
         if isinstance(error, Trouble):
             self.trouble = error
-        self.pod.is_undecided = isinstance(error, TimeSliceOver)
-        if self.pod.is_undecided or (self.node and not isinstance(error, Unschedulable)):
+        if self.node and not isinstance(error, Unschedulable):
             self.condition_reason = "SchedulerError"  # as kube-scheduler's, if it is not that no node fits
         self.node = None
         self.waits = ""

@@ -113,8 +113,6 @@ class BindingCycle:
 
     def end_time_slice(self, decision):
         """Note how long the loop has spent on the pod, and what went wrong."""
-        if not decision.pod.is_undecided:
-            decision.pod.so_far.clear()
         decision.pod.record.end_time_slice()
         self.has_failed |= decision.rule_has_broken
         self.note_trouble(decision, decision.trouble)

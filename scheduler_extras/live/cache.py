@@ -6,9 +6,8 @@ The loop applies updates to it before each decision; rules see its nodes as the 
 import contextlib
 import difflib
 import functools
-import math
 
-from scheduler_extras.common.clocks import TIME_SLICE, heartbeat
+from scheduler_extras.common.clocks import heartbeat
 from scheduler_extras.common.errors import ApiError, Malformed
 from scheduler_extras.common.log_texts import one_line, warn_once
 from scheduler_extras.deciding.answers import Memory
@@ -170,7 +169,6 @@ class Cache:
         if self.nodes.snapshot_is_old:
             self.has_changed |= self.nodes.renew_snapshot()
         if self.nodes.term_index_is_stale:
-            TIME_SLICE.ends_at = math.inf  # their terms may be very many; no pod's time slice pays for them
             self.nodes.term_index_is_stale = False
             term_index(self.snapshot)
 

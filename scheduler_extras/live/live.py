@@ -10,7 +10,7 @@ import time
 from scheduler import log
 from scheduler_extras.api.errors import backoff
 from scheduler_extras.common.blame import FAILURE
-from scheduler_extras.common.clocks import HEARTBEAT, STOP, TIME_SLICE, TIME_SLICE_SECONDS
+from scheduler_extras.common.clocks import HEARTBEAT, STOP
 from scheduler_extras.common.errors import Trouble
 from scheduler_extras.deciding.schedule import schedule
 from scheduler_extras.live.binding import BindingCycle
@@ -25,7 +25,6 @@ class LiveCluster:
     """What the loop works with: a cache that is kept up to date, a queue, threads that write."""
 
     OBJECTS = Objects  # how what there is becomes known
-    time_slice_seconds = TIME_SLICE_SECONDS  # after which a decision is interrupted
 
     def __init__(self, writer, show=lambda decision: None, at_rest=lambda: None):
         api = writer.api
@@ -99,7 +98,6 @@ class LiveCluster:
             latest = self.cache.still_waiting(pod)
             if latest and not (latest.terminating or latest.gates):  # else it is bound, goes, or is unread
                 pod.record.begin_time_slice(latest)
-                TIME_SLICE.ends_at = time.monotonic() + self.time_slice_seconds
                 return latest
         return None
 
@@ -109,7 +107,6 @@ class LiveCluster:
 
     def bind(self, decision):
         """Give the pod its room, ask the rules; if none is against it, have a thread POST the Binding."""
-        TIME_SLICE.ends_at = math.inf
         self.cycle.assume(decision)
         self.go_on(decision)
 
@@ -123,7 +120,6 @@ class LiveCluster:
 
     def put_off(self, decision):
         """Have rules do something about a pod that fits nowhere; it backs off."""
-        TIME_SLICE.ends_at = math.inf
         decision.policy.seek_remedy(decision, self.snapshot)
         self.cycle.put_off(decision)
 
@@ -189,7 +185,6 @@ class ListedCluster(LiveCluster):
     """One that is listed in each pass, and not watched: manifests, or what is looked at once."""
 
     OBJECTS = ListedObjects
-    time_slice_seconds = math.inf  # no pod comes meanwhile
 
     def has_come(self):
         """Return False: no pod appears between lists."""

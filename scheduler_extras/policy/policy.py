@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 
 from scheduler_extras.common.blame import warn_if_broken
 from scheduler_extras.common.chance import CHANCE
-from scheduler_extras.common.clocks import TimeSliceOver
 from scheduler_extras.common.errors import Unschedulable
 from scheduler_extras.common.log_texts import warn_once
 from scheduler_extras.deciding.answers import recall
@@ -54,9 +53,6 @@ class FullPolicy:
     def new_decision(self, pod, snapshot):
         """Return a decision about a pod, in which nothing is decided yet."""
         pod.signatures.clear()  # since it was tried last, it may have changed
-        if not pod.is_undecided:
-            pod.so_far.clear()
-        pod.is_undecided = False
         return FullDecision(pod, snapshot.nodes, policy=self, snapshot=snapshot)
 
     def nodes_that_fit(self, pod, snapshot):
@@ -84,8 +80,7 @@ class FullPolicy:
             for rule in prepared:
                 decision.votes.append(rule.vote(feasible, snapshot))  # points from 0 to 100
         except Unschedulable as error:  # a priority has given a score that is not from 0 to 100, for example
-            is_single = len(feasible) == 1  # which is taken, whatever its points
-            if isinstance(error, TimeSliceOver) or not is_single:
+            if len(feasible) > 1:  # a single node is taken, whatever its points
                 raise
             warn_once(str(error))
         for extender in self.extenders:

@@ -138,8 +138,6 @@ class FullPod:
         if sidecars or spec.get("resources") or is_resized(self):
             read_requests_136(self)
         self.signatures = {}  # names of attributes -> see `signature`
-        self.so_far = {}  # what was found out in its decision, and is for no other pod: see `recall`
-        self.is_undecided = False  # whether that decision was broken off
         self.record = None  # of a pending pod: its PodRecord
         self.counts_on = ""  # the node on which the cache counts it: where it is, or is assumed to be
 

@@ -204,6 +204,6 @@ def table(names, rows):
 
 
 def ask_all(subject, cache_key, snapshot, nodes, function, basis=None, then=lambda nodes, answers: answers, change=None,
-            at_once=None, so_far=None):
+            at_once=None):
     """What `recall` says that it is, without memory."""
     return then(nodes, {name: function(node) for name, node in nodes.items()})
