@@ -18,9 +18,8 @@ from scheduler_extras.reading.fields import pick, text_at
 from scheduler_extras.reading.label_selectors import label_selector
 from scheduler_extras.reading.node_affinity import node_selector_term, valid_terms
 from scheduler_extras.reading.pods_and_nodes import CPU_AND_MEMORY
-from scheduler_extras.rules.affinity import (
-    affine_scores, affinity_terms, match_inter_pod_affinity, normalize_affinity
-)
+from scheduler_extras.rules.affinity import affine_scores, match_inter_pod_affinity, normalize_affinity
+from scheduler_extras.rules.affinity_terms import affinity_terms
 from scheduler_extras.rules.eviction import is_terminating
 from scheduler_extras.rules.labels import ImageShares, shares_of
 from scheduler_extras.rules.of_the_script import IN_THE_SCRIPT

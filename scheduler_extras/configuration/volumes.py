@@ -8,7 +8,7 @@ import functools
 import math
 
 from scheduler_extras.configuration.plugins import OVERRIDES, override
-from scheduler_extras.deciding.answers import recall
+from scheduler_extras.deciding.answers import memo
 from scheduler_extras.deciding.rule import SKIP, Rejected
 from scheduler_extras.reading.fields import pick
 from scheduler_extras.rules.claims import (
@@ -59,7 +59,7 @@ def volume_attachments_136(pod, nodes, snapshot):
     attachments = snapshot.objects["volumeattachments"]
     volumes = snapshot.objects["persistentvolumes"]
 
-    def sort(*_):
+    def sort():
         """Return what they attach."""
         by_node = collections.defaultdict(set)
         for attachment in attachments.values():
@@ -71,7 +71,7 @@ def volume_attachments_136(pod, nodes, snapshot):
                 by_node[pick(spec, str, "nodeName")].add(volume)
         return by_node
 
-    by_node = recall("volumeattachments", "", snapshot, {}, None, [attachments, volumes], then=sort)
+    by_node = memo("volumeattachments", snapshot, [attachments, volumes], sort)
     elsewhere = frozenset().union(*by_node.values())
     return to_attach(wanted, snapshot, attachments_136, elsewhere), by_node
 

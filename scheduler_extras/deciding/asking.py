@@ -9,10 +9,11 @@ import functools
 import types
 
 from scheduler_extras.common.blame import STRINGS, check_number, check_points, strings_of, wrong_answer
-from scheduler_extras.deciding.answers import recall
+from scheduler_extras.common.clocks import heartbeat
+from scheduler_extras.deciding.answers import answers_about, for_each
 from scheduler_extras.deciding.decision import Vote
 from scheduler_extras.deciding.rule import SKIP, Rejected
-from scheduler_extras.deciding.seen import Seen, cache_key_of, looked_at, signature
+from scheduler_extras.deciding.seen import Seen, cache_key_of, looked_at
 
 
 class Prepared:
@@ -27,7 +28,6 @@ class Prepared:
             self.function = functools.partial(rule.function, metadata=metadata)
         self.cache_key = cache_key_of(pod, rule, metadata)  # None: its answers are not kept
         self.seen = pod if self.cache_key is None else Seen(pod, rule.reads)  # what the rule receives
-        self.lets_all_pass = False  # whether it gave no reasons without reading any node
         self.shared = {}  # text of reasons -> reasons, to store equal ones once
 
     def reasons(self, node):
@@ -61,35 +61,23 @@ class Prepared:
 
     def vote(self, nodes, snapshot):
         """Return the Vote of a priority on these nodes, {name: Node}."""
-        at_once = self.rule.at_once and functools.partial(self.rule.at_once, metadata=self.metadata)
-        return self.ask(nodes, snapshot, self.score, self.make_vote, at_once)
+        return self.ask(nodes, snapshot, self.score, self.make_vote)
 
-    def ask(self, nodes, snapshot, question, then, at_once=None):
-        """Return then(nodes, the answers about them), using `recall`. Record what the rule reads."""
-        memory = snapshot.memory
-        is_known = self.cache_key is None or (self.rule, self.cache_key) in memory.findings
-        # Metadata may contain nodes. Comparing a node with them using `is` leaves no trace.
-        if not (is_known or self.metadata):
-            question = self.for_all_if_no_node_is_looked_at(nodes, question)
-        try:
-            return recall(self.rule, self.cache_key, snapshot, nodes, question, self.metadata, then,
-                          at_once=at_once)
-        finally:
-            self.note_reads(memory)
+    def ask(self, nodes, snapshot, question, then):
+        """Return then(nodes, the answers about them), as cached. Record what the rule reads."""
+        ask = for_each(question)
+        if self.rule.at_once:
+            ask = functools.partial(self.rule.at_once, metadata=self.metadata)
+        elif len(nodes) > 1 and self.rule.steady and not self.metadata:  # these may be compared with nodes
+            ask = functools.partial(once_for_equal_nodes, question)
+        result = answers_about(nodes, self.key, snapshot, ask, self.metadata, then)
+        self.note_reads(snapshot.memory)
+        return result
 
-    def for_all_if_no_node_is_looked_at(self, nodes, question):
-        """Call a rule for the first node. Return the function to call for all.
-
-        If the rule reads nothing of the first node, its answer is valid for all nodes.
-        """
-        first = next(iter(nodes.values()), None)
-        if first is None:
-            return question
-        seen = Seen(first)
-        answer = question(seen)
-        looks_at_nodes = bool(looked_at(seen))
-        self.lets_all_pass = answer == [] and self.metadata is None and not looks_at_nodes
-        return lambda node: question(node) if looks_at_nodes and node is not first else answer
+    @property
+    def key(self):
+        """The key under which its answers are cached; None: they are not."""
+        return None if self.cache_key is None else (self.rule, self.cache_key)
 
     def note_reads(self, memory):
         """Extend the cache key with the attributes that the rule has read for the first time.
@@ -97,15 +85,11 @@ class Prepared:
         Earlier answers stay valid for this pod, and so for all pods that share the longer key.
         """
         rule = self.rule
-        before = self.cache_key
-        if before is None:
-            return
-        if looked_at(self.seen):
+        before = self.key
+        if before and looked_at(self.seen):
             rule.reads = tuple(dict.fromkeys(rule.reads) | looked_at(self.seen))
             self.cache_key = cache_key_of(self.pod, rule, self.metadata)
-            memory.rename(rule, before, self.cache_key)
-        if self.lets_all_pass and self.cache_key is not None and len(rule.not_to_ask) < 1000:
-            rule.not_to_ask.add(self.cache_key)
+            memory.rename(before, self.key)
 
     def make_vote(self, nodes, raw):
         """Return a Vote made from raw scores of any size: `reduce` turns them into points from 0 to 100."""
@@ -122,6 +106,38 @@ class Prepared:
                 raise wrong_answer(rule, "reduce: return {name: score} of all nodes", points, rule.reduce)
             check_points(rule, points, rule.reduce)
         return Vote(rule.title, rule.weight, raw, points)
+
+
+def once_for_equal_nodes(question, nodes):
+    """Return {name: question(node)}. If nodes are equal in all that the rule reads, they get one answer."""
+    (name, first), *others = nodes.items()
+    seen = Seen(first)
+    answers = {name: question(seen)}
+    reads = looked_at(seen)
+    known = {values_of(first, reads): answers[name]}
+    if None in known:
+        return answers | for_each(question)(dict(others))
+    for name, node in others:
+        values = values_of(node, reads)
+        if values in known:
+            answers[name] = known[values]
+            continue
+        heartbeat()
+        seen = Seen(node)
+        answers[name] = question(seen)
+        if values is not None and looked_at(seen).keys() <= reads.keys():
+            known[values] = answers[name]
+    return answers
+
+
+def values_of(node, attributes):
+    """Return the values of attributes of a node; None if they are not hashable, such as its labels."""
+    values = tuple([getattr(node, name, ...) for name in attributes])
+    try:
+        hash(values)
+    except TypeError:
+        return None
+    return values
 
 
 def split_nodes(nodes, reasons):
@@ -141,7 +157,6 @@ def prepare(rules, pod, nodes, snapshot):
         except Rejected as error:
             error.title = rule.title
             raise
-        lets_all_pass = metadata is None and rule.not_to_ask and signature(pod, rule.reads) in rule.not_to_ask
-        if metadata is not SKIP and not lets_all_pass:
+        if metadata is not SKIP:
             prepared.append(Prepared(rule, pod, metadata))
     return prepared

@@ -127,7 +127,7 @@ def cache_key_of(pod, rule, metadata):
     return signature(pod, names)
 
 
-def shared_cache_key(prepared):
-    """Return the cache key of a pod for all of these Prepared rules together, or None."""
-    keys = [rule.cache_key for rule in prepared]
-    return None if None in keys else tuple(keys)
+def shared_key(subject, prepared):
+    """Return the key under which is cached what follows from all of these Prepared rules, or None."""
+    keys = [rule.key for rule in prepared]
+    return None if None in keys else (subject, *keys)

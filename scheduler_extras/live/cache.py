@@ -15,7 +15,6 @@ from scheduler_extras.deciding.snapshot import FullSnapshot
 from scheduler_extras.reading.fields import pick, text_at
 from scheduler_extras.reading.ignored_fields import is_as_in
 from scheduler_extras.reading.pods_and_nodes import FullNode, FullPod, key_in
-from scheduler_extras.rules.affinity import term_index
 
 
 LONGEST_NAME = 253  # of an object; to compare longer ones would take long
@@ -57,8 +56,6 @@ class CachedNodes(dict):
         super().__init__()
         self.snapshot = snapshot
         self.snapshot_is_old = False  # whether by now other nodes can take pods
-        self.have_affinity = False  # whether any pod that was there had affinity for pods
-        self.term_index_is_stale = False  # whether such pods have come or gone, or other nodes
 
     def __missing__(self, name):
         node = self[name] = FullNode({"metadata": {"name": name}})
@@ -93,8 +90,6 @@ class CachedNodes(dict):
         pod.counts_on = name
         if was_on == name:
             return
-        self.have_affinity |= pod.is_affine
-        self.term_index_is_stale |= pod.is_affine
         if was_on:
             node = self[was_on]
             self.snapshot.take_off(pod, node)
@@ -114,7 +109,6 @@ class CachedNodes(dict):
             return False
         self.snapshot.nodes = nodes  # a node of a name may be another one by now
         self.snapshot.memory = Memory()
-        self.term_index_is_stale = self.have_affinity
         return True
 
 
@@ -168,9 +162,6 @@ class Cache:
         self.objects.apply_updates(patience)
         if self.nodes.snapshot_is_old:
             self.has_changed |= self.nodes.renew_snapshot()
-        if self.nodes.term_index_is_stale:
-            self.nodes.term_index_is_stale = False
-            term_index(self.snapshot)
 
     def take(self, resource, key, thing):
         """Apply a new or changed object; None: it is gone."""

@@ -15,12 +15,12 @@ from scheduler_extras.common.blame import warn_if_broken
 from scheduler_extras.common.chance import CHANCE
 from scheduler_extras.common.errors import Unschedulable
 from scheduler_extras.common.log_texts import warn_once
-from scheduler_extras.deciding.answers import recall
+from scheduler_extras.deciding.answers import answers_about, memo
 from scheduler_extras.deciding.asking import prepare
 from scheduler_extras.deciding.decision import FullDecision, Vote, put_together
 from scheduler_extras.deciding.extension_points import EXTENSION_POINTS, call_hook, with_reason
 from scheduler_extras.deciding.rule import PREDICATES
-from scheduler_extras.deciding.seen import shared_cache_key
+from scheduler_extras.deciding.seen import shared_key
 from scheduler_extras.reading.pods_and_nodes import FullPod
 from scheduler_extras.rules.always import ALWAYS_ASKED
 
@@ -65,9 +65,9 @@ class FullPolicy:
             passing, refused = rule.split(asked, snapshot)
             if refused:
                 refusals.append((rule.rule.title, refused))
-        feasible, failed = recall(
-            ("failed", self), shared_cache_key(prepared), snapshot, {}, None, [snapshot.nodes, refusals],
-            then=lambda *_: put_together(snapshot.nodes, refusals))
+        feasible, failed = memo(
+            shared_key("failed", prepared), snapshot, [snapshot.nodes, refusals],
+            lambda: put_together(snapshot.nodes, refusals))
         return self.ask_extenders(pod, feasible, failed)
 
     def prioritize(self, decision, feasible):
@@ -96,9 +96,8 @@ class FullPolicy:
         if not self.priorities and not self.extenders:
             votes = [Vote("", 1, None, dict.fromkeys(nodes, 1))]
 
-        def total(node):
+        def total(name):
             """Add up what one node gets in all votes."""
-            name = node.name
             return sum([vote.weight * vote.points[name] for vote in votes])
 
         def totals(nodes):
@@ -112,8 +111,9 @@ class FullPolicy:
         # Points that `reduce` has made rest on all nodes: totals hold only while these points are the same.
         reduced = [None if vote.points is vote.raw else vote.points for vote in votes]
         basis = [(each.rule, each.metadata) for each in prepared], reduced
-        return recall(("total", self), shared_cache_key(prepared), decision.snapshot, nodes, total, basis,
-                      at_once=totals)
+        return answers_about(
+            nodes, shared_key(("total", self), prepared), decision.snapshot,
+            lambda asked: totals(asked) if asked is nodes else {name: total(name) for name in asked}, basis)
 
     def look_ahead(self, snapshot):
         """Prepare rules for imaginary pods: the first that comes is not to wait for what they look up."""

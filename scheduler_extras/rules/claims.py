@@ -9,7 +9,7 @@ import time
 from types import MappingProxyType as read_only
 
 from scheduler_extras.common.errors import Unschedulable
-from scheduler_extras.deciding.answers import recall
+from scheduler_extras.deciding.answers import memo
 from scheduler_extras.deciding.asking import prepare
 from scheduler_extras.deciding.rule import SKIP, Rejected, predicate
 from scheduler_extras.reading.fields import pick
@@ -94,7 +94,7 @@ def volumes_to_claim(snapshot):
     """
     volumes = snapshot.objects["persistentvolumes"]
 
-    def sort(*_):
+    def sort():
         """Sort them."""
         sorted_out = collections.defaultdict(list)
         for volume in sorted(volumes.values(), key=lambda volume: storage(volume, "capacity")):
@@ -104,7 +104,7 @@ def volumes_to_claim(snapshot):
             sorted_out[key].append(volume)
         return sorted_out
 
-    return recall("volumes", "", snapshot, {}, None, [volumes], then=sort)
+    return memo("volumes", snapshot, [volumes], sort)
 
 
 def why_unusable(name, claim, pod):

@@ -13,12 +13,12 @@ from dataclasses import dataclass, field, replace
 
 from scheduler import untolerated_taints, matches_node
 from scheduler_extras.common.errors import InvalidSelector, Unschedulable
-from scheduler_extras.deciding.answers import recall
+from scheduler_extras.deciding.answers import answers_about, for_each
 from scheduler_extras.deciding.rule import SKIP, predicate, priority
 from scheduler_extras.deciding.seen import digest
 from scheduler_extras.reading.fields import pick
 from scheduler_extras.reading.label_selectors import NOTHING, labels_match, pod_selector
-from scheduler_extras.rules.counting import count_pods, nodes_that_may_count
+from scheduler_extras.rules.counting import count_pods, nodes_that_may_count, without_zeros
 from scheduler_extras.rules.selectors import OWNERS, selectors_of
 
 
@@ -138,19 +138,17 @@ def spread_constraints(
 
 def nodes_with(keys, snapshot):
     """Return the nodes that have all these labels, {name: Node}."""
-    return recall("nodes with labels", digest(repr(sorted(keys))), snapshot, snapshot.nodes,
-                  lambda node: keys <= node.labels.keys(),
-                  then=lambda nodes, have_all: {name: nodes[name] for name in nodes if have_all[name]})
+    return answers_about(
+        snapshot.nodes, ("nodes with labels", digest(repr(sorted(keys)))), snapshot,
+        for_each(lambda node: keys <= node.labels.keys()),
+        then=lambda nodes, have_all: {name: nodes[name] for name in nodes if have_all[name]})
 
 
 def domains_by(key, snapshot):
     """Return {name of a node that has a label: the label's value}."""
-    def only_those_that_have_it(nodes, values):
-        """Leave out the nodes that lack the label."""
-        return {name: value for name, value in values.items() if value is not None}
-
-    return recall("domains", digest(key), snapshot, snapshot.nodes, lambda node: node.labels.get(key),
-                  then=only_those_that_have_it)
+    return answers_about(
+        snapshot.nodes, ("domains", digest(key)), snapshot, for_each(lambda node: node.labels.get(key)),
+        then=lambda nodes, values: {name: value for name, value in values.items() if value is not None})
 
 
 def matching_pods(pod, requirements, snapshot):
@@ -172,22 +170,19 @@ def matching_pods(pod, requirements, snapshot):
         """Return how many pods count on a node."""
         return count_pods(node, is_meant, namespace) - sum(map(was_meant, node.taken_off))
 
-    def count_all(nodes):
-        """Return {node: how many pods count there}; asked are only those where some may."""
-        may_have = {*nodes_that_may_count(namespace, requirements, snapshot)}
-        may_have.update(name for name, node in nodes.items() if node.taken_off)
+    def count_each(nodes):
+        """Return {node: how many pods count there}. Of all nodes, the index has those where some may."""
+        may_have = nodes
+        if nodes is snapshot.nodes:
+            may_have = nodes_that_may_count(namespace, requirements, snapshot)
+            may_have.update(name for name, node in nodes.items() if node.taken_off)
         return dict.fromkeys(nodes, 0) | {name: count(nodes[name]) for name in may_have}
 
     namespace = pod.namespace
-    cache_key = digest(repr((namespace, requirements)))
-    return recall("matching pods", cache_key, snapshot, snapshot.nodes, count, at_once=count_all,
-                  then=lambda nodes, numbers: without_zeros(numbers),
-                  change=lambda numbers, before, now: without_zeros(numbers | now))
-
-
-def without_zeros(numbers):
-    """Return those numbers that are not 0."""
-    return {name: number for name, number in numbers.items() if number}
+    key = "matching pods", digest(repr((namespace, requirements)))
+    return answers_about(
+        snapshot.nodes, key, snapshot, count_each,
+        update=lambda numbers, before, now: without_zeros((numbers or {}) | now))
 
 
 def by_domain(numbers, domains):

@@ -331,27 +331,14 @@ def test_terms_of_pods_that_are_there_are_looked_at_by_pods_with_their_labels_on
     cluster = cluster_of(node("n", labels={"zone": "z"}), node("m", labels={"zone": "y"}), large, *(
         pod(name, labels={"a": "v-7" if name == "x" else "b"}, affinity=few) for name in "pqx"))
     plain, asked = scheduler.AffinityTerm.selects, []
-    labels, filed = scheduler.AffinityTerm.labels, []
+    labels_needed, filed = scheduler.labels_needed, []
     monkeypatch.setattr(scheduler.AffinityTerm, "selects", lambda *what: asked.append(what) or plain(*what))
-    monkeypatch.setattr(scheduler.AffinityTerm, "labels", lambda term: filed.append(term) or labels(term))
+    monkeypatch.setattr(scheduler, "labels_needed", lambda wanted: filed.append(wanted) or labels_needed(wanted))
     decide_all(cluster)
     placed = {each.name: each.record.decision.node for each in pending_pods(cluster, PROVIDER)}
     assert placed.keys() == {*"pqx"} and placed["x"] == "m"
     assert len(asked) < 40, "of the large pod's 50 terms, one of them is asked about one of these"
     assert len(filed) < 60, "the large pod's, once, and one of each"
-
-
-@table("labels, read", {"that none of its terms asks for": ({"a": "w-7"}, 0), "that one asks for": ({"a": "v-7"}, 50)})
-def test_terms_of_a_pod_are_read_as_a_pod_with_labels_comes(monkeypatch, labels, read):
-    terms = [{"topologyKey": "zone", "labelSelector": {"matchLabels": {"a": f"v-{i}"}}} for i in range(50)]
-    large = pod("large", nodeName="n", affinity={"podAntiAffinity": {f"required{scheduler.WHEN}": terms}})
-    cluster = cluster_of(node("n", labels={"zone": "z"}), large, pod("p", labels=labels))
-    [incoming] = pending_pods(cluster, PROVIDER)
-    made = []
-    plain = scheduler.affinity_term
-    monkeypatch.setattr(scheduler, "affinity_term", lambda *arguments: made.append(arguments) or plain(*arguments))
-    scheduler.affinity_around(incoming, cluster.snapshot)
-    assert len(made) == read
 
 
 def test_a_rule_that_is_slow_about_each_node_lets_the_process_live(monkeypatch):

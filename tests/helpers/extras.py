@@ -203,7 +203,12 @@ def table(names, rows):
     return pytest.mark.parametrize(names, rows.values(), ids=rows.keys())
 
 
-def ask_all(subject, cache_key, snapshot, nodes, function, basis=None, then=lambda nodes, answers: answers, change=None,
-            at_once=None):
-    """What `recall` says that it is, without memory."""
-    return then(nodes, {name: function(node) for name, node in nodes.items()})
+def ask_all(nodes, key, snapshot, ask, basis=None, then=lambda nodes, answers: answers, update=None):
+    """What `answers_about` says that it returns, without memory."""
+    answers = ask(nodes)
+    return update(None, {}, answers) if update else then(nodes, answers)
+
+
+def compute_each_time(key, snapshot, basis, compute):
+    """What `memo` says that it returns, without memory."""
+    return compute()
