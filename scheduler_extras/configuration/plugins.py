@@ -185,7 +185,8 @@ def is_named(pod, node, metadata):
         yield "node(s) didn't satisfy plugin(s) [NodeAffinity]"
 
 
-NODES_NAMED = FullRule("NodesNamed", is_named, metadata=nodes_named, title="NodeAffinity", steady=True)
+NODES_NAMED = FullRule("NodesNamed", is_named, metadata=nodes_named, title="NodeAffinity", steady=True,
+                       unresolvable=True)
 
 
 @override("NodeAffinityPriority")

@@ -12,12 +12,12 @@ from scheduler_extras.deciding.answers import memo
 from scheduler_extras.deciding.rule import SKIP, Rejected
 from scheduler_extras.reading.fields import pick
 from scheduler_extras.rules.claims import (
-    bind_volumes, check_volume_binding, claims_to_bind, no_volume_zone_conflict, why_unusable,
-    zones_of_volumes
+    bind_volumes, check_volume_binding, claims_to_bind, why_unusable
 )
 from scheduler_extras.rules.disks import (
     attached_by, claims_of, csi_limit, exclusive_claims, storage_class_of, to_attach, volumes_of
 )
+from scheduler_extras.rules.volume_zones import no_volume_zone_conflict, zones_of_volumes
 
 
 @override("NoDiskConflict", "metadata")

@@ -6,6 +6,7 @@ one answer about each node.
 
 from __future__ import annotations
 
+import functools
 import itertools
 import random
 from collections.abc import Callable, Hashable
@@ -139,14 +140,15 @@ def answers_by_now(last: Finding, nodes: dict, ask: Callable, changed: frozenset
     return answers, updated
 
 
+def answer_each(function: Callable, nodes: dict) -> dict:
+    """Return {name: function(node)} of nodes."""
+    answers = {}
+    for name, node in nodes.items():
+        heartbeat()  # an expensive rule may take long about all nodes
+        answers[name] = function(node)
+    return answers
+
+
 def for_each(function: Callable) -> Callable:
     """Return a function that returns {name: function(node)} of nodes, for `answers_about`."""
-    def ask(nodes):
-        """Call the function for each node."""
-        answers = {}
-        for name, node in nodes.items():
-            heartbeat()  # an expensive rule may take long about all nodes
-            answers[name] = function(node)
-        return answers
-
-    return ask
+    return functools.partial(answer_each, function)

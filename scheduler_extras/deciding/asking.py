@@ -10,9 +10,9 @@ import types
 
 from scheduler_extras.common.blame import STRINGS, check_number, check_points, strings_of, wrong_answer
 from scheduler_extras.common.clocks import heartbeat
-from scheduler_extras.deciding.answers import answers_about, for_each
+from scheduler_extras.deciding.answers import answer_each, answers_about
 from scheduler_extras.deciding.decision import Vote
-from scheduler_extras.deciding.rule import SKIP, Rejected
+from scheduler_extras.deciding.rule import SKIP, Rejected, Unresolvable
 from scheduler_extras.deciding.seen import Seen, cache_key_of, looked_at
 
 
@@ -26,8 +26,8 @@ class Prepared:
         self.function = rule.function
         if rule.metadata:
             self.function = functools.partial(rule.function, metadata=metadata)
-        self.cache_key = cache_key_of(pod, rule, metadata)  # None: its answers are not kept
-        self.seen = pod if self.cache_key is None else Seen(pod, rule.reads)  # what the rule receives
+        self.key = cache_key_of(pod, rule, metadata)  # None: its answers are not kept
+        self.seen = pod if self.key is None else Seen(pod, rule.reads)  # what the rule receives
         self.shared = {}  # text of reasons -> reasons, to store equal ones once
 
     def reasons(self, node):
@@ -38,7 +38,10 @@ class Prepared:
         if reasons == []:  # the usual answer, so that this is to be fast
             return reasons
         reasons = strings_of(self.rule, reasons)
-        return self.shared.setdefault(repr(reasons), reasons)
+        text = repr(reasons)
+        if text not in self.shared:
+            self.shared[text] = [*map(Unresolvable, reasons)] if self.rule.unresolvable else reasons
+        return self.shared[text]
 
     def all_of(self, answer):
         """Yield what a predicate yields. Raises InputError if it also returns a value."""
@@ -65,30 +68,27 @@ class Prepared:
 
     def ask(self, nodes, snapshot, question, then):
         """Return then(nodes, the answers about them), as cached. Record what the rule reads."""
-        ask = for_each(question)
-        if self.rule.at_once:
-            ask = functools.partial(self.rule.at_once, metadata=self.metadata)
-        elif len(nodes) > 1 and self.rule.steady and not self.metadata:  # these may be compared with nodes
-            ask = functools.partial(once_for_equal_nodes, question)
-        result = answers_about(nodes, self.key, snapshot, ask, self.metadata, then)
+        def ask_some(nodes):
+            """Return {name: answer} of nodes that have changed, or of all."""
+            if self.rule.at_once:
+                return self.rule.at_once(nodes, metadata=self.metadata)
+            if self.rule.steady and not self.metadata:  # it may compare nodes with those in metadata
+                return once_for_equal_nodes(question, nodes)
+            return answer_each(question, nodes)
+
+        result = answers_about(nodes, self.key, snapshot, ask_some, self.metadata, then)
         self.note_reads(snapshot.memory)
         return result
-
-    @property
-    def key(self):
-        """The key under which its answers are cached; None: they are not."""
-        return None if self.cache_key is None else (self.rule, self.cache_key)
 
     def note_reads(self, memory):
         """Extend the cache key with the attributes that the rule has read for the first time.
 
         Earlier answers stay valid for this pod, and so for all pods that share the longer key.
         """
-        rule = self.rule
-        before = self.key
-        if before and looked_at(self.seen):
-            rule.reads = tuple(dict.fromkeys(rule.reads) | looked_at(self.seen))
-            self.cache_key = cache_key_of(self.pod, rule, self.metadata)
+        if self.key and looked_at(self.seen):
+            before = self.key
+            self.rule.reads = tuple(dict.fromkeys(self.rule.reads) | looked_at(self.seen))
+            self.key = cache_key_of(self.pod, self.rule, self.metadata)
             memory.rename(before, self.key)
 
     def make_vote(self, nodes, raw):
@@ -111,12 +111,14 @@ class Prepared:
 def once_for_equal_nodes(question, nodes):
     """Return {name: question(node)}. If nodes are equal in all that the rule reads, they get one answer."""
     (name, first), *others = nodes.items()
+    if not others:
+        return {name: question(first)}
     seen = Seen(first)
     answers = {name: question(seen)}
     reads = looked_at(seen)
     known = {values_of(first, reads): answers[name]}
     if None in known:
-        return answers | for_each(question)(dict(others))
+        return answers | answer_each(question, dict(others))
     for name, node in others:
         values = values_of(node, reads)
         if values in known:

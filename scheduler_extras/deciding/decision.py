@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from scheduler import Decision, log, sum_up
 from scheduler_extras.common.blame import what_broke
 from scheduler_extras.common.errors import ApiError, Malformed, Trouble, Unschedulable
-from scheduler_extras.deciding.rule import WHATEVER_THE_NODE, Rejected
+from scheduler_extras.deciding.rule import WHATEVER_THE_NODE, Rejected, Unresolvable
 from scheduler_extras.deciding.snapshot import FullSnapshot
 
 
@@ -134,7 +134,7 @@ class FullDecision(Decision):
         is_known = isinstance(error, (Unschedulable, Malformed, ApiError))
         self.message = str(error) if is_known else what_broke(error)
         if isinstance(error, Rejected):
-            why = {f"{error.title}{WHATEVER_THE_NODE}": [str(error)]}
+            why = {f"{error.title}{WHATEVER_THE_NODE}": [Unresolvable(error)]}
             self.failed = Failures(dict.fromkeys(self.nodes, why))
             self.message = self.policy.rejection(error, self.failed)
         if not is_known:

@@ -33,6 +33,7 @@ class FullRule(Rule):
     check: Callable | None = None  # yields what is wrong with the arguments
     hooks: dict = field(default_factory=dict)  # its functions for the other extension points
     steady: bool = False  # it says the same whenever it looks at the same, and `metadata` are equal
+    unresolvable: bool = False  # of a predicate: all of its reasons are Unresolvable
     # What a pod may ask for -> function(pod, its node or None), whether it does. Used to warn if no active
     # rule checks that.
     looks_at: dict = field(default_factory=dict)
@@ -77,6 +78,10 @@ WHEN = "DuringSchedulingIgnoredDuringExecution"  # the end of two names of field
 def requires(side, pod, node):
     """Return whether the pod has required affinity of a kind, such as podAntiAffinity."""
     return pick(pod.spec, dict, "affinity", side).get(f"required{WHEN}")
+
+
+class Unresolvable(str):
+    """A reason against a node that holds whichever pods go. Upstream: UnschedulableAndUnresolvable."""
 
 
 SKIP = object()  # what a `metadata` function returns to have its rule left out for the pod

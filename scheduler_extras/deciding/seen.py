@@ -124,7 +124,8 @@ def cache_key_of(pod, rule, metadata):
     names = rule.reads
     if rule.metadata and metadata:  # to save time: these are likely to be equal for pods of one family
         names += ("controller",) if pod.controller else ("labels",)
-    return signature(pod, names)
+    data = signature(pod, names)
+    return None if data is None else (rule, data)
 
 
 def shared_key(subject, prepared):

@@ -10,7 +10,7 @@ import weakref
 
 from scheduler_extras.common.errors import Unschedulable
 from scheduler_extras.deciding.answers import memo
-from scheduler_extras.deciding.rule import SKIP, Rejected, predicate, priority, requires
+from scheduler_extras.deciding.rule import SKIP, Rejected, Unresolvable, predicate, priority, requires
 from scheduler_extras.rules.affinity_terms import affinity_terms, placed_terms, selected_by
 from scheduler_extras.rules.label_index import labels_to_look_up
 
@@ -103,7 +103,7 @@ def match_inter_pod_affinity(pod, node, metadata):
     else:
         has_company = all((key, node.labels.get(key)) in metadata.together for key in metadata.keys)
     if not has_company:
-        reason = "node(s) didn't match pod affinity rules"
+        reason = Unresolvable("node(s) didn't match pod affinity rules")
     elif not metadata.apart.isdisjoint(here):
         reason = "node(s) didn't match pod anti-affinity rules"
     elif not metadata.repelling.isdisjoint(here):

@@ -24,7 +24,7 @@ def label_conflicts(arguments):
 
 
 @predicate("CheckNodeLabelPresence", member="labelsPresence", check=label_conflicts, steady=True,
-           argument={"labels": [str], "presence": bool})
+           unresolvable=True, argument={"labels": [str], "presence": bool})
 def check_node_label_presence(pod, node, arguments):
     """The node has the labels that the Policy wants present, with any value; not those it wants absent."""
     for argument in arguments:

@@ -48,17 +48,17 @@ random_priority.__wrapped__ = IN_THE_SCRIPT.get("RandomPriority")
 # depend on chance, the clock, a file, or what it has kept, add "steady": False here: then it is asked each
 # time. A rule of the script that is not listed here is not taken as steady.
 OPTIONS_OF_SCRIPT_RULES = {
-    "CheckNodeUnschedulable": {"plugin": "NodeUnschedulable", "always": True},
-    "HostName": {"plugin": "NodeName", **GENERAL},
+    "CheckNodeUnschedulable": {"plugin": "NodeUnschedulable", "always": True, "unresolvable": True},
+    "HostName": {"plugin": "NodeName", "unresolvable": True, **GENERAL},
     "MatchNodeSelector": {
-        "plugin": "NodeAffinity", **GENERAL,
+        "plugin": "NodeAffinity", "unresolvable": True, **GENERAL,
         "looks_at": {"a node selector": lambda pod, node: pod.node_selector,
                      "required node affinity": functools.partial(requires, "nodeAffinity")}},
     "PodFitsResources": {
         "function": pod_fits_other_resources, "plugin": "NodeResourcesFit", **GENERAL,
         "looks_at": {"resource requests": lambda pod, node: any(pod.requests.values())}},
     "PodToleratesNodeTaints": {
-        "plugin": "TaintToleration", "always": True,
+        "plugin": "TaintToleration", "always": True, "unresolvable": True,
         "looks_at": {
             "no toleration for taints there": lambda pod, node: node and untolerated_taints(pod, node)}},
     "LeastRequestedPriority": {"plugin": "NodeResourcesFit", "by_default": 1},

@@ -1,4 +1,4 @@
-"""Rules that spread the pods of a service, and topology spread constraints.
+"""Topology spread constraints, and the spreading of the pods of a ReplicaSet or a service by default.
 
 Here it is counted how many pods that a constraint means are in each domain (`matching_pods`, `by_domain`).
 """
@@ -14,10 +14,10 @@ from dataclasses import dataclass, field, replace
 from scheduler import untolerated_taints, matches_node
 from scheduler_extras.common.errors import InvalidSelector, Unschedulable
 from scheduler_extras.deciding.answers import answers_about, for_each
-from scheduler_extras.deciding.rule import SKIP, predicate, priority
+from scheduler_extras.deciding.rule import SKIP, Unresolvable, predicate, priority
 from scheduler_extras.deciding.seen import digest
 from scheduler_extras.reading.fields import pick
-from scheduler_extras.reading.label_selectors import NOTHING, labels_match, pod_selector
+from scheduler_extras.reading.label_selectors import labels_match, pod_selector
 from scheduler_extras.rules.counting import count_pods, nodes_that_may_count, without_zeros
 from scheduler_extras.rules.selectors import OWNERS, selectors_of
 
@@ -25,49 +25,6 @@ from scheduler_extras.rules.selectors import OWNERS, selectors_of
 HOSTNAME = "kubernetes.io/hostname"
 DEFAULT_SPREAD = [{"topologyKey": key, "maxSkew": skew, "whenUnsatisfiable": "ScheduleAnyway"}
                   for key, skew in ((HOSTNAME, 3), ("topology.kubernetes.io/zone", 5))]
-
-
-def service_pairs(pod, nodes, snapshot, arguments):
-    """The node labels that bind the pod's service: of its nodeSelector, and else of a fellow pod's node."""
-    labels = [label for argument in arguments for label in argument.get("labels", [])]
-    pairs = {label: pod.node_selector[label] for label in labels if label in pod.node_selector}
-    if len(pairs) < len(labels) and selectors_of(pod, snapshot, "services"):
-        for node in nodes:
-            if any(other.namespace == pod.namespace and pod.labels.items() <= other.labels.items()
-                   for other in node.pods.values()):
-                return {label: node.labels[label] for label in labels if label in node.labels} | pairs
-    return pairs or SKIP
-
-
-@predicate("CheckServiceAffinity", metadata=service_pairs, member="serviceAffinity",
-           argument={"labels": [str]}, steady=True)
-def check_service_affinity(pod, node, metadata):
-    """For the labels in the Policy, the node has the values that bind the pod's service."""
-    if not metadata.items() <= node.labels.items():
-        yield "node(s) didn't match service affinity"
-
-
-def service_spread(pod, nodes, snapshot, arguments):
-    """For each label in the Policy, how many pods the pod's service has, by their nodes' values."""
-    # A Service with an empty selector counts no pod, like one without a selector.
-    selector = next(iter(selectors_of(pod, snapshot, "services")), ()) or NOTHING
-    labels = [argument.get("label", "") for argument in arguments]
-    numbers = matching_pods(pod, selector, snapshot)
-    return [(label, by_domain(numbers, {node.name: node.labels.get(label) for node in nodes}))
-            for label in labels]
-
-
-@priority("ServiceAffinity", metadata=service_spread, member="serviceAntiAffinity",
-          argument={"label": str}, steady=True)
-def service_affinity(pod, node, metadata):
-    """The share of the service's pods that are elsewhere, by the values of the Policy's labels."""
-    score = 0.0
-    for label, counts in metadata:
-        if label in node.labels:
-            total = sum(counts.values())
-            elsewhere = total - counts[node.labels[label]]
-            score += (100 * (elsewhere / total) if total else 100.0) / len(metadata)
-    return int(score)
 
 
 @dataclass
@@ -241,7 +198,8 @@ def even_pods_spread(pod, node, metadata):
     for constraint in metadata:
         domain = node.labels.get(constraint.key)
         if domain is None:
-            yield "node(s) didn't match pod topology spread constraints (missing required label)"
+            yield Unresolvable(
+                "node(s) didn't match pod topology spread constraints (missing required label)")
             return
         if domain in constraint.full:
             yield "node(s) didn't match pod topology spread constraints"
