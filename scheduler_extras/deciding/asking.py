@@ -9,17 +9,18 @@ import functools
 import types
 
 from scheduler_extras.common.blame import STRINGS, check_number, check_points, strings_of, wrong_answer
-from scheduler_extras.common.clocks import heartbeat
 from scheduler_extras.deciding.answers import answer_each, answers_about
 from scheduler_extras.deciding.decision import Vote
-from scheduler_extras.deciding.rule import SKIP, Rejected, Unresolvable
+from scheduler_extras.deciding.rule import SKIP, FullRule, Rejected, Unresolvable
 from scheduler_extras.deciding.seen import Seen, cache_key_of, looked_at
+from scheduler_extras.deciding.snapshot import FullSnapshot
+from scheduler_extras.reading.pods_and_nodes import FullNode, FullPod
 
 
 class Prepared:
     """A rule with its metadata for a pod, ready to be called for nodes."""
 
-    def __init__(self, rule, pod, metadata):
+    def __init__(self, rule: FullRule, pod: FullPod, metadata: object):
         self.rule = rule
         self.pod = pod
         self.metadata = metadata
@@ -30,7 +31,7 @@ class Prepared:
         self.seen = pod if self.key is None else Seen(pod, rule.reads)  # what the rule receives
         self.shared = {}  # text of reasons -> reasons, to store equal ones once
 
-    def reasons(self, node):
+    def reasons(self, node: FullNode) -> list[str]:
         """Return the reasons that a predicate has against a node."""
         reasons = self.function(self.seen, node)
         if isinstance(reasons, types.GeneratorType):
@@ -49,7 +50,7 @@ class Prepared:
         if returned:
             raise wrong_answer(self.rule, STRINGS, returned)
 
-    def score(self, node):
+    def score(self, node: FullNode) -> int | None:
         """Return the score that a priority gives a node."""
         score = self.function(self.seen, node)
         if self.rule.reduce and not isinstance(score, (int, types.NoneType)):  # it handles None itself
@@ -58,11 +59,11 @@ class Prepared:
             check_points(self.rule, {node.name: score})
         return score
 
-    def split(self, nodes, snapshot):
+    def split(self, nodes: dict, snapshot: FullSnapshot) -> tuple[dict, dict]:
         """Return the nodes that a predicate accepts, and its reasons against the others."""
         return self.ask(nodes, snapshot, self.reasons, split_nodes)
 
-    def vote(self, nodes, snapshot):
+    def vote(self, nodes: dict, snapshot: FullSnapshot) -> Vote:
         """Return the Vote of a priority on these nodes, {name: Node}."""
         return self.ask(nodes, snapshot, self.score, self.make_vote)
 
@@ -112,9 +113,9 @@ def once_for_equal_nodes(question, nodes):
     """Return {name: question(node)}. If nodes are equal in all that the rule reads, they get one answer."""
     (name, first), *others = nodes.items()
     if not others:
-        return {name: question(first)}
+        return answer_each(question, nodes)
     seen = Seen(first)
-    answers = {name: question(seen)}
+    answers = answer_each(question, {name: seen})
     reads = looked_at(seen)
     known = {values_of(first, reads): answers[name]}
     if None in known:
@@ -124,9 +125,8 @@ def once_for_equal_nodes(question, nodes):
         if values in known:
             answers[name] = known[values]
             continue
-        heartbeat()
         seen = Seen(node)
-        answers[name] = question(seen)
+        answers |= answer_each(question, {name: seen})
         if values is not None and looked_at(seen).keys() <= reads.keys():
             known[values] = answers[name]
     return answers
@@ -149,7 +149,7 @@ def split_nodes(nodes, reasons):
     return passing, refused
 
 
-def prepare(rules, pod, nodes, snapshot):
+def prepare(rules: list[FullRule], pod: FullPod, nodes: dict, snapshot: FullSnapshot) -> list[Prepared]:
     """Return Prepared rules, without those that do not apply to the pod. Raises Unschedulable."""
     prepared = []
     node_list = list(nodes.values()) if any(rule.metadata for rule in rules) else []

@@ -11,6 +11,8 @@ import weakref
 from scheduler_extras.common.errors import Unschedulable
 from scheduler_extras.deciding.answers import memo
 from scheduler_extras.deciding.rule import SKIP, Rejected, Unresolvable, predicate, priority, requires
+from scheduler_extras.deciding.snapshot import FullSnapshot
+from scheduler_extras.reading.pods_and_nodes import FullPod
 from scheduler_extras.rules.affinity_terms import affinity_terms, placed_terms, selected_by
 from scheduler_extras.rules.label_index import labels_to_look_up
 
@@ -29,7 +31,7 @@ EFFECTS_OF_TERMS = {
     "preferredAntiAffinity": ("preferred", "preferred", -1)}
 
 
-def affinity_around(pod, snapshot):
+def affinity_around(pod: FullPod, snapshot: FullSnapshot) -> dict:
     """Return what the terms of a pod and of all others say, {what: {(topology key, value): weight}}."""
     placed = placed_terms(snapshot)
     if not (placed.numbers or pod.is_affine):  # as in most clusters, so that this takes no time

@@ -14,9 +14,10 @@ import weakref
 from scheduler_extras.common.errors import Malformed
 from scheduler_extras.deciding.answers import answers_about, for_each
 from scheduler_extras.deciding.rule import WHEN
+from scheduler_extras.deciding.snapshot import FullSnapshot
 from scheduler_extras.reading.fields import pick
 from scheduler_extras.reading.label_selectors import label_selector, labels_match, pod_selector
-from scheduler_extras.reading.pods_and_nodes import FullPod, kept_with_pod
+from scheduler_extras.reading.pods_and_nodes import FullNode, FullPod, kept_with_pod
 from scheduler_extras.rules.counting import count_pods, without_zeros
 from scheduler_extras.rules.label_index import LabelIndex, labels_needed
 
@@ -36,7 +37,7 @@ class AffinityTerm:
         by_default = [pod.namespace] if selector is None else []
         self.namespaces = pick(term, list, "namespaces", of=str) or by_default
 
-    def selects(self, pod: FullPod, snapshot) -> bool:
+    def selects(self, pod: FullPod, snapshot: FullSnapshot) -> bool:
         """Return whether the term selects this pod."""
         if not labels_match(pod.labels, self.requirements):
             return False
@@ -85,7 +86,7 @@ def affinity_terms(pod: FullPod) -> tuple[dict, str | None]:
     return lists, problem
 
 
-def selected_by(terms: list[AffinityTerm], snapshot) -> dict:
+def selected_by(terms: list[AffinityTerm], snapshot: FullSnapshot) -> dict:
     """Return {node: how many pods there all of these terms select}, of nodes with such pods."""
     key = "selected", b"".join(term.meaning for term in terms)
     namespaces = [snapshot.objects["namespaces"] for term in terms if term.namespace_selector]
@@ -99,7 +100,7 @@ def selected_by(terms: list[AffinityTerm], snapshot) -> dict:
         update=lambda numbers, before, now: without_zeros((numbers or {}) | now))
 
 
-def terms_on(node):
+def terms_on(node: FullNode) -> dict:
     """Return the terms of the pods on a node, {(name of a list, term): how many of these pods have it}."""
     return collections.Counter(
         (list_name, term) for pod in node.pods.values() if pod.is_affine
@@ -129,6 +130,6 @@ def with_terms(placed, before, now):
     return PlacedTerms(numbers, placed.index.updated(filings))
 
 
-def placed_terms(snapshot) -> PlacedTerms:
+def placed_terms(snapshot: FullSnapshot) -> PlacedTerms:
     """Return the terms of placed pods."""
     return answers_about(snapshot.nodes, "terms", snapshot, for_each(terms_on), update=with_terms)

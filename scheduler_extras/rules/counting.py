@@ -1,13 +1,19 @@
 """Counting matching pods per node, for the rules of affinity and spreading."""
 
+from __future__ import annotations
+
 import collections
+from collections.abc import Callable, Iterable
 
 from scheduler_extras.deciding.answers import answers_about, for_each
 from scheduler_extras.deciding.seen import signature
+from scheduler_extras.deciding.snapshot import FullSnapshot
+from scheduler_extras.reading.label_selectors import Requirement
+from scheduler_extras.reading.pods_and_nodes import FullNode
 from scheduler_extras.rules.label_index import LabelIndex, labels_needed
 
 
-def count_pods(node, is_meant, namespace=None):
+def count_pods(node: FullNode, is_meant: Callable, namespace: str | None = None) -> int:
     """Return how many pods on a node are meant; of those that are alike to selectors, one is asked about.
 
     namespace: the one whose pods may be meant; None: any.
@@ -19,7 +25,7 @@ def count_pods(node, is_meant, namespace=None):
     return sum([len(pods) for alike in groups for pods in alike.values() if is_meant(pods[0])])
 
 
-def nodes_that_may_count(namespace: str, requirements, snapshot) -> set:
+def nodes_that_may_count(namespace: str, requirements: Iterable[Requirement], snapshot: FullSnapshot) -> set:
     """Return the names of the nodes with pods of a namespace that may meet these requirements."""
     index = answers_about(snapshot.nodes, "nodes by label", snapshot, for_each(labels_on), update=with_labels)
     return index.find(namespace, labels_needed(requirements))

@@ -9,6 +9,7 @@ import collections
 from collections.abc import Hashable, Iterable
 
 from scheduler_extras.reading.label_selectors import Requirement
+from scheduler_extras.reading.pods_and_nodes import FullPod
 
 
 def labels_needed(requirements: Iterable[Requirement]) -> list:
@@ -20,7 +21,7 @@ def labels_needed(requirements: Iterable[Requirement]) -> list:
     return [(key, value) for value in values]
 
 
-def labels_to_look_up(pod) -> list:
+def labels_to_look_up(pod: FullPod) -> list:
     """Return the labels under which everything is filed that may select a pod."""
     return [None, *pod.labels.items()]
 

@@ -126,7 +126,7 @@ def withdraw(pod, home, failed, snapshot, manner):
 
 # Where it helps.
 
-def is_hopeless(against):
+def is_hopeless(against: dict) -> bool:
     """Return whether what is against a node, {predicate: its reasons}, holds whichever pods go from there."""
     return any(isinstance(reason, Unresolvable) for reasons in against.values() for reason in reasons)
 

@@ -3,8 +3,10 @@
 import contextlib
 
 from scheduler_extras.common.errors import InvalidSelector, Malformed
+from scheduler_extras.deciding.snapshot import FullSnapshot
 from scheduler_extras.reading.fields import pick
 from scheduler_extras.reading.label_selectors import label_selector, labels_match
+from scheduler_extras.reading.pods_and_nodes import FullPod
 from scheduler_extras.rules.label_index import LabelIndex, labels_needed, labels_to_look_up
 
 
@@ -12,7 +14,7 @@ OWNERS = ("services", "replicationcontrollers", "replicasets", "statefulsets")  
 SELECT_BY_LABELS = ("services", "replicationcontrollers")  # the oldest kinds: their selector has labels only
 
 
-def selectors_of(pod, snapshot, *resources):
+def selectors_of(pod: FullPod, snapshot: FullSnapshot, *resources: str) -> list:
     """Return the selectors of the services, ReplicaSets, ... that select the pod."""
     selectors = []
     for resource in resources:

@@ -16,8 +16,10 @@ from scheduler_extras.common.errors import InvalidSelector, Unschedulable
 from scheduler_extras.deciding.answers import answers_about, for_each
 from scheduler_extras.deciding.rule import SKIP, Unresolvable, predicate, priority
 from scheduler_extras.deciding.seen import digest
+from scheduler_extras.deciding.snapshot import FullSnapshot
 from scheduler_extras.reading.fields import pick
 from scheduler_extras.reading.label_selectors import labels_match, pod_selector
+from scheduler_extras.reading.pods_and_nodes import FullPod
 from scheduler_extras.rules.counting import count_pods, nodes_that_may_count, without_zeros
 from scheduler_extras.rules.selectors import OWNERS, selectors_of
 
@@ -108,7 +110,7 @@ def domains_by(key, snapshot):
         then=lambda nodes, values: {name: value for name, value in values.items() if value is not None})
 
 
-def matching_pods(pod, requirements, snapshot):
+def matching_pods(pod: FullPod, requirements: list, snapshot: FullSnapshot) -> dict:
     """Return {node: how many pods of the pod's namespace meet the requirements, and are not terminating}.
 
     Nodes without any are left out. As upstream (updateWithPod), a pod that is supposed to have gone is
@@ -142,7 +144,7 @@ def matching_pods(pod, requirements, snapshot):
         update=lambda numbers, before, now: without_zeros((numbers or {}) | now))
 
 
-def by_domain(numbers, domains):
+def by_domain(numbers: dict, domains: dict) -> collections.Counter:
     """Add up the numbers of nodes, {name: number}, by their domains, {name: domain}."""
     counts = collections.Counter(dict.fromkeys(domains.values(), 0))
     for name in numbers.keys() & domains.keys():
