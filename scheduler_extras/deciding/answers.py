@@ -95,7 +95,8 @@ def answers_about(nodes: dict, key: Hashable | None, snapshot, ask: Callable, ba
     """Return then(nodes, {name: answer}). Nodes, {name: Node}, are asked about again once they have changed.
 
     ask: a function of some of the nodes that returns {name: answer}, such as `for_each(function of a node)`.
-    update: replaces `then` with a function of (last result or None, answers before, other answers now).
+    update: replaces `then` where all nodes of the snapshot are asked about. It is a function of the last
+    result or None, the answers before, and those that have become others.
     """
     memory = snapshot.memory
     last = memory.findings.get(key)

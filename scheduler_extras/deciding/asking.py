@@ -111,9 +111,9 @@ class Prepared:
 
 def once_for_equal_nodes(question, nodes):
     """Return {name: question(node)}. If nodes are equal in all that the rule reads, they get one answer."""
-    (name, first), *others = nodes.items()
-    if not others:
+    if len(nodes) < 2:
         return answer_each(question, nodes)
+    (name, first), *others = nodes.items()
     seen = Seen(first)
     answers = answer_each(question, {name: seen})
     reads = looked_at(seen)
