@@ -164,7 +164,7 @@ class LiveCluster:
             self.cycle.handle_answers(patience=0)
 
     def look_ahead(self):
-        """Let the rules of new Policies list what they need, outside any pod's time slice."""
+        """Let the rules of new Policies list what they need, before a pod is tried."""
         policies = self.snapshot.policies
         if policies != self.looked_ahead_by:
             self.looked_ahead_by = policies
