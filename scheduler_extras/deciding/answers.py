@@ -108,8 +108,8 @@ def answers_about(nodes: dict, key: Hashable | None, snapshot, ask: Callable, ba
         changed = memory.changed_since(last.version)
         answers, updated = answers_by_now(last, nodes, ask, changed, are_same_nodes)
         result = last.result
-        if updated and update:
-            result = update(result, last.answers, updated)
+        if update:
+            result = update(result, last.answers, updated) if updated else result
         elif updated or not are_same_nodes:  # else it is what it was
             about_these = answers
             if len(answers) > len(nodes):
