@@ -651,6 +651,26 @@ def test_a_predicate_that_looks_at_no_node_is_asked_once_for_all_of_them_and_all
         scheduler.PREDICATES.pop("Quiet")
 
 
+@table("reads, asked", {
+    "a value that many nodes share": (lambda node: node.unschedulable, 2),
+    "more of some nodes than of others": (lambda node: not node.unschedulable or node.name == "n7", 1 + 4),
+    "what cannot be looked up": (lambda node: node.unschedulable or "a" in node.labels, 9),
+})
+def test_a_rule_is_asked_once_for_nodes_that_are_equal_in_all_that_it_reads(reads, asked):
+    calls = []
+
+    def function(pod, node):
+        """Count the calls."""
+        calls.append(None)
+        return ["no"] if reads(node) else []
+
+    policy = scheduler.FullPolicy([scheduler.FullRule("Reads", function, title="Reads", steady=True)], [])
+    snapshot = cluster_of(*(node(f"n{i}", unschedulable=bool(i % 2)) for i in range(9))).look({"my-scheduler": policy})
+    decision = scheduler.schedule(scheduler.FullPod(pod("p")), snapshot, policy)
+    assert len(calls) == asked
+    assert [*decision.failed] == [name for name, each in snapshot.nodes.items() if reads(each)]
+
+
 def test_the_totals_of_other_rules_are_others_even_if_these_look_at_nothing(monkeypatch):
     """Two priorities, of which each has something to say to one pod; to both of them all pods are alike."""
     def wants(what):
