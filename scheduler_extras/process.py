@@ -1,6 +1,6 @@
-"""The process: signals, the watchdog of the loop, and how it ends.
+"""The process: signals, the watchdog of the loop, and lost output.
 
-The command line starts these.
+The command line calls these.
 """
 
 import os
@@ -10,6 +10,7 @@ import threading
 import time
 from concurrent.futures import wait
 from pathlib import Path
+from types import FrameType
 
 from scheduler import log
 from scheduler_extras.common.blame import RULE_OF
@@ -17,10 +18,10 @@ from scheduler_extras.common.clocks import HEARTBEAT, STOP, in_background
 from scheduler_extras.common.log_texts import one_line, warn_once
 
 
-def watch_the_loop(thread, ended, seconds=5):
-    """Warn of a rule that takes long; end the process if the loop does not come round within its limit.
+def watch_the_loop(thread: int, ended: threading.Event, seconds: float = 5) -> None:
+    """Warn about slow rules; end the process if the loop makes no progress within its limit.
 
-    A loop that hangs schedules no pod while another thread renews the Lease, so another replica has to lead.
+    A loop that hangs schedules no pods while another thread renews the Lease, so another replica must lead.
     """
     seen_before = None
     last = time.monotonic()
@@ -32,26 +33,30 @@ def watch_the_loop(thread, ended, seconds=5):
         frame = innermost = sys._current_frames().get(thread)
         while frame and frame.f_code not in RULE_OF:
             frame = frame.f_back
-        where = frame or innermost
-        place = f"{Path(where.f_code.co_filename).name}, line {where.f_lineno}"
-        seen = frame and (frame.f_code, frame.f_locals.get("pod"))
-        if seen and seen == seen_before:
-            what = f"{RULE_OF[frame.f_code]} takes long: more than {pause:g} s for one pod"
+        place = place_in(frame or innermost)
+        seen = (frame.f_code, frame.f_locals.get("pod")) if frame else None
+        if frame and seen == seen_before:
+            what = f"{RULE_OF[frame.f_code]} is slow: it has taken more than {pause:g} s for one pod"
             in_background(warn_once, f"{what} ({place})", frame.f_code)  # the log itself may be stuck
         seen_before = seen
         if moment > HEARTBEAT.at + HEARTBEAT.limit and not STOP.is_set():
-            message = f"the loop has not come round for {HEARTBEAT.limit:g} s ({place}): this process ends"
+            message = f"the loop has made no progress for {HEARTBEAT.limit:g} s ({place}): the process ends"
             wait([in_background(log.error, message)], 1)
             os._exit(1)
 
 
-def stop_on_signals():
-    """Have SIGINT and SIGTERM set STOP; return it. If it still runs after 4 seconds, the process is ended."""
-    def end(number, _):
-        """Have the loop end after this pod; after a second signal, or four seconds, end the process."""
+def place_in(frame: FrameType | None) -> str:
+    """Return the file and line that a frame has reached."""
+    return f"{Path(frame.f_code.co_filename).name}, line {frame.f_lineno}" if frame else "not running"
+
+
+def stop_on_signals() -> threading.Event:
+    """Make SIGINT and SIGTERM set STOP; return it. A second signal, or four more seconds, end the process."""
+    def end(number: int, _: FrameType | None) -> None:
+        """Ask the loop to end after this pod."""
         signal.signal(number, signal.SIG_DFL)
         force = threading.Timer(4, os._exit, [1])
-        force.daemon = True  # it does not hold up an end in time
+        force.daemon = True  # so that it does not delay the end
         force.start()
         STOP.set()
 
@@ -60,8 +65,8 @@ def stop_on_signals():
     return STOP
 
 
-def give_up_output(error):
-    """Print no more: who reads it has ended, as `head` does; or say why, such as that the disk is full."""
+def give_up_output(error: OSError) -> None:
+    """Print nothing more. Log why, unless it is that the reader has ended, as `head` does."""
     if not isinstance(error, BrokenPipeError):
-        log.error("cannot write what is printed: %s", one_line(error))
+        log.error("cannot write the output: %s", one_line(error))
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

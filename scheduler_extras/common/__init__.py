@@ -1,1 +1,1 @@
-"""What all other packages use: texts for the log, who is to blame, clocks and threads."""
+"""What all other packages use: log texts, blame for exceptions, errors, clocks and threads."""

@@ -1,6 +1,6 @@
-"""Who is to blame for an exception: rules and extenders are other people's code.
+"""Finds the rule to blame for an exception or a wrong answer, and the line in its file.
 
-Callers of rules use it to name a rule that breaks or returns a wrong answer, and the line in its file.
+Rules are other people's code: they may fail, return nonsense, or be slow. Callers of rules use this module.
 """
 
 import contextlib
@@ -10,17 +10,22 @@ import re
 import threading
 import traceback
 import types
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from numbers import Real
 from pathlib import Path
+from typing import Any
 
+from scheduler import Rule
 from scheduler_extras.common.errors import InputError, Unschedulable
 from scheduler_extras.common.log_texts import at_most, one_line, warn_once
 
 
-RULE_OF = {}  # the code of a rule's function -> the rule's name; if several rules share it, the last one's
+# The code of a rule's function -> the rule's name; if rules share it, the last one's. Global, because
+# tracebacks and the frames of a thread have nothing but the code.
+RULE_OF: dict[types.CodeType, str] = {}
 
 
-def code_of(function):
+def code_of(function: Any) -> types.CodeType | None:
     """Return the code of a function, of what it wraps, or of an object's __call__; None if that is in C."""
     while isinstance(function, functools.partial) or hasattr(function, "__wrapped__"):
         function = function.func if isinstance(function, functools.partial) else function.__wrapped__
@@ -29,29 +34,27 @@ def code_of(function):
     return getattr(function, "__code__", None)
 
 
-def signature_of(function):
-    """Return the signature of a function; None if it is in C, and does not say what it takes."""
+def signature_of(function: Callable[..., Any]) -> inspect.Signature | None:
+    """Return the signature of a function; None if it is written in C without one."""
     with contextlib.suppress(ValueError):
         return inspect.signature(function)
+    return None
 
 
-def note_rule(name, functions):
-    """Note that these are functions of a rule, so that it is named if one breaks, or takes long."""
+def note_rule(name: str, functions: Iterable[Any]) -> None:
+    """Register functions of a rule, so that messages name the rule if one of them fails or is slow."""
     codes = filter(None, map(code_of, functions))
     RULE_OF.update(dict.fromkeys(codes, name))
 
 
-# Rules and extenders are other people's code: they may break, answer nonsense, or take long.
-
-
-# Set when a rule breaks where no caller sees it, as in threads: see LiveCluster.has_failed. Then the
-# exit code is 1, except that of a loop which runs until a signal.
+# Set when a rule fails where the caller does not see it, in a thread for example. With --once, the exit code
+# is 1 then: see LiveCluster.has_failed. Global, because rules are called in many places.
 FAILURE = threading.Event()
 
 
 @contextlib.contextmanager
-def warn_if_broken(text):
-    """If a rule breaks in this block, or calls sys.exit, leave the block with this warning."""
+def warn_if_broken(text: str) -> Iterator[None]:
+    """If a rule raises an exception in this block, or calls sys.exit, end the block with a warning."""
     try:
         yield
     except (Exception, SystemExit) as error:
@@ -59,16 +62,17 @@ def warn_if_broken(text):
         warn_once(f"{text}: {what_broke(error)}")
 
 
-def what_broke(error):
-    """Describe an unexpected exception in a line: its type, its text, the function, and the line in its file.
+def what_broke(error: BaseException) -> str:
+    """Describe an unexpected exception in one line: its type, its text, the function, the file and line.
 
-    If it was in a rule, that is named, too, and the last line is meant that is in the rule's own file; else
-    the last line that is in no library. An InputError says all this itself.
+    In a rule, that is the last line in the rule's own file, and the rule is named, too. Elsewhere, it is the
+    last line outside of libraries. The message of an InputError is complete as it is.
     """
     place = about = ""
     function = "a rule"
-    rule = file = None
-    if isinstance(error.__cause__, StopIteration):  # a generator has made a RuntimeError of it
+    rule: str | None = None
+    file: str | None = None
+    if isinstance(error.__cause__, StopIteration):  # a generator has turned it into a RuntimeError
         error = error.__cause__
     for frame, line in traceback.walk_tb(error.__traceback__):
         code = frame.f_code
@@ -79,7 +83,7 @@ def what_broke(error):
             file = code.co_filename
         if file == code.co_filename:
             function = code.co_name
-            place = f" ({rule}: {Path(file).name}, line {line})"
+            place = f" ({rule}: {Path(code.co_filename).name}, line {line})"
         elif not rule and "lib/python3" not in code.co_filename:
             function = code.co_name
             place = f" ({Path(code.co_filename).name}, line {line})"
@@ -88,63 +92,66 @@ def what_broke(error):
     return f"{type(error).__name__} in {function}: {one_line(error)}{place}{about}"
 
 
-def check_points(rule, points, function=None):
-    """Raise InputError if points are no numbers, Unschedulable if they are not from 0 to 100.
+def check_points(rule: Any, points: Mapping[str, Any], function: Callable[..., Any] | None = None) -> None:
+    """Raise InputError if points are not numbers, Unschedulable if they are not from 0 to 100.
 
-    The rule is at fault then, even if its score makes no difference, as only one node fits.
+    The rule is at fault even if only one node fits, and the score makes no difference.
     """
     scores = points.values()
     if {*map(type, scores)} == {int} and min(scores) >= 0 and max(scores) <= 100:
-        return  # the usual case, in no time
+        return  # the usual case, checked fast
     for name, score in points.items():
         check_number(rule, score, function)
         if not 0 <= score <= 100:
             FAILURE.set()
-            expected = "a score is from 0 to 100, if need be as its `reduce` makes it"
+            expected = "a score must be from 0 to 100, after `reduce` if there is one"
             place = place_of(rule, function)
             raise Unschedulable(f"{rule.title} gives {name} the score {score}: {expected} ({place})")
 
 
-def check_number(rule, score, function=None):
-    """Raise InputError if a score is no number."""
+def check_number(rule: Rule, score: Any, function: Callable[..., Any] | None = None) -> None:
+    """Raise InputError if a score is not a number."""
     if isinstance(score, bool) or not isinstance(score, Real):
-        raise wrong_answer(rule, "return a number from 0 to 100, or any with a `reduce`", score, function)
+        expected = "return a number from 0 to 100, or any number with a `reduce`"
+        raise wrong_answer(rule, expected, score, function)
 
 
-STRINGS = "yield strings, or return a list of them"  # what a predicate is to do
+STRINGS = "yield strings, or return a list of them"  # what a predicate must do
 
 
-def strings_of(rule, answer, function=None):
-    """Return the strings that a function of a rule yields. Raises InputError if it gives something else."""
-    strings = list(answer) if isinstance(answer, (list, tuple, types.GeneratorType)) else [None]
+def strings_of(rule: Rule, answer: Any, function: Callable[..., Any] | None = None) -> list[str]:
+    """Return the strings that a function of a rule yields. Raises InputError for anything else."""
+    strings: list[Any] = list(answer) if isinstance(answer, (list, tuple, types.GeneratorType)) else [None]
     if not all(isinstance(each, str) and each for each in strings):
         raise wrong_answer(rule, STRINGS, answer, function)
     return strings
 
 
-def wrong_answer(rule, expected, answer, function=None):
-    """Return the error that names the expected answer, the given one, and the rule's place."""
-    shown = re.sub(" at 0x[0-9a-f]+", "", repr(answer))  # where it is in memory differs from time to time
+def wrong_answer(
+    rule: Rule, expected: str, answer: Any, function: Callable[..., Any] | None = None
+) -> InputError:
+    """Return the error that names the expected answer, the actual one, and the rule's place."""
+    shown = re.sub(" at 0x[0-9a-f]+", "", repr(answer))  # addresses differ from run to run
     return InputError(f"{expected}, not {at_most(60, shown)} ({place_of(rule, function)})")
 
 
-def place_of(rule, function=None):
-    """Return which rule it is, and where in its file: of its function, or of another one that it has."""
+def place_of(rule: Rule, function: Callable[..., Any] | None = None) -> str:
+    """Return the name of a rule, and the line of one of its functions, by default the main one."""
     code = code_of(function or rule.function)
     return f"{rule.name}: {line_of(code)}" if code else rule.name
 
 
-def line_of(code):
-    """Return where the code of a function begins: its file, and the line."""
+def line_of(code: types.CodeType) -> str:
+    """Return the file and line where the code of a function begins."""
     return f"{Path(code.co_filename).name}, line {code.co_firstlineno}"
 
 
-def request_by(function, *things):
-    """Return the request that a function of the script makes. Raises InputError if, as edited, it is none."""
+def request_by(function: Callable[..., Any], *things: Any) -> tuple[str, str, Any]:
+    """Return the request that a function of the script makes. Raises InputError if an edit has broken it."""
     request = function(*things)
     fits = isinstance(request, tuple) and len(request) == 3 and str(request[1]).startswith("/")
     if not fits:
         shown = at_most(60, repr(request))
-        code = code_of(function)
+        code: Any = code_of(function)
         raise InputError(f"{code.co_name}: return (method, /path, body), not {shown} ({line_of(code)})")
     return request

@@ -1,9 +1,16 @@
-"""What chance begins with.
+"""The seed of random choices.
 
-The command line sets it; rules and the Policy, which choose by chance, look at it.
+The command line sets it. The Policy and the rules that choose at random read it.
 """
 
-import types
+from dataclasses import dataclass
 
 
-CHANCE = types.SimpleNamespace(seed=None)  # what --seed has chance begin with; None: nothing
+@dataclass
+class Chance:
+    """Where random choices start from."""
+
+    seed: str | None = None  # of --seed; None: choices differ each time
+
+
+CHANCE = Chance()  # global, because a rule that chooses at random receives only a pod and a node

@@ -6,17 +6,28 @@ Everything that waits for rules, extenders or the API server uses it.
 import math
 import threading
 import time
-import types
+from collections.abc import Callable
 from concurrent.futures import Future, wait
+from dataclasses import dataclass
+from typing import Any
 
 from scheduler_extras.common.errors import Trouble
 from scheduler_extras.common.log_texts import one_line, warn_once
 
 
 SLOW_SECONDS = 5  # without an answer, before a warning names the server
-STOP = threading.Event()  # set by a signal; it is global, as rules list objects, too
-# The time of the loop's last progress, in monotonic seconds; how long it may take until the next.
-HEARTBEAT = types.SimpleNamespace(at=0, limit=math.inf)
+STOP = threading.Event()  # set by a signal; global, because requests that rules cause end with it, too
+
+
+@dataclass
+class Heartbeat:
+    """The progress of the loop, in monotonic seconds."""
+
+    at: float = 0  # when the loop last made progress
+    limit: float = math.inf  # how long it may take until it makes progress again
+
+
+HEARTBEAT = Heartbeat()  # global, because `within` records progress whoever calls it
 
 
 def heartbeat() -> None:
@@ -25,13 +36,14 @@ def heartbeat() -> None:
         HEARTBEAT.at = time.monotonic()
 
 
-def within(seconds, function, *arguments, late=None, whom="", stop=None):
-    """Return what a function returns. Raises `late`, or else ApiError, if that takes longer.
+def within(seconds: float, function: Callable[..., Any], *arguments: Any, late: Exception | None = None,
+           whom: str = "", stop: threading.Event | None = None) -> Any:
+    """Return what a function returns. If it takes longer, raise `late`, by default an ApiError.
 
-    whom: the name for a warning if the answer is slow. stop: an event that ends the wait with an ApiError.
+    whom: the name in the warning about a slow answer. stop: an event that ends the wait with an ApiError.
     """
     future = in_background(function, *arguments)
-    waited = 0
+    waited = 0.0
     while not future.done():
         if waited >= seconds:
             raise late or Trouble(0, f"no answer within {seconds:.3g} s")
@@ -46,12 +58,12 @@ def within(seconds, function, *arguments, late=None, whom="", stop=None):
     return future.result()
 
 
-def in_background(function, *arguments):
+def in_background(function: Callable[..., Any], *arguments: Any) -> Future[Any]:
     """Call a function in a daemon thread. Return its Future."""
-    future = Future()
+    future: Future[Any] = Future()
 
-    def call():
-        """Pass on what the function returns or raises."""
+    def call() -> None:
+        """Put what the function returns or raises into the Future."""
         try:
             future.set_result(function(*arguments))
         except BaseException as error:
@@ -61,14 +73,14 @@ def in_background(function, *arguments):
     return future
 
 
-def start_thread(function):
+def start_thread(function: Callable[[], None]) -> None:
     """Start a daemon thread. Raises Trouble if the system has no threads left."""
     try:
         threading.Thread(target=function, daemon=True).start()
     except (RuntimeError, MemoryError) as error:
-        raise Trouble(0, f"this machine gives the script no more threads: {one_line(error)}") from error
+        raise Trouble(0, f"this machine cannot start another thread: {one_line(error)}") from error
 
 
-def now():
-    """Return the time as the API writes it."""
+def now() -> str:
+    """Return the current time in the API's format."""
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())

@@ -1,9 +1,7 @@
-"""Kinds of API objects: the resources of each group and version.
+"""Kinds of API objects: which group and version each resource belongs to.
 
-api/watch.py and live/known.py make paths by it.
+api/watch.py and live/known.py build paths from it.
 """
-
-
 
 
 CORE = [  # resources of api/v1

@@ -1,6 +1,6 @@
-"""Texts for the log: an error on one short line, and warnings that are not repeated.
+"""Log texts: an error on one short line, and warnings that are not repeated.
 
-All modules of the extras use it for logging.
+All packages use it for logging.
 """
 
 import contextlib
@@ -11,28 +11,29 @@ import time
 from scheduler import log
 
 
-def one_line(error):
-    """Return an error's text on a short line; of a connection's, the cause that requests has wrapped up."""
+def one_line(error: BaseException) -> str:
+    """Return an error's text on one short line; of a failed connection, the cause that requests wraps."""
     text = ""
-    with contextlib.suppress(Exception):  # a rule may raise what cannot say its text
+    with contextlib.suppress(Exception):  # a rule may raise an exception whose __str__ fails
         text = str(getattr(error, "strerror", None) or error)
-    of_system = re.search(r"\[(Errno|SSL)[^][]*][^'\"()]*", text)  # wherever urllib3 puts it
+    of_system = re.search(r"\[(Errno|SSL)[^][]*][^'\"()]*", text)  # anywhere in urllib3's text
     cause = of_system or re.search(r"(?<=')[^']+(?='\)\)$)", text)
     text = cause.group() if cause else text
     return at_most(1000, " ".join(text.split()))
 
 
-def at_most(size, text):
-    """Return a text of at most so many bytes; a longer one ends with dots. Upstream: truncateMessage."""
+def at_most(size: int, text: str) -> str:
+    """Return a text, cut to `size` bytes with dots at the end if it is longer. Upstream: truncateMessage."""
     data = text.encode(errors="surrogatepass")
     return f"{data[:size - 4].decode(errors='ignore')} ..." if len(data) > size else text
 
 
-WARNED = {}  # what warnings were about -> when they were logged, in monotonic seconds
+# Subject of a warning -> when it was last logged, in monotonic seconds. Global, like the log itself.
+WARNED: dict[object, float] = {}
 
 
-def warn_once(text, about=None):
-    """Log a warning, unless it, or another one `about` the same, was logged in the last ten minutes."""
+def warn_once(text: str, about: object = None) -> None:
+    """Log a warning, unless one with this text, or about this subject, was logged in the last ten minutes."""
     subject = about or text
     moment = time.monotonic()
     if moment - WARNED.get(subject, -math.inf) > 600:

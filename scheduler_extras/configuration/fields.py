@@ -1,54 +1,59 @@
-"""The fields of a KubeSchedulerConfiguration, and the arguments of its plugins.
+"""The fields of a KubeSchedulerConfiguration, its plugins, and their arguments.
 
-reading.py and checks.py read a configuration by these tables.
+reading.py and checks.py use these tables.
 """
 
-import collections
 import decimal
 import itertools
 import re
+from collections.abc import Iterable
+from typing import Any, NamedTuple
 
 from scheduler_extras.deciding.extension_points import EXTENSION_POINTS
 from scheduler_extras.deciding.rule import PREDICATES, PRIORITIES, WHEN
 from scheduler_extras.policy.extenders import EXTENDER, FILTERED, NAME
 from scheduler_extras.policy.policy import ELECTION
-from scheduler_extras.reading.hints import NAMES_OF_OLD
+from scheduler_extras.reading.fields import JsonObject
+from scheduler_extras.reading.hints import REPLACEMENTS
 from scheduler_extras.reading.label_selectors import OPERATORS
 from scheduler_extras.reading.node_affinity import is_valid_term
-from scheduler_extras.reading.schemas import Form
+from scheduler_extras.reading.schemas import Form, Schema
 from scheduler_extras.rules import PLUGIN_ORDER
 from scheduler_extras.rules.resources import SHAPE, WEIGHT, shape_problems
 
 
-VOLUME_LIMITS = ["EBSLimits", "GCEPDLimits", "AzureDiskLimits", "CinderLimits"]  # plugins that have gone
-NAMES_OF_OLD.update({
+VOLUME_LIMITS = ["EBSLimits", "GCEPDLimits", "AzureDiskLimits", "CinderLimits"]  # removed plugins
+REPLACEMENTS.update({
     "Coscheduling":
-        "the rule Coscheduling of scheduler_extras/examples/tutorial_rules.py, a file for --plugins",
-    "NodeResourcesLeastAllocated": "NodeResourcesFit (in a Policy: LeastRequestedPriority)",
+        "use the rule Coscheduling of scheduler_extras/examples/tutorial_rules.py, a file for --plugins",
+    "NodeResourcesLeastAllocated": "use NodeResourcesFit (in a Policy: LeastRequestedPriority)",
     "NodeResourcesMostAllocated":
-        "NodeResourcesFit with scoringStrategy.type MostAllocated (in a Policy: MostRequestedPriority)",
-    **dict.fromkeys(["SelectorSpread", "DefaultPodTopologySpread"],
-                    "PodTopologySpread with its default constraints (in a Policy: SelectorSpreadPriority)"),
+        "use NodeResourcesFit with scoringStrategy.type MostAllocated (in a Policy: MostRequestedPriority)",
+    **dict.fromkeys(
+        ["SelectorSpread", "DefaultPodTopologySpread"],
+        "use PodTopologySpread with its default constraints (in a Policy: SelectorSpreadPriority)"),
     **dict.fromkeys(VOLUME_LIMITS,
-                    "leave it out, NodeVolumeLimits does it (in a Policy: MaxCSIVolumeCountPred)"),
-    "NodePreferAvoidPods": "TaintToleration, and taints on the nodes",
+                    "leave it out, NodeVolumeLimits replaces it (in a Policy: MaxCSIVolumeCountPred)"),
+    "NodePreferAvoidPods": "use TaintToleration, and taints on the nodes",
     **dict.fromkeys(["NodeResourceLimits", "healthzBindAddress", "metricsBindAddress", "disablePreemption",
-                     "failureDomains"], "nothing, leave it out"),
-    "unreserve": "reserve", "enableHttps": "enableHTTPS",
-    "algorithmSource": "nothing for DefaultProvider, leave it out, else --policy with the Policy's own file",
-    "extenders": "extenders beside profiles, for all of them",
-    **{part: f"multiPoint.{part}, or that of another extension point" for part in ("enabled", "disabled")},
-    "resources": "scoringStrategy.resources (in a Policy: within requestedToCapacityRatioArguments)",
-    "shape": "requestedToCapacityRatio.shape in scoringStrategy "
+                     "failureDomains"], "leave it out"),
+    "unreserve": "use reserve", "enableHttps": "use enableHTTPS",
+    "algorithmSource": "leave it out for DefaultProvider; for a Policy, use --policy with its file",
+    "extenders": "use extenders beside profiles, for all profiles",
+    **{part: f"use multiPoint.{part}, or that of another extension point"
+       for part in ("enabled", "disabled")},
+    "resources": "use scoringStrategy.resources (in a Policy: within requestedToCapacityRatioArguments)",
+    "shape": "use requestedToCapacityRatio.shape in scoringStrategy "
              "(in a Policy: within requestedToCapacityRatioArguments)",
-    "bindTimeoutSeconds": "bindTimeoutSeconds among the args of VolumeBinding (in a Policy: leave it out)",
-    "lockObjectName": "resourceName", "lockObjectNamespace": "resourceNamespace",
-    "schedulerName": "profiles[0].schedulerName, or --scheduler-name (in a Policy: only --scheduler-name)",
-    **{part: f"profiles[0].{part} (in a Policy: predicates and priorities)"
+    "bindTimeoutSeconds": "use bindTimeoutSeconds in the args of VolumeBinding (in a Policy: leave it out)",
+    "lockObjectName": "use resourceName", "lockObjectNamespace": "use resourceNamespace",
+    "schedulerName":
+        "use profiles[0].schedulerName, or --scheduler-name (in a Policy: only --scheduler-name)",
+    **{part: f"use profiles[0].{part} (in a Policy: predicates and priorities)"
        for part in ("plugins", "pluginConfig")},
-    "hardPodAffinitySymmetricWeight": "hardPodAffinityWeight among the args of InterPodAffinity"})
-IN_A_POLICY = re.compile(r" \(in a Policy.*\)$")  # of these hints, what a configuration gets no word of
-EXTENDS = {  # kube-scheduler's own plugin -> its extension points. Upstream: framework/plugins/names.
+    "hardPodAffinitySymmetricWeight": "use hardPodAffinityWeight in the args of InterPodAffinity"})
+IN_A_POLICY = re.compile(r" \(in a Policy.*\)$")  # the part of these hints that a configuration leaves out
+PLUGIN_POINTS = {  # kube-scheduler's own plugin -> its extension points. Upstream: framework/plugins/names.
     "PrioritySort": "queueSort", "SchedulingGates": "preEnqueue", "DefaultBinder": "bind",
     **dict.fromkeys(["NodeUnschedulable", "NodeName"], "filter"),
     **dict.fromkeys(["NodePorts", "VolumeRestrictions", "NodeVolumeLimits", "VolumeZone",
@@ -63,23 +68,23 @@ EXTENDS = {  # kube-scheduler's own plugin -> its extension points. Upstream: fr
     "DynamicResources": "preEnqueue preFilter filter postFilter score reserve preBind",
     "GangScheduling": "preEnqueue reserve permit",
     "PodGroupPodsCount": "placementScore", "TopologyPlacementGenerator": "placementGenerate"}
-DONE_ANYWAY = ["PrioritySort", "SchedulingGates", "DefaultBinder"]  # what these do is done without them
-WITHOUT_EFFECT = EXTENDS.keys() - {*PLUGIN_ORDER, *DONE_ANYWAY}  # those that do nothing here
-GONE = [*VOLUME_LIMITS, "NodeLabel", "ServiceAffinity", "NodePreferAvoidPods", "EvenPodsSpreadPriority"]
+BUILT_IN = ["PrioritySort", "SchedulingGates", "DefaultBinder"]  # the loop itself does what these do
+WITHOUT_EFFECT = PLUGIN_POINTS.keys() - {*PLUGIN_ORDER, *BUILT_IN}
+REMOVED = [*VOLUME_LIMITS, "NodeLabel", "ServiceAffinity", "NodePreferAvoidPods", "EvenPodsSpreadPriority"]
 REPLACED = ["SelectorSpread", "DefaultPodTopologySpread", "NodePreferAvoidPods"]  # by plugins that do more
-# Default weights that are no longer 1, or of what does not run by default under a Policy.
+# Default weights that are no longer 1, or of plugins that do not run by default under a Policy.
 WEIGHTS_136 = {"DefaultPreemption": 1, "TaintToleration": 3, "NodeAffinity": 2, "PodTopologySpread": 2,
                  "InterPodAffinity": 2}
 STRATEGIES = {"LeastAllocated": "LeastRequestedPriority", "MostAllocated": "MostRequestedPriority",
-              "RequestedToCapacityRatio": "RequestedToCapacityRatio"}  # of NodeResourcesFit: its priority
+              "RequestedToCapacityRatio": "RequestedToCapacityRatio"}  # of NodeResourcesFit -> the priority
 RULE_POINTS = {"predicates": ["preFilter", "filter"], "priorities": ["preScore", "score"]}
-HOOK_POINTS = {hook: point.in_configuration for hook, point in EXTENSION_POINTS.items()}
+HOOK_POINTS: dict[str, str] = {hook: point.in_configuration for hook, point in EXTENSION_POINTS.items()}
 POINTS = ["multiPoint", "preFilter", "filter", "preScore", "score", *dict.fromkeys(HOOK_POINTS.values()),
           "placementGenerate", "placementScore"]
 
 
-def duration(text):
-    """Return a duration such as 15s, 1m30s or .5h in nanoseconds; None if it is none, or is negative."""
+def duration(text: Any) -> int | None:
+    """Return a duration such as 15s, 1m30s or .5h in nanoseconds; None if it is invalid or negative."""
     units = {"ns": 1, "us": 10**3, "µs": 10**3, "μs": 10**3, "ms": 10**6, "s": 10**9, "m": 60 * 10**9,
              "h": 3600 * 10**9}
     number = r"([0-9]{1,20}\.?[0-9]{0,20}|\.[0-9]{1,20})"
@@ -90,39 +95,40 @@ def duration(text):
     return total if total < 2**63 else None
 
 
-def times_of(election):
-    """Return the times of leader election in seconds."""
-    return {name: duration(election.get(name, "0")) / 10**9 or default for name, default in ELECTION.items()}
+def election_times(election: JsonObject) -> dict[str, float]:
+    """Return the durations of leader election in seconds."""
+    return {name: (duration(election.get(name, "0")) or 0) / 10**9 or default
+            for name, default in ELECTION.items()}
 
 
-def leaves_time(election):
-    """Return whether a leader has time to renew its Lease, even if its pauses are longer by JitterFactor."""
-    lease, renew, retry = [round(seconds * 10**9) for seconds in times_of(election).values()]
-    is_elected = election.get("leaderElect", True)  # as upstream has it by default
+def leaves_time(election: JsonObject) -> bool:
+    """Return whether a leader has time to renew its Lease, even if JitterFactor makes its pauses longer."""
+    lease, renew, retry = [round(seconds * 10**9) for seconds in election_times(election).values()]
+    is_elected = election.get("leaderElect", True)  # upstream's default
     return lease > renew > int(1.2 * retry) or not is_elected
 
 
-def is_strategy(strategy):
+def is_strategy(strategy: JsonObject) -> bool:
     """Return whether a scoringStrategy has what its type needs. Upstream: ValidateNodeResourcesFitArgs."""
     if strategy.get("type") != "RequestedToCapacityRatio":
         return "type" in strategy and "requestedToCapacityRatio" not in strategy
     return not any(shape_problems([strategy.get("requestedToCapacityRatio", {})]))
 
 
-def differ(things, *fields):
-    """Return whether of two things at least one of these fields differs."""
+def all_differ(things: Iterable[JsonObject], *fields: str) -> bool:
+    """Return whether any two of the things differ in at least one of these fields."""
     kinds = [tuple(thing.get(name) for name in fields) for thing in things]
     return len(kinds) == len(set(kinds))
 
 
 FILTERED_136 = FILTERED | {"FailedAndUnresolvableNodes": dict}  # whose reasons count before FailedNodes'
-READ_OVER = {  # since nothing here depends on it
+IGNORED_FIELDS: dict[str, Schema] = {  # nothing here depends on them
     "clientConnection": {"kubeconfig": str, "acceptContentTypes": str, "contentType": str, "qps": float,
                          "burst": range(2**31)},
     "parallelism": range(1, 2**31), "enableProfiling": bool, "enableContentionProfiling": bool,
     "delayCacheUntilActive": bool, "percentageOfNodesToScore": range(101)}
 DURATION = Form('a duration, such as "30s"', lambda value: duration(value) is not None, None)
-CONFIGURATION = READ_OVER | {
+CONFIGURATION = IGNORED_FIELDS | {
     "kind": str, "apiVersion": str,
     "podInitialBackoffSeconds": range(1, 2**63), "podMaxBackoffSeconds": range(1, 2**63),
     "profiles": [{
@@ -143,7 +149,7 @@ SPREAD_CONSTRAINT = {
     "maxSkew": WEIGHT, "topologyKey": NAME, "whenUnsatisfiable": {"DoNotSchedule", "ScheduleAnyway"},
     "minDomains": WEIGHT, "matchLabelKeys": [str],
     "nodeAffinityPolicy": {"Honor", "Ignore"}, "nodeTaintsPolicy": {"Honor", "Ignore"}}
-PLUGIN_ARGUMENTS = {  # what changes nothing here is read over. Upstream: validation_pluginargs.go
+PLUGIN_ARGUMENTS: dict[str, Schema] = {  # some have no effect here. Upstream: validation_pluginargs.go
     "NodeAffinity": {"addedAffinity": {
         f"required{WHEN}": {"nodeSelectorTerms": [NODE_SELECTOR_TERM]},
         f"preferred{WHEN}": [{"weight": range(2**31), "preference": NODE_SELECTOR_TERM}]}},
@@ -152,25 +158,25 @@ PLUGIN_ARGUMENTS = {  # what changes nothing here is read over. Upstream: valida
         "ignoredResourceGroups": [
             Form("a group, such as example.com", lambda name: "/" not in name, NAME)],
         "scoringStrategy": Form(
-            "a type, and for RequestedToCapacityRatio alone a shape whose utilization ascends", is_strategy, {
+            "a type, and only for RequestedToCapacityRatio a shape, of ascending utilization", is_strategy, {
                 "type": {*STRATEGIES}, "resources": [{"name": str, "weight": range(101)}],
                 "requestedToCapacityRatio": {"shape": SHAPE}})},
     "InterPodAffinity": {"hardPodAffinityWeight": range(101), "ignorePreferredTermsOfExistingPods": bool},
     "PodTopologySpread": Form(
-        "defaultingType List, as there are defaultConstraints",
+        "defaultingType List, because there are defaultConstraints",
         lambda args: args.get("defaultingType") == "List" or not args.get("defaultConstraints"), {
             "defaultingType": {"List", "System"},
             "defaultConstraints": Form(
-                "each topologyKey with each whenUnsatisfiable once",
-                lambda constraints: differ(constraints, "topologyKey", "whenUnsatisfiable"),
+                "each pair of topologyKey and whenUnsatisfiable only once",
+                lambda constraints: all_differ(constraints, "topologyKey", "whenUnsatisfiable"),
                 [Form("maxSkew, topologyKey and whenUnsatisfiable",
                       {"maxSkew", "topologyKey", "whenUnsatisfiable"}.issubset, SPREAD_CONSTRAINT)])}),
     "NodeResourcesBalancedAllocation": {"resources": Form(
-        "each resource once", lambda resources: differ(resources, "name"),
+        "each resource only once", lambda resources: all_differ(resources, "name"),
         [{"name": str, "weight": range(2)}])},
     "VolumeBinding": {
         "bindTimeoutSeconds": range(2**63),
-        "shape": Form("nothing, as the feature gate StorageCapacityScoring is off by default",
+        "shape": Form("nothing, because the feature gate StorageCapacityScoring is off by default",
                       lambda value: False, None)},
     "DefaultPreemption": Form(
         "minCandidateNodesPercentage or minCandidateNodesAbsolute above 0",
@@ -180,35 +186,41 @@ PLUGIN_ARGUMENTS = {  # what changes nothing here is read over. Upstream: valida
         "a duration of at least 1s", lambda value: (duration(value) or 0) >= 10**9, None)}}
 
 
-Plugin = collections.namedtuple("Plugin", "rules points weight")  # weight: 0 if it does not run by default
+class Plugin(NamedTuple):
+    """A plugin of a KubeSchedulerConfiguration."""
+
+    rules: list[Any]  # FullRule
+    points: list[str]  # the extension points at which it runs
+    weight: int  # by default; 0 if it does not run by default
 
 
-def plugins_of_136():
+def plugins_of_136() -> dict[str, Plugin]:
     """Return {name: Plugin} in the order in which they run; the user's own rules are plugins, too."""
-    found = {name: [] for name in (*PLUGIN_ORDER, *EXTENDS)}
+    found: dict[str, list[Any]] = {name: [] for name in (*PLUGIN_ORDER, *PLUGIN_POINTS)}
     for rule in [*PREDICATES.values(), *PRIORITIES.values()]:
         found.setdefault(rule.plugin, []).append(rule)
     plugins = {}
     for name, rules in found.items():
-        if name not in GONE:
-            of_rules = [RULE_POINTS[rule.where] + [*map(HOOK_POINTS.get, rule.hooks)] for rule in rules]
-            points = EXTENDS.get(name, "").split() or [*itertools.chain(*of_rules)]
+        if name not in REMOVED:
+            of_rules = [RULE_POINTS[rule.where] + [HOOK_POINTS[hook] for hook in rule.hooks]
+                        for rule in rules]
+            points = PLUGIN_POINTS.get(name, "").split() or [*itertools.chain(*of_rules)]
             weight = max([rule.by_default or rule.always for rule in rules], default=1)
             plugins[name] = Plugin(rules, points, WEIGHTS_136.get(name, weight))
     return plugins
 
 
-def running_plugins(profile):
+def running_plugins(profile: JsonObject) -> dict[str, dict[str, int]]:
     """Return {point: {plugin: weight}} in running order. Upstream: expandMultiPointPlugins."""
     by_default = {name: plugin.weight for name, plugin in plugins_of_136().items() if plugin.weight}
-    running = {}
+    running: dict[str, dict[str, int]] = {}
     for point in POINTS:
         chosen = profile.get("plugins", {}).get(point, {})
         enabled = {entry.get("name", ""): entry.get("weight", 0) for entry in chosen.get("enabled", [])}
         disabled = {entry.get("name", "") for entry in chosen.get("disabled", [])}
         anyway = running.get("multiPoint", by_default)
         kept = {name: weight for name, weight in anyway.items() if disabled.isdisjoint([name, "*"])}
-        # What runs anyway, and is enabled at the point itself, comes first.
+        # Plugins that run anyway, and are also enabled at the point itself, come first.
         first = {name: weight for name, weight in enabled.items() if name in kept and point != "multiPoint"}
         running[point] = first | kept | enabled
     return running

@@ -1,30 +1,31 @@
-"""How a KubeSchedulerConfiguration is read: each of its profiles becomes a Policy.
+"""Reads a KubeSchedulerConfiguration: each of its profiles becomes a Policy.
 
-policy/reloading.py calls it (READERS) where a file is of that kind.
+policy/reloading.py calls it, through READERS, for files of that kind.
 """
 
 from dataclasses import replace
 
 from scheduler_extras.configuration.checks import changes_since, check_configuration
 from scheduler_extras.configuration.fields import (
-    CONFIGURATION, EXTENDS, FILTERED_136, HOOK_POINTS, IN_A_POLICY, STRATEGIES, duration, plugins_of_136,
-    running_plugins, times_of
+    CONFIGURATION, FILTERED_136, HOOK_POINTS, IN_A_POLICY, PLUGIN_POINTS, STRATEGIES, duration,
+    election_times, plugins_of_136, running_plugins
 )
-from scheduler_extras.configuration.plugins import OVERRIDES
+from scheduler_extras.configuration.overrides.registry import OVERRIDES
 from scheduler_extras.configuration.profile import Profile
-from scheduler_extras.deciding.rule import PREDICATES, PRIORITIES, WHEN
+from scheduler_extras.deciding.rule import PREDICATES, PRIORITIES, WHEN, FullRule
 from scheduler_extras.policy.extenders import extenders_of, left_to_extenders
 from scheduler_extras.policy.policy import CONFIGURATION_VERSION
-from scheduler_extras.policy.reading import EXPECTED, set_up
+from scheduler_extras.policy.reading import ACCEPTED, set_up
 from scheduler_extras.policy.reloading import READERS
+from scheduler_extras.reading.fields import JsonObject
 from scheduler_extras.reading.schemas import decode_part, refuse
 from scheduler_extras.rules.spreading import DEFAULT_SPREAD
 
 
-def read_configuration(document, scheduler_name):
-    """Return {schedulerName: Policy}; a single profile without a name gets this one. Raises InputError."""
+def read_configuration(document: JsonObject, scheduler_name: str) -> dict[str, Profile]:
+    """Return {schedulerName: Profile}. A single profile without a name gets this one. Raises InputError."""
     problems = [*changes_since(document)]
-    notices = []
+    notices: list[str] = []
     body = decode_part(document, CONFIGURATION, "", problems)
     body["profiles"] = body.get("profiles") or [{}]
     if len(body["profiles"]) == 1:
@@ -32,10 +33,11 @@ def read_configuration(document, scheduler_name):
     check_configuration(body, notices, problems)
     refuse([IN_A_POLICY.sub("", problem) for problem in problems])
     configs = body.get("extenders", [])
-    for config in configs:  # a Policy has nanoseconds
+    for config in configs:  # an Extender expects nanoseconds
         config["httpTimeout"] = duration(config.get("httpTimeout", "0"))
     election = body.get("leaderElection", {})
-    of_all = {"extenders": extenders_of(configs, FILTERED_136), "election": election | times_of(election),
+    of_all = {"extenders": extenders_of(configs, FILTERED_136),
+              "election": election | election_times(election),
               "initial_backoff": body.get("podInitialBackoffSeconds", 1),
               "max_backoff": body.get("podMaxBackoffSeconds", 10),
               "notices": [IN_A_POLICY.sub("", notice) for notice in notices]}
@@ -44,16 +46,19 @@ def read_configuration(document, scheduler_name):
             for i, profile in enumerate(body["profiles"])}
 
 
-def read_profile(profile, place, left_out, of_all):
-    """Return a Profile: what is said of all, and the rules of the plugins that run; all is checked before."""
+def read_profile(profile: JsonObject, place: str, left_out: list[str], of_all: JsonObject) -> Profile:
+    """Return a Profile with the rules of the plugins that run. The fields have been checked already.
+
+    left_out: resources that extenders manage. of_all: fields that all profiles share.
+    """
     known = plugins_of_136()
     running = running_plugins(profile)
     arguments = {config["name"]: config["args"] for config in profile.get("pluginConfig", [])}
-    if left_out:  # resources that extenders see to. Upstream: buildExtenders
+    if left_out:  # upstream: buildExtenders
         arguments.setdefault("NodeResourcesFit", {})["ignoredResources"] = left_out
 
-    def rules_at(point, catalogue):
-        """Return {name: rule} of the plugins that run at a point, with the hooks at which they run, too."""
+    def rules_at(point: str, catalogue: dict[str, FullRule]) -> dict[str, FullRule]:
+        """Return {name: rule} of the plugins that run at a point, with the hooks that also run."""
         rules = {}
         there = {name: weight for name, weight in running[point].items() if point in known[name].points}
         for plugin, weight in there.items():
@@ -71,21 +76,22 @@ def read_profile(profile, place, left_out, of_all):
     priorities = rules_at("score", PRIORITIES)
     own = {name: rule for name, rule in (PRIORITIES | PREDICATES).items()
            if rule.plugin not in WITH_RULES and name not in predicates | priorities}
-    others = {}  # those that neither filter nor score here
+    others: dict[str, FullRule] = {}  # they neither filter nor score in this profile
     for point in HOOK_POINTS.values():
         others |= rules_at(point, own)
-    others = [rule for rule in others.values() if rule.hooks]
-    return Profile([*predicates.values()], [*priorities.values()], others=others, **of_all)
+    with_hooks = [rule for rule in others.values() if rule.hooks]
+    return Profile([*predicates.values()], [*priorities.values()], others=with_hooks, **of_all)
 
 
-WITH_RULES = {name for name, points in EXTENDS.items() if {"filter", "score"} & {*points.split()}}
+WITH_RULES = {name for name, points in PLUGIN_POINTS.items() if {"filter", "score"} & {*points.split()}}
 
 
-def settings_of(plugin, rules, args):
-    """Return {rule: its settings}, by a plugin's arguments, of those of its rules that take part."""
+def settings_of(plugin: str, rules: list[FullRule], args: JsonObject) -> dict[str, JsonObject]:
+    """Return {name of a rule: its settings}, from a plugin's arguments, of the plugin's rules that run."""
+    settings: JsonObject
     if plugin == "NodeAffinity":
         added = args.get("addedAffinity", {})
-        required = added.get(f"required{WHEN}")  # without a term, no node meets it
+        required = added.get(f"required{WHEN}")  # no node matches it without terms
         terms = [] if required is None else required.get("nodeSelectorTerms") or [{}]
         return {"MatchNodeSelector": {"added_terms": terms},
                 "NodeAffinityPriority": {"added_terms": added.get(f"preferred{WHEN}", [])}}
@@ -110,8 +116,8 @@ def settings_of(plugin, rules, args):
         names = [resource.get("name", "") for resource in args.get("resources", [])]
         settings = {"resources": names} if names else {}
     elif plugin == "DefaultPreemption":
-        names = {"percentage": "minCandidateNodesPercentage", "absolute": "minCandidateNodesAbsolute"}
-        settings = {name: args[field] for name, field in names.items() if field in args}
+        fields = {"percentage": "minCandidateNodesPercentage", "absolute": "minCandidateNodesAbsolute"}
+        settings = {name: args[field] for name, field in fields.items() if field in args}
     elif plugin == "VolumeBinding":
         settings = {"timeout": args["bindTimeoutSeconds"]} if "bindTimeoutSeconds" in args else {}
     else:
@@ -120,4 +126,4 @@ def settings_of(plugin, rules, args):
 
 
 READERS["KubeSchedulerConfiguration"] = read_configuration
-EXPECTED.append(f"kind KubeSchedulerConfiguration with apiVersion {CONFIGURATION_VERSION}")
+ACCEPTED.append(f"kind KubeSchedulerConfiguration with apiVersion {CONFIGURATION_VERSION}")

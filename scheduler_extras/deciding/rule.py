@@ -15,7 +15,8 @@ from scheduler_extras.common.errors import InputError, Unschedulable
 from scheduler_extras.reading.fields import pick
 
 
-CATALOGUES = {"predicates": {}, "priorities": {}}  # name -> FullRule, in kube-scheduler's order
+# List of a Policy -> {name: rule}, in kube-scheduler's order.
+CATALOGUES: dict[str, dict[str, FullRule]] = {"predicates": {}, "priorities": {}}
 PREDICATES, PRIORITIES = CATALOGUES.values()
 
 

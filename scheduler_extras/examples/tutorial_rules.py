@@ -1,30 +1,29 @@
-"""The schedulers of the tutorials, as rules: what a file for --plugins looks like.
+"""The schedulers of well-known tutorials as rules, in a file for --plugins.
 
     python scheduler_extras --plugins scheduler_extras/examples/tutorial_rules.py --policy my_policy.json
 
 A predicate yields the reasons why a pod does not fit a node. A priority returns a score, from 0 to 100 at the end.
-What is to be worked out once per pod, not once per node, is a function for `metadata`. The other extension points of
-the scheduling framework are options too: reserve, permit, pre_bind, ... (see scheduler_extras/deciding/extension_points.py).
+A function for `metadata` computes what is needed once per pod, not once per node. The other extension points of the
+scheduling framework are options, too: reserve, permit, pre_bind, ... (see scheduler_extras/deciding/extension_points.py).
 """
 
 import logging
 
-from scheduler import predicate, priority
-from scheduler_extras import Unschedulable
+from scheduler_extras import Unschedulable, predicate, priority
 
 log = logging.getLogger("scheduler")
 
 
-# A pod that names a node fits only that node.
+# A pod with the label `node` fits only the node of that name.
 
 @predicate("CustomPredicatePolicy")
 def custom_predicate(pod, node):
-    """The pod's label `node` names this node, or none."""
+    """The pod has no label `node`, or it names this node."""
     if pod.labels.get("node", node.name) != node.name:
         yield "node(s) were not the one that the pod names"
 
 
-# A score of one's own: map (a score for each node), then reduce (all of them together).
+# A priority in two steps: map (a score for each node), then reduce (all scores together).
 
 def longest_is_100(points):
     """Stretch the scores so that the highest is 100."""
@@ -34,14 +33,14 @@ def longest_is_100(points):
 
 @priority("CustomPriorityPolicy", reduce=longest_is_100)
 def custom_priority(pod, node):
-    """The length of the node's name: as good a reason as any."""
+    """The length of the node's name, as an example."""
     return len(node.name)
 
 
-# A score that looks beyond the node: pods on it, and pods that are nominated to it.
+# A score that depends on more than the node: on nominated pods, too.
 
 def nominated_pods(pod, nodes, snapshot):
-    """Count the pods that are nominated to each node and have none yet."""
+    """Count the waiting pods that are nominated to each node."""
     counts = dict.fromkeys(snapshot.nodes, 0)
     for other in snapshot.objects["pods"].values():
         node_name = other.get("status", {}).get("nominatedNodeName")
@@ -58,14 +57,14 @@ def from_lowest_to_highest(points):
 
 @priority("PodCapacityOfNode", metadata=nominated_pods, reduce=from_lowest_to_highest)
 def pod_capacity_of_node(pod, node, metadata):
-    """The share of the node's room for pods, in percent, that is neither taken nor nominated."""
+    """The percentage of the node's pod capacity that is neither in use nor nominated."""
     return (node.max_pods - len(node.pods) - metadata[node.name]) * 100 // node.max_pods if node.max_pods else 0
 
 
-# What is read of the pod once, and asked of each node.
+# The pod is read once, and checked against each node.
 
 def is_space_pod(pod, nodes, snapshot):
-    """Whether the pod's annotation says so."""
+    """Return whether the pod's annotation `type` is "space"."""
     return pod.annotations.get("type") == "space"
 
 
@@ -76,66 +75,66 @@ def space_cloud(pod, node, metadata):
         yield "node(s) were not at the edge"
 
 
-# Arguments, which are checked, and three extension points.
+# Checked arguments, and three extension points.
 
 def no_negative_number(arguments):
-    """Yield what is wrong with the arguments."""
+    """Yield the mistakes in the arguments."""
     for argument in arguments:
         for name in ("favorNumber", "favorite_number"):
             if (argument[name] or 0) < 0:
                 yield f"{name} must not be negative"
 
 
-def say_pre_filter(pod, nodes, snapshot, arguments):
-    """Say that a pod is about to be placed."""
+def log_pre_filter(pod, nodes, snapshot, arguments):
+    """Log that the scheduler is about to choose a node for a pod."""
     given = [{name: value for name, value in argument.items() if value is not None} for argument in arguments]
     log.info("PreFilter %s: %d nodes, arguments %s", pod.key, len(nodes), given)
 
 
-def say_pre_bind(pod, node, snapshot):
-    """Say that a pod is about to be bound."""
+def log_pre_bind(pod, node, snapshot):
+    """Log that a pod is about to be bound."""
     log.info("PreBind %s: %s", pod.key, node.name)
 
 
-FIELDS = {"favorColor": str, "favorNumber": int, "thanksTo": str,  # as the tutorial's text has them in one place,
+FIELDS = {"favorColor": str, "favorNumber": int, "thanksTo": str,  # as the tutorial spells them in one place,
           "favorite_color": str, "favorite_number": int, "thanks_to": str}  # and in another
 
 
-@predicate("sample-plugin", metadata=say_pre_filter, pre_bind=say_pre_bind, check=no_negative_number,
-           argument=FIELDS, default=dict.fromkeys(FIELDS))  # so each of them may be left out
+@predicate("sample-plugin", metadata=log_pre_filter, pre_bind=log_pre_bind, check=no_negative_number,
+           argument=FIELDS, default=dict.fromkeys(FIELDS))  # so all of them are optional
 def sample_plugin(pod, node, metadata):
     """Every pod fits every node."""
     log.info("Filter %s: %s", pod.key, node.name)
     return []
 
 
-# Pods of a group are bound together or not at all: the label `group` names it, `group-size` says how many they are.
+# Pods of a group are bound together or not at all. The label `group` names the group, `group-size` is its size.
 
-hopeless = set()  # groups of which a pod fits nowhere
+hopeless: set[tuple[str, str] | None] = set()  # groups with a pod that fits no node
 
 
 def group_of(pod):
-    """Return the pod's group, which is one of its namespace; None: it is in none."""
+    """Return (namespace, name) of the pod's group, or None."""
     return (pod.namespace, pod.labels["group"]) if "group" in pod.labels else None
 
 
 def by_group(pod):
-    """Try the pods of a group one after another."""
+    """Sort pods so that the pods of a group follow one another."""
     return -pod.priority, group_of(pod) or (), pod.created
 
 
 def group_has_hope(pod, node, snapshot):
-    """Begin again when a pod of the group gets a node."""
+    """Give the group another chance, because one of its pods has a node."""
     hopeless.discard(group_of(pod))
 
 
 def group_has_none(pod, failed, snapshot):
-    """Have those that wait for this pod, which fits nowhere, give their room to other groups."""
+    """Let the waiting pods of the group give up their nodes, because this pod fits no node."""
     hopeless.add(group_of(pod))
 
 
 def group_is_complete(pod, node, snapshot):
-    """Let the pod wait, for up to half a minute, until as many pods of its group as it needs have a node."""
+    """Let the pod wait up to 30 seconds, until all pods of its group have a node."""
     group, size = group_of(pod), int(pod.labels.get("group-size", 1))
     placed = sum(group_of(other) == group for there in snapshot.nodes.values() for other in there.pods.values())
     if not group or placed >= size:

@@ -13,7 +13,7 @@ from scheduler_extras.common.log_texts import one_line, warn_once
 from scheduler_extras.deciding.answers import Memory
 from scheduler_extras.deciding.snapshot import FullSnapshot
 from scheduler_extras.reading.fields import pick, text_at
-from scheduler_extras.reading.ignored_fields import is_as_in
+from scheduler_extras.reading.ignored_fields import is_unchanged
 from scheduler_extras.reading.pods_and_nodes import FullNode, FullPod, key_in
 
 
@@ -68,7 +68,7 @@ class CachedNodes(dict):
         Return whether pods may fit it that did not before.
         """
         node = self[name]
-        if node.exists and raw and is_as_in(node, raw):  # it is a heartbeat, for example
+        if node.exists and raw and is_unchanged(node, raw):  # it is a heartbeat, for example
             node.raw = raw
             return False
         read = read_or_warn(FullNode, raw) if raw else None
@@ -176,7 +176,7 @@ class Cache:
     def take_pod(self, key, raw):
         """Apply a pod; None: it is gone."""
         before = self.pods.get(key)
-        if before and raw and is_as_in(before, raw):
+        if before and raw and is_unchanged(before, raw):
             self.take_report(before, raw)
         else:
             pod = raw and (read_or_warn(FullPod, raw) or UnreadPod(raw))

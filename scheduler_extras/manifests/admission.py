@@ -12,7 +12,8 @@ from scheduler_extras.common.log_texts import warn_once
 from scheduler_extras.manifests.refusals import CONTAINERS
 from scheduler_extras.reading.fields import pick, text_at
 from scheduler_extras.reading.hints import did_you_mean
-from scheduler_extras.reading.pods_and_nodes import FullNode, container_requests, pod_amounts
+from scheduler_extras.reading.pod_requests import container_requests, pod_amounts
+from scheduler_extras.reading.pods_and_nodes import FullNode
 from scheduler_extras.rules.disks import class_name_of
 from scheduler_extras.rules.selectors import OWNERS, SELECT_BY_LABELS
 

@@ -14,7 +14,7 @@ from scheduler_extras.reading.fields import pick
 from scheduler_extras.reading.label_selectors import LABEL_VALUE, OPERATORS, label_selector, labels_match
 from scheduler_extras.reading.node_affinity import checked_field
 from scheduler_extras.reading.quantities import quantity
-from scheduler_extras.reading.schemas import Form, decode_part
+from scheduler_extras.reading.schemas import Form, Schema, decode_part
 from scheduler_extras.rules.resources import WEIGHT
 
 
@@ -32,7 +32,7 @@ OBJECT_NAME = Form(
 LABEL_NAME = Form(
     "a lowercase RFC 1123 label, such as my-name",
     lambda text: len(text) <= 63 and re.fullmatch(DOMAIN_PART, text), str)
-FIELDS = {  # part -> what its fields may say: schemas, as those of files
+FIELDS: dict[str, Schema] = {  # part -> what its fields may say: schemas, as those of files
     "metadata": {"name": OBJECT_NAME, "namespace": LABEL_NAME},
     "containers[]": {"name": LABEL_NAME},
     "initContainers[]": {"name": LABEL_NAME},

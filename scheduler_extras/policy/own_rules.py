@@ -34,9 +34,10 @@ PARAMETERS = {  # of a rule's functions, in this order; `metadata` and `argument
 OPTIONS = ["argument", "default", "member", "steady", "looks_at", "aliases", "always", "by_default", "plugin",
            *PARAMETERS.keys() - {"function"}]
 NOUNS = {"predicates": "predicate", "priorities": "priority"}
-REGISTERS = [PREDICATES, PRIORITIES, sys.modules]  # where files of rules add what they have, and import
+# Where files of --plugins add their rules, and the modules that they import.
+REGISTERS: list[dict] = [PREDICATES, PRIORITIES, sys.modules]
 Added = collections.namedtuple("Added", "register name thing path")  # path: of the file of --plugins
-PLUGGED_IN = []  # what they have added: a list of Added
+PLUGGED_IN: list[Added] = []  # what they have added: a list of Added
 
 
 def checked_rule(where, name, function, **options):

@@ -1,93 +1,97 @@
-"""How a Policy is read from a document: what its entries mean, and what is wrong with them.
+"""Reads a Policy from a document: what its entries mean, and which mistakes they have.
 
-policy/reloading.py calls it for each new text; configuration/ sets up its rules likewise.
+policy/reloading.py calls it for each new text. configuration/ sets up rules with it, too.
 """
 
 import collections
 import functools
-from dataclasses import replace
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+from typing import Any
 
 from scheduler_extras.common.blame import signature_of, strings_of, what_broke
 from scheduler_extras.common.errors import InputError
-from scheduler_extras.deciding.rule import CATALOGUES, PREDICATES, PRIORITIES
+from scheduler_extras.deciding.rule import CATALOGUES, PREDICATES, PRIORITIES, FullRule
 from scheduler_extras.policy.extenders import (
     EXTENDER, FILTERED, extender_problems, extenders_of, left_to_extenders
 )
 from scheduler_extras.policy.own_rules import NOUNS
 from scheduler_extras.policy.policy import CONFIGURATION_VERSION, FullPolicy
-from scheduler_extras.reading.fields import pick, text_at
-from scheduler_extras.reading.hints import NAMES_OF_OLD, did_you_mean, nearly
+from scheduler_extras.reading.fields import JsonObject, pick, text_at
+from scheduler_extras.reading.hints import REPLACEMENTS, did_you_mean, nearly
 from scheduler_extras.reading.schemas import decode, decode_part, in_short, noted, refuse
 from scheduler_extras.rules.resources import WEIGHT
 
 
-# What becomes of a Policy: an entry names one rule, or several, or none (`meaning_of`). Entries that mean one
-# rule are one: it gets all their arguments as `arguments` (`set_up`), and n of them weigh n times as much
+# An entry of a Policy means one rule, or several, or none (`meaning_of`). Entries that mean the same rule are
+# merged: the rule gets all their arguments as `arguments` (`set_up`), and n entries weigh n times as much
 # (`rules_named`).
 
 
-GENERAL_FIRST = ["CheckNodeUnschedulable", "PodFitsResources"]  # then the others; with GeneralPredicates
-REPLACED_BY_TAINTS = [  # names of predicates up to 1.18
+GENERAL_FIRST = ["CheckNodeUnschedulable", "PodFitsResources"]  # if GeneralPredicates is active
+REPLACED_BY_TAINTS = [  # predicates up to 1.18
     "CheckNodeCondition", "CheckNodeMemoryPressure", "CheckNodeDiskPressure", "CheckNodePIDPressure",
     "PodToleratesNodeNoExecuteTaints"]
-WITHOUT_RULE = {"predicates": REPLACED_BY_TAINTS, "priorities": ["EqualPriority"]}  # a constant ranks nothing
+WITHOUT_RULE = {  # names that are accepted, but have no effect
+    "predicates": REPLACED_BY_TAINTS,
+    "priorities": ["EqualPriority"]}  # it gives all nodes the same score
 
 
-def default_entries(where):
-    """Return the entries that stand for a list that a Policy leaves out."""
+def default_entries(where: str) -> list[JsonObject]:
+    """Return the default entries of a list that a Policy leaves out."""
     return [{"name": rule.name, "weight": rule.by_default}
             for rule in CATALOGUES[where].values() if rule.by_default]
 
 
-EXPECTED = ["kind Policy with apiVersion v1"]  # what a file may be; the last part adds a configuration
+ACCEPTED = ["kind Policy with apiVersion v1"]  # what a file may be; configuration/ adds its own kind
 
 
-def what_it_is(document):
-    """Say what a document is that is neither a Policy nor a configuration, and where one may be in it."""
+def what_it_is(document: Any) -> str:
+    """Return what a document is that is neither a Policy nor a configuration, and how to get one from it."""
     kind = text_at(document, "kind")
     version = text_at(document, "apiVersion")
     if kind.endswith("List"):
         found = [item for item in pick(document, list, "items") if text_at(item, "kind") == "ConfigMap"]
-        return f"a {kind}, in it {what_it_is(found[0])}" if found else in_short(document)
+        return f"a {kind} with {what_it_is(found[0])}" if found else in_short(document)
     if kind == "ConfigMap":
         data = pick(document, dict, "data")
         key = next((key for key in data if "kind" in str(data[key]) or key == "policy.cfg"), None)
         if key is None:
-            return "a ConfigMap that has neither"
+            return "a ConfigMap without either"
         name = f"{text_at(document, 'metadata', 'name')} -n {text_at(document, 'metadata', 'namespace')}"
         escaped = key.replace(".", "\\.")
-        return (f'a ConfigMap; what --policy reads is in its data["{key}"]: kubectl get configmap '
+        return (f'a ConfigMap; --policy needs its data["{key}"]: kubectl get configmap '
                 f"{name.removesuffix(' -n ')} -o jsonpath='{{.data.{escaped}}}' > policy.json")
     if kind in ("Pod", "Deployment") or version.startswith("kubeadm.k8s.io/"):
-        return f"a {kind}; what --policy reads is the file that its config or policy-config-file names"
+        return f"a {kind}; --policy needs the file that its config or policy-config-file names"
     if document and isinstance(document, dict) and LEADS_ELSEWHERE.isdisjoint(document):
-        return f"{in_short(document)}; of Helm values: what belongs here is in a ConfigMap of `helm template`"
+        return f"{in_short(document)}; for Helm values, use the ConfigMap in the output of `helm template`"
     return "nothing" if document is None else in_short(document)
 
 
 LEADS_ELSEWHERE = {"kind", "apiVersion", "metadata", "profiles", "predicates", "priorities", "extenders"}
-POLICY = {
+POLICY: JsonObject = {
     "kind": str, "apiVersion": str, "extenders": list,
     "predicates": [{"name": str, "argument": dict}],
     "priorities": [{"name": str, "weight": WEIGHT, "argument": dict}],
     "hardPodAffinitySymmetricWeight": range(101), "alwaysCheckAllPredicates": bool}
 
 
-def read_policy(document, also=()):
-    """Return the Policy of a document, checked as strictly as kube-scheduler does. Raises InputError.
+def read_policy(document: Any, also: Collection[str] = ()) -> FullPolicy:
+    """Return the Policy of a document, checked as strictly as in kube-scheduler. Raises InputError.
 
-    also: predicates that are asked even if it does not name them. Upstream: createFromConfig in factory.go.
+    also: predicates that are active even if it does not name them. Upstream: createFromConfig in factory.go.
     """
     is_others = text_at(document, "apiVersion") not in ("", "v1", CONFIGURATION_VERSION)
     is_policy = text_at(document, "kind") == "Policy" and not is_others
-    problems = []
-    skipped = []
+    problems: list[str] = []
+    skipped: list[str] = []
     decoded = decode_part(document, POLICY, "", problems) if is_policy else {}
     configs = decode_part(decoded.get("extenders", []), [EXTENDER], "extenders", problems, skipped)
     refuse(problems)
-    if not decoded.get("apiVersion"):  # or no kind, which kube-scheduler takes; but it may be half a file
-        raise InputError(f"expected {', or '.join(EXPECTED)}, got {what_it_is(document)}")
-    notices = [f"{place}: unknown field, passed over as in kube-scheduler" for place in skipped]
+    if not decoded.get("apiVersion"):  # or no kind: kube-scheduler accepts that, but it may be half a file
+        raise InputError(f"expected {', or '.join(ACCEPTED)}, got {what_it_is(document)}")
+    notices = [f"{place}: unknown field, ignored as in kube-scheduler" for place in skipped]
     predicate_entries = decoded.get("predicates", default_entries("predicates"))
     named = {entry.get("name") for entry in predicate_entries}
     has_general = "predicates" not in decoded or "GeneralPredicates" in named
@@ -102,7 +106,7 @@ def read_policy(document, also=()):
     problems += extender_problems(configs)
     refuse(problems)
     if not any("post_filter" in rule.hooks for rule in predicates):
-        notices += [f"extenders[{i}].preemptVerb: nobody is preempted, so it is not asked; see --preempt"
+        notices += [f"extenders[{i}].preemptVerb: not used, because no pod is preempted; see --preempt"
                     for i, config in enumerate(configs) if config.get("preemptVerb")]
     order = [*(GENERAL_FIRST if has_general else []), *PREDICATES]
     predicates.sort(key=lambda rule: order.index(rule.name))
@@ -110,12 +114,15 @@ def read_policy(document, also=()):
     return FullPolicy(predicates, priorities, extenders_of(configs, FILTERED), check_all, notices)
 
 
-def rules_named(where, entries, settings_elsewhere, notices, problems):
-    """Return the rules that entries name, each once, with the arguments of all; add what is wrong."""
+def rules_named(
+    where: str, entries: list[JsonObject], settings_elsewhere: dict[str, JsonObject], notices: list[str],
+    problems: list[str]
+) -> list[FullRule]:
+    """Return the rules that entries mean, each once, with the arguments of all its entries; add mistakes."""
     uses_by_rule = uses_of(where, entries, notices, problems)
     if {"SelectorSpreadPriority", "EvenPodsSpreadPriority"} <= uses_by_rule.keys():  # one plugin
         uses_by_rule["SelectorSpreadPriority"] += uses_by_rule.pop("EvenPodsSpreadPriority")
-    rules = []
+    rules: list[FullRule] = []
     for name, uses in uses_by_rule.items():
         first = uses[0]
         last = uses[-1]
@@ -123,9 +130,9 @@ def rules_named(where, entries, settings_elsewhere, notices, problems):
         for use in uses:
             if arguments and use.weight != first.weight:
                 expected = f"{first.weight} as in {first.entry}"
-                problems.append(f"{use.entry}.weight: must be {expected}; they are one rule")
+                problems.append(f"{use.entry}.weight: must be {expected}, because they mean the same rule")
         title = "+".join(dict.fromkeys(use.title for use in uses))
-        while any(title == other.title for other in rules):  # so that the scores of the two can be told apart
+        while any(title == other.title for other in rules):  # to tell their scores apart
             title = f"{title} ({name})"
         # As upstream, the last weight counts, and n entries with arguments weigh n times as much.
         weight = last.weight * max(1, len(arguments))
@@ -135,11 +142,20 @@ def rules_named(where, entries, settings_elsewhere, notices, problems):
     return rules
 
 
-Use = collections.namedtuple("Use", "entry title weight arguments")  # what an entry says of a rule
+@dataclass
+class Use:
+    """An entry that means a rule."""
+
+    entry: str  # its place, such as predicates[0]
+    title: str  # the name of the rule in the entry
+    weight: int
+    arguments: list[JsonObject]  # its argument, if it has one
 
 
-def uses_of(where, entries, notices, problems):
-    """Return {rule: its Uses} of the rules that entries mean; add what is wrong with entries."""
+def uses_of(
+    where: str, entries: list[JsonObject], notices: list[str], problems: list[str]
+) -> dict[str, list[Use]]:
+    """Return {name of a rule: its Uses} of the rules that entries mean; add mistakes."""
     uses = collections.defaultdict(list)
     for i, entry in enumerate(entries):
         place = f"{where}[{i}]"
@@ -153,70 +169,74 @@ def uses_of(where, entries, notices, problems):
     return uses
 
 
-def meaning_of(where, entry, place, notices):
-    """Return the names of the rules that an entry means, and a list: its argument, if they are to have it.
+def meaning_of(
+    where: str, entry: JsonObject, place: str, notices: list[str]
+) -> tuple[list[str], list[JsonObject]]:
+    """Return the names of the rules that an entry means, and their arguments: none or one.
 
-    An argument of one of the user's own rules has the rule's fields. One of kube-scheduler's has a single
-    member, which says what rule it is for: the entry may then have any name but one of a rule.
+    The argument of a rule of the user's own has the rule's fields. The argument of one of kube-scheduler's
+    rules has a single member, which names the rule. The entry may then have any name that no rule has.
     """
     rules = CATALOGUES[where]
     title = entry.get("name", "")
     given = entry.get("argument", {})
-    names = known_names(where).get(title)
+    known = known_names(where)
+    is_known = title in known
+    names = known.get(title, [])  # of the rules with this name
     if names and has_own_fields(rules[names[0]]):
         return names, [decode(given, rules[names[0]].argument, f"{place}.argument")]
     rule_for = {rule.member: name for name, rule in rules.items() if rule.member}
-    if names is None and not any(member in rule_for or nearly(member, tuple(rule_for)) for member in given):
+    if not is_known and not any(member in rule_for or nearly(member, tuple(rule_for)) for member in given):
         raise InputError(f"{place}: {unknown_rule(where, title)}")
     schema = {member: rules[name].argument for member, name in rule_for.items()}
     decoded = decode(given, schema, f"{place}.argument")
     if "argument" in entry and len(decoded) != 1:
         raise InputError(f"{place}: the argument must have exactly one member")
-    if names is None or (decoded and title in REPLACED_BY_TAINTS):  # in 1.20, a name of the user's own
+    if not is_known or (decoded and title in REPLACED_BY_TAINTS):  # these are free names in 1.20
         [(member, argument)] = decoded.items()
         return [rule_for[member]], [argument]
     if names and decoded:
         notices.append(
             f'{place}: "{title}" ignores its argument, as in kube-scheduler; use a name of your own')
     if rules.get(title) and rules[title].member and not decoded:
-        effect = "lets each node pass; it " if where == "predicates" else ""
+        effect = "accepts every node; it " if where == "predicates" else ""
         notices.append(f"{place}: {effect}needs another name, and the argument {rules[title].member}")
     if title in REPLACED_BY_TAINTS:
         notices.append(
-            f"{place}: today taints say what {title} asked, and PodToleratesNodeTaints is always on")
+            f"{place}: taints have replaced {title}, and PodToleratesNodeTaints is always active")
     return names, []
 
 
-def has_own_fields(rule):
-    """Return whether an entry's argument has the rule's fields, not a member that names the rule."""
+def has_own_fields(rule: FullRule) -> bool:
+    """Return whether the argument has the rule's fields, not a member that names the rule."""
     return bool(rule.argument) and not rule.member
 
 
-def known_names(where):
-    """Return {name: the rules that it stands for} of all names that a list of the Policy may have."""
-    names = {name: [] for name in WITHOUT_RULE[where]}
+def known_names(where: str) -> dict[str, list[str]]:
+    """Return {name: the rules that it means} of all names that a list of a Policy may have."""
+    names: dict[str, list[str]] = {name: [] for name in WITHOUT_RULE[where]}
     for rule in CATALOGUES[where].values():
         for name in (rule.name, *rule.aliases):
             names.setdefault(name, []).append(rule.name)
     return names
 
 
-def unknown_rule(where, title):
-    """Say that a list can have no such name; it may be one of the other list's, a plugin's, or misspelt."""
+def unknown_rule(where: str, title: str) -> str:
+    """Return the error for an unknown name. It may be from the other list, a plugin's, or misspelt."""
     [elsewhere] = CATALOGUES.keys() - {where}
     if where == "priorities" and f"{title}Priority" in known_names(where):
         return f'unknown priority "{title}"; did you mean "{title}Priority"?'
-    if title in known_names(elsewhere) and title not in NAMES_OF_OLD:
-        return f'"{title}" is a {NOUNS[elsewhere]}; name it among the {elsewhere}'
+    if title in known_names(elsewhere) and title not in REPLACEMENTS:
+        return f'"{title}" is a {NOUNS[elsewhere]}; put it under {elsewhere}'
     meant = next((rule.name for rule in CATALOGUES[where].values() if rule.plugin == title), title)
     return f'unknown {NOUNS[where]} "{title}"{did_you_mean(meant, known_names(where))}'
 
 
-def set_up(rule, title, entry, weight, settings):
-    """Return a rule with what a file says of it, filled in where its functions take that.
+def set_up(rule: FullRule, title: str, entry: str, weight: int, settings: JsonObject) -> FullRule:
+    """Return a copy of a rule whose functions have the settings of a file filled in.
 
-    settings: {parameter: value}; among them, as `arguments`, those of the entries that name the rule. Raises
-    InputError; TypeError if no function takes a setting.
+    settings: {parameter: value}; `arguments` are those of the entries that mean the rule. Raises InputError;
+    TypeError if no function takes a setting.
     """
     arguments = settings.get("arguments", [])
     if has_own_fields(rule):
@@ -224,7 +244,7 @@ def set_up(rule, title, entry, weight, settings):
     check_arguments(rule, arguments, entry)
     if rule.argument is not None:
         settings = settings | {"arguments": arguments}
-    filled = {}  # the rule's functions, which need no more of what is known already
+    filled: dict[str, Any] = {}  # option of the rule -> its function with the settings filled in
     taken = {"arguments"}
     functions = {option: getattr(rule, option) for option in ("function", "metadata", "reduce")}
     for option, function in (rule.hooks | functions).items():
@@ -238,12 +258,12 @@ def set_up(rule, title, entry, weight, settings):
     return replace(rule, title=title, weight=weight, settings=settings, hooks=hooks, **filled)
 
 
-def check_arguments(rule, arguments, entry):
-    """Raise InputError if a rule does not have the arguments that it needs, or says that they are wrong."""
+def check_arguments(rule: FullRule, arguments: list[JsonObject], entry: str) -> None:
+    """Raise InputError if a rule lacks arguments, or its `check` rejects them."""
     if rule.member and rule.name in PRIORITIES and not arguments:
         raise InputError(f"{entry}: needs another name, and the argument {rule.member}")
-    if has_own_fields(rule):  # of the others all may be left out
-        for name in rule.argument:
+    if has_own_fields(rule):  # in arguments of other rules, all fields are optional
+        for name in rule.argument or {}:
             if any(name not in argument for argument in arguments):
                 raise InputError(f'{entry}: the argument lacks "{name}"; "{rule.name}" needs it')
     if rule.check:

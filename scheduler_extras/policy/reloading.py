@@ -7,6 +7,7 @@ import contextlib
 import difflib
 import json
 import stat
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from scheduler import log
@@ -32,7 +33,8 @@ def providers():
     return {"DefaultProvider": head, "ClusterAutoscalerProvider": head | {"priorities": packing}}
 
 
-READERS = {}  # kind of a file other than a Policy -> function(its document, a scheduler's name): its Policies
+# Kind of a file other than a Policy -> function(its document, a scheduler's name): its Policies.
+READERS: dict[str, Callable[..., Mapping[str, FullPolicy]]] = {}
 
 
 def load_policies(path, scheduler_name, preempt=False):

@@ -4,15 +4,22 @@ Pods, nodes, rules and manifests read objects with it.
 """
 
 import json
+from typing import Any, TypeVar
 
 from scheduler_extras.common.errors import Malformed
 
 
-TYPE_NAME = {dict: "an object", list: "a list", str: "a string", int: "a whole number", bool: "true or false"}
+JsonObject = dict[str, Any]  # an API object, or a part of one
+Value = TypeVar("Value", dict, list, str, int, bool)
+TYPE_NAME: dict[Any, str] = {
+    dict: "an object", list: "a list", str: "a string", int: "a whole number", bool: "true or false"}
 
 
-def pick(thing, wanted, *path, of=None):
-    """Follow a path into an API object. Missing or null gives wanted(), such as {}. `of`: type of members."""
+def pick(thing: Any, wanted: type[Value], *path: str, of: type | None = None) -> Value:
+    """Follow a path into an API object, and check the type there. Raises Malformed.
+
+    If the field is missing or null, return an empty value, such as {}. of: the type of its members.
+    """
     for key in path:
         if type(thing) is not dict:
             raise wrong_type(".".join(path[:path.index(key)]) or "it", dict, thing)
@@ -22,18 +29,20 @@ def pick(thing, wanted, *path, of=None):
     if type(thing) is not wanted:
         raise wrong_type(".".join(path), wanted, thing)
     if of:
-        for key, member in thing.items() if wanted is dict else enumerate(thing):
+        members: Any = thing
+        pairs: Any = members.items() if wanted is dict else enumerate(members)
+        for key, member in pairs:
             if type(member) is not of:
                 raise wrong_type(f"{'.'.join(path)}[{key}]", of, member)
     return thing
 
 
-def wrong_type(where, wanted, thing):
-    """Return the error that names the field, and the type that is expected there."""
+def wrong_type(where: str, wanted: type, thing: Any) -> Malformed:
+    """Return the error that names the field, and the type that it should have."""
     return Malformed(f"{where}: expected {TYPE_NAME[wanted]}, got {json.dumps(thing, default=str)[:40]}")
 
 
-def text_at(thing, *path):
+def text_at(thing: Any, *path: str) -> str:
     """Return the string at a path into an object that may be malformed; "" if there is none."""
     for key in path:
         thing = thing.get(key) if isinstance(thing, dict) else None

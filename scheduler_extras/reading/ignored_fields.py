@@ -1,45 +1,48 @@
-"""Which changes of a pod or a node can be ignored: heartbeats, for example.
+"""Which fields of a pod or a node can change without an effect on scheduling: heartbeats, for example.
 
-The cache asks it whether JSON that comes says anything that counts.
+The cache skips updates that change nothing else.
 """
 
 import contextlib
+from collections.abc import Collection
+from typing import Any
 
 from scheduler_extras.common.errors import Malformed
-from scheduler_extras.reading.fields import pick
-from scheduler_extras.reading.pods_and_nodes import FullPod
+from scheduler_extras.reading.fields import JsonObject, pick
+from scheduler_extras.reading.pods_and_nodes import FullNode, FullPod
 
 
-# What heartbeats, kubelets and Bindings change of a pod or a node, and no rule reads. All else is news,
-# whoever looks at it: a rule, or an attribute that you add. If one looks at these, take them out.
-OF_NO_ACCOUNT = {where: dict.fromkeys(names.split()) for where, names in {
+# Fields that heartbeats, kubelets and Bindings change, and that no rule reads. Any other change counts. If
+# a rule, or an attribute that you add, reads one of these, remove it here.
+IGNORED: dict[str, dict[str, None]] = {where: dict.fromkeys(names.split()) for where, names in {
     "metadata": "resourceVersion generation managedFields",
-    "spec": "nodeName",  # where a pod is, the cache sees itself
+    "spec": "nodeName",  # the cache keeps track of that itself
     "status": "phase message reason startTime hostIP hostIPs podIP podIPs qosClass observedGeneration",
     "condition": "lastHeartbeatTime lastProbeTime observedGeneration",
     "container": "state lastState ready started restartCount image imageID containerID volumeMounts user",
 }.items()}
-OF_EVERY_POD = {"PodScheduled", "Initialized", "Ready", "ContainersReady", "PodReadyToStartContainers"}
+USUAL_CONDITIONS = {  # of pods
+    "PodScheduled", "Initialized", "Ready", "ContainersReady", "PodReadyToStartContainers"}
 CONTAINER_STATUSES = ("initContainerStatuses", "containerStatuses", "ephemeralContainerStatuses")
-READ_APART = dict.fromkeys(("conditions", *CONTAINER_STATUSES))
+SEPARATE: dict[str, None] = dict.fromkeys(("conditions", *CONTAINER_STATUSES))  # compared entry by entry
 
 
-def what_counts(raw, usual_conditions):
-    """Return the JSON of a pod or a node, with None for what is of no account. Raises Malformed."""
+def relevant_parts(raw: JsonObject, usual_conditions: Collection[str]) -> list[Any]:
+    """Return the JSON of a pod or a node with None in place of the ignored fields. Raises Malformed."""
     status = pick(raw, dict, "status")
-    conditions = [each | OF_NO_ACCOUNT["condition"] for each in pick(status, list, "conditions", of=dict)
+    conditions = [each | IGNORED["condition"] for each in pick(status, list, "conditions", of=dict)
                   if each.get("type") not in usual_conditions]
-    containers = [each | OF_NO_ACCOUNT["container"]
+    containers = [each | IGNORED["container"]
                   for kind in CONTAINER_STATUSES for each in pick(status, list, kind, of=dict)
-                  if not each.keys() <= OF_NO_ACCOUNT["container"].keys() | {"name"}]
-    return [pick(raw, dict, "metadata") | OF_NO_ACCOUNT["metadata"],
-            pick(raw, dict, "spec") | OF_NO_ACCOUNT["spec"],
-            status | OF_NO_ACCOUNT["status"] | READ_APART, conditions, containers]
+                  if not each.keys() <= IGNORED["container"].keys() | {"name"}]
+    return [pick(raw, dict, "metadata") | IGNORED["metadata"],
+            pick(raw, dict, "spec") | IGNORED["spec"],
+            status | IGNORED["status"] | SEPARATE, conditions, containers]
 
 
-def is_as_in(thing, raw):
-    """Return whether other JSON of a pod or a node says the same of it, but for what is of no account."""
-    usual_conditions = OF_EVERY_POD if isinstance(thing, FullPod) else ()
+def is_unchanged(thing: FullPod | FullNode, raw: JsonObject) -> bool:
+    """Return whether new JSON of a pod or a node differs from the old only in ignored fields."""
+    usual_conditions = USUAL_CONDITIONS if isinstance(thing, FullPod) else set()
     with contextlib.suppress(Malformed):
-        return what_counts(thing.raw, usual_conditions) == what_counts(raw, usual_conditions)
+        return relevant_parts(thing.raw, usual_conditions) == relevant_parts(raw, usual_conditions)
     return False

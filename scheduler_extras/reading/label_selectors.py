@@ -1,39 +1,48 @@
-"""How selectors of labels are read, and matched.
+"""Reads and matches label selectors.
 
-Rules and the checks of manifests read selectors with it.
+Rules and the checks of manifests use it.
 """
 
-import collections
 import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from scheduler_extras.common.errors import InvalidSelector
-from scheduler_extras.reading.fields import pick
+from scheduler_extras.reading.fields import JsonObject, pick
 
 
-Requirement = collections.namedtuple("Requirement", "key operator values")  # of labels or fields
+class Requirement(NamedTuple):
+    """What a selector requires of one label, or of one field."""
+
+    key: str
+    operator: str
+    values: Sequence[str]
+
+
 LABEL_VALUE = re.compile("(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?")
-OPERATORS = {  # of selectors; the value is None where the label is missing
+# Operator of a selector -> whether a value meets it. The value is None if the label is missing.
+OPERATORS: dict[str, Callable[[Any, Sequence[str]], bool]] = {
     "In": lambda value, values: value in values,
     "NotIn": lambda value, values: value not in values,
     "Exists": lambda value, values: value is not None,
     "DoesNotExist": lambda value, values: value is None,
-    "Gt": lambda value, values: int64(value) is not None and int64(value) > int64(values[0]),
-    "Lt": lambda value, values: int64(value) is not None and int64(value) < int64(values[0])}
+    "Gt": lambda value, values: is_less(values[0], value),
+    "Lt": lambda value, values: is_less(value, values[0])}
 
 
-def labels_match(labels, requirements):
+def labels_match(labels: Mapping[str, str], requirements: Sequence[Requirement]) -> bool:
     """Return whether labels meet all requirements of a selector."""
     return all([OPERATORS[operator](labels.get(key), values) for key, operator, values in requirements])
 
 
-def requirement(expression):
+def requirement(expression: JsonObject) -> Requirement:
     """Read an entry of matchExpressions, or of matchFields."""
     values = pick(expression, list, "values", of=str)
     return Requirement(pick(expression, str, "key"), pick(expression, str, "operator"), values)
 
 
-def read_requirement(expression):
-    """Read an entry of matchExpressions. Raises InvalidSelector, if no API server looks at that."""
+def read_requirement(expression: JsonObject) -> Requirement:
+    """Read an entry of matchExpressions. Raises InvalidSelector."""
     read = requirement(expression)
     if read.operator not in OPERATORS:
         raise InvalidSelector(f'"{read.operator}" is not a valid node selector operator')
@@ -45,17 +54,24 @@ def read_requirement(expression):
     return read
 
 
-def int64(text):
-    """Read a base-10 integer of 64 bits; else return None. (A label's value has at most 63 characters.)"""
-    is_number = re.fullmatch("[+-]?[0-9]{1,63}", text or "")
-    return int(text) if is_number and -(2**63) <= int(text) < 2**63 else None
+def is_less(smaller: str | None, larger: str | None) -> bool:
+    """Return whether both are integers, and the first is less."""
+    low = int64(smaller)
+    high = int64(larger)
+    return low is not None and high is not None and low < high
 
 
-NOTHING = (Requirement("", "In", ()),)  # what no labels meet
+def int64(text: str | None) -> int | None:
+    """Return the 64-bit integer in a text, or None. (A label's value has at most 63 characters.)"""
+    number = re.fullmatch("[+-]?[0-9]{1,63}", text or "")
+    return int(number[0]) if number and -(2**63) <= int(number[0]) < 2**63 else None
 
 
-def label_selector(selector):
-    """Read a LabelSelector as requirements: {} has none, null is NOTHING. Raises InvalidSelector."""
+NOTHING = (Requirement("", "In", ()),)  # no labels meet it
+
+
+def label_selector(selector: JsonObject | None) -> Sequence[Requirement]:
+    """Return the requirements of a LabelSelector: {} has none, null is NOTHING. Raises InvalidSelector."""
     if selector is None:
         return NOTHING
     labels = [read_requirement({"key": key, "operator": "In", "values": [value]})
@@ -64,10 +80,10 @@ def label_selector(selector):
     return labels + [checked_requirement(entry) for entry in expressions]
 
 
-def checked_requirement(expression):
-    """Read an entry of matchExpressions. Raises InvalidSelector, also for what an API server would refuse.
+def checked_requirement(expression: JsonObject) -> Requirement:
+    """Read an entry of matchExpressions. Raises InvalidSelector, also for what only an API server checks.
 
-    There may be such selectors in manifests, of budgets for example. Upstream: NewRequirement.
+    Manifests may have such mistakes, in budgets for example. Upstream: NewRequirement.
     """
     operator = pick(expression, str, "operator")
     values = pick(expression, list, "values", of=str)
@@ -80,8 +96,8 @@ def checked_requirement(expression):
     return read_requirement(expression)
 
 
-def pod_selector(thing, pod):
-    """Read a labelSelector, with matchLabelKeys and mismatchLabelKeys: the pod's own values, or not."""
+def pod_selector(thing: JsonObject, pod: Any) -> list[Requirement]:
+    """Return the requirements of labelSelector, matchLabelKeys and mismatchLabelKeys in a term of the pod."""
     requirements = [*label_selector(thing.get("labelSelector"))]
     for keys, operator in (("matchLabelKeys", "In"), ("mismatchLabelKeys", "NotIn")):
         own = [key for key in pick(thing, list, keys, of=str) if key in pod.labels]

@@ -1,19 +1,20 @@
-"""How terms of node affinity are read: they become terms that the rules of scheduler.py can match.
+"""Reads terms of node affinity, so that the rules of scheduler.py can match them.
 
 Pods, volumes and the checks of manifests read node selectors with it.
 """
 
 import contextlib
+from collections.abc import Iterable
 
 from scheduler_extras.common.errors import InvalidSelector
-from scheduler_extras.reading.fields import pick
+from scheduler_extras.reading.fields import JsonObject, pick
 from scheduler_extras.reading.label_selectors import (
     Requirement, checked_requirement, read_requirement, requirement
 )
 
 
-def valid_terms(raws):
-    """Read the terms of a node selector, without those that are invalid: these match nothing."""
+def valid_terms(raws: Iterable[JsonObject]) -> list[JsonObject]:
+    """Return the valid terms of a node selector. Invalid ones match nothing."""
     terms = []
     for raw in raws:
         with contextlib.suppress(InvalidSelector):
@@ -21,15 +22,15 @@ def valid_terms(raws):
     return terms
 
 
-def node_selector_term(raw):
-    """Return a NodeSelectorTerm with all its fields, each of its type. Raises InvalidSelector."""
+def node_selector_term(raw: JsonObject) -> JsonObject:
+    """Return a NodeSelectorTerm with all fields, each checked for its type. Raises InvalidSelector."""
     on_labels = [read_requirement(each) for each in pick(raw, list, "matchExpressions", of=dict)]
     on_fields = [requirement(each) for each in pick(raw, list, "matchFields", of=dict)]
     return {"matchExpressions": [each._asdict() for each in on_labels],
             "matchFields": [each._asdict() for each in on_fields]}
 
 
-def checked_field(expression):
+def checked_field(expression: JsonObject) -> Requirement:
     """Read an entry of matchFields. Raises InvalidSelector. Upstream: nodeaffinity.go."""
     operator = pick(expression, str, "operator")
     values = pick(expression, list, "values", of=str)
@@ -41,8 +42,8 @@ def checked_field(expression):
     return Requirement(pick(expression, str, "key"), operator, values)
 
 
-def is_valid_term(term):
-    """Return whether a term of node affinity, which no API server has seen, can be read."""
+def is_valid_term(term: JsonObject) -> bool:
+    """Return whether a term of node affinity is valid, for terms that no API server has checked."""
     try:
         for expression in pick(term, list, "matchExpressions", of=dict):
             checked_requirement(expression)

@@ -1,98 +1,44 @@
 """Pods and nodes, as rules and the cache see them.
 
-The cache, and manifests, read pods and nodes with it.
+The cache and manifests read pods and nodes with it.
 """
+
+from __future__ import annotations
 
 import functools
 import marshal
 import math
+from collections.abc import Callable, Iterable
 from types import MappingProxyType as read_only
+from typing import Any
 
 from scheduler import DEFAULT_REQUESTS, NO_REQUESTS, Taint
 from scheduler_extras.common.errors import InvalidSelector, Unschedulable
-from scheduler_extras.reading.fields import pick, text_at
+from scheduler_extras.reading.fields import JsonObject, pick, text_at
 from scheduler_extras.reading.node_affinity import node_selector_term, valid_terms
-from scheduler_extras.reading.quantities import add_to, amounts, quantity
+from scheduler_extras.reading.pod_requests import (
+    NOTHING_SCORED, amounts_of_pod, is_resized, is_sidecar, extended_requests
+)
+from scheduler_extras.reading.quantities import Amounts, add_to, amounts, quantity
 
 
-def key_in(thing):
-    """Return an object's namespace/name, or name, even if it is malformed."""
+CPU_AND_MEMORY = ["cpu", "memory"]
+
+
+def key_in(thing: Any) -> str:
+    """Return an object's namespace/name, or its name, even if the object is malformed."""
     parts = [text_at(thing, "metadata", "namespace"), text_at(thing, "metadata", "name")]
     return "/".join(filter(None, parts))
 
 
-NOTHING_SCORED = dict.fromkeys(DEFAULT_REQUESTS, 0)  # what scores count of a pod without containers
-
-
-def is_sidecar(init_container):
-    """Return whether an init container runs on beside the containers that start after it."""
-    return init_container.get("restartPolicy") == "Always"
-
-
-def raise_to(total, others):
-    """Raise each resource amount, in place, to that of others, if theirs is higher."""
-    for name, amount in others.items():
-        if amount > total.get(name, 0):
-            total[name] = amount
-
-
-def while_resized(wanted, status, raw):
-    """Return what a container of a pod, or the pod as a whole, counts for while it is resized in place.
-
-    That is the largest of what it asks for, what it is granted and what it has; what it asks for does not
-    count if it can never have it. Upstream: determineContainerReqs.
-    """
-    conditions = pick(raw, list, "status", "conditions", of=dict)
-    reasons = [each.get("reason") for each in conditions if each.get("type") == "PodResizePending"]
-    largest = {} if "Infeasible" in reasons else dict(wanted)
-    raise_to(largest, amounts(status, "resources", "requests"))
-    raise_to(largest, amounts(status, "allocatedResources"))
-    return largest
-
-
-def container_requests(raw):
-    """Return a pair for each container: what it requests, and whether it runs on beside the next ones."""
-    statuses = {}
-    for kind in ("initContainerStatuses", "containerStatuses"):
-        statuses |= {pick(status, str, "name"): status for status in pick(raw, list, "status", kind, of=dict)}
-    pairs = []
-    for kind in ("initContainers", "containers"):
-        for container in pick(raw, list, "spec", kind, of=dict):
-            wanted = amounts(container, "resources", "requests")
-            runs_on = kind == "containers" or is_sidecar(container)
-            status = statuses.get(pick(container, str, "name"), {}) if runs_on else {}
-            if status.get("resources") is not None:
-                wanted = while_resized(wanted, status, raw)
-            pairs.append((wanted, runs_on))
-    return pairs
-
-
-def pod_amounts(containers, as_a_whole, overhead, default):
-    """Return what a pod requests: max(its containers together, each init container alone) + overhead.
-
-    `as_a_whole`: what it says instead. `default`: for what a container does not name. Upstream: PodRequests.
-    """
-    total = {}  # of what runs on
-    most = {}  # at any time
-    for wanted, runs_on in containers:
-        together = default | wanted
-        add_to(together, total)
-        raise_to(most, together)
-        if runs_on:
-            total = together
-    total |= most | as_a_whole
-    add_to(total, overhead)
-    return total
-
-
 class FullPod:
-    """A pod, with all that rules and the cache look at. Raises Malformed.
+    """A pod, with everything that rules and the cache read. Raises Malformed.
 
-    It has the attributes that the rules of scheduler.py read of a pod, and more. All fields are checked, as
-    manifests are not typed. If a rule writes into one, that line raises.
+    It has the attributes of a pod in scheduler.py, and more. The types of all fields are checked, because
+    manifests may have any. The attributes are read-only: a rule that writes into one raises.
     """
 
-    def __init__(self, raw):
+    def __init__(self, raw: JsonObject):
         self.raw = raw
         self.spec = spec = pick(raw, dict, "spec")
         self.name = pick(raw, str, "metadata", "name")
@@ -114,73 +60,77 @@ class FullPod:
         self.host_ports = host_ports_of(self.containers)
         self.requests = read_only(NO_REQUESTS | amounts_of_pod(spec, {}))
         self.nonzero = read_only(NOTHING_SCORED | amounts_of_pod(spec, DEFAULT_REQUESTS))  # for scores
-        # A bug of upstream, kept: while the pod waits, a core of its overhead counts as a millicore.
+        # Upstream's bug: while the pod waits, a core of its overhead counts as a millicore.
         overhead = amounts(spec, "overhead").get("cpu", 0)
         cpu = self.nonzero["cpu"] - overhead + math.ceil(overhead / 1000)
-        self.nonzero_incoming = read_only(self.nonzero | {"cpu": cpu})  # by calculatePodResourceRequest
-        self.derived = {}  # what rules have worked out of it: see kept_with_pod
-        pick(raw, list, "status", "conditions", of=dict)  # if they are malformed, this says it
+        self.nonzero_incoming = read_only(self.nonzero | {"cpu": cpu})  # calculatePodResourceRequest
+        self.derived: dict[Any, Any] = {}  # what rules have computed from the pod: see kept_with_pod
+        pick(raw, list, "status", "conditions", of=dict)  # raises if they are malformed
         owners = pick(raw, list, "metadata", "ownerReferences", of=dict)
-        self.controller = next((owner for owner in owners if owner.get("controller")), {})
+        controllers = [owner for owner in owners if owner.get("controller")]
+        self.controller: JsonObject = controllers[0] if controllers else {}
         self.phase = pick(raw, str, "status", "phase")
         self.gates = tuple(pick(gate, str, "name") for gate in pick(spec, list, "schedulingGates", of=dict))
-        self.nominated_node = pick(raw, str, "status", "nominatedNodeName")  # where room is being made for it
+        self.nominated_node = pick(raw, str, "status", "nominatedNodeName")  # where preemption makes room
         affinity = pick(spec, dict, "affinity")
         self.is_affine = any(pick(affinity, dict, side) for side in ("podAffinity", "podAntiAffinity"))
         self.init_containers = tuple(pick(spec, list, "initContainers", of=dict))
         for container in [*self.containers, *self.init_containers]:
             pick(container, str, "name")
-        read_claims(self)
+        self.claims, self.named_claims = claim_keys_of(self)
         self.uncounted_cpu = self.nonzero["cpu"] - self.nonzero_incoming["cpu"]
         sidecars = [container for container in self.init_containers if is_sidecar(container)]
         if sidecars:
             self.host_ports = host_ports_of([*self.containers, *sidecars])
-        if sidecars or spec.get("resources") or is_resized(self):
-            read_requests_136(self)
-        self.signatures = {}  # names of attributes -> see `signature`
-        self.record = None  # of a pending pod: its PodRecord
-        self.counts_on = ""  # the node on which the cache counts it: where it is, or is assumed to be
+        if sidecars or spec.get("resources") or is_resized(raw):
+            requested, scored, incoming = extended_requests(raw, self.uncounted_cpu)
+            self.requests = read_only(NO_REQUESTS | requested)
+            self.nonzero = read_only(NOTHING_SCORED | scored)
+            self.nonzero_incoming = read_only(incoming)
+        self.signatures: dict[Any, Any] = {}  # names of attributes -> see `signature`
+        self.record: Any = None  # of a pending pod: its PodRecord
+        self.counts_on = ""  # the node on which the cache counts it: where it runs, or is assumed to run
 
     @functools.cached_property
-    def required_terms(self):
-        """The terms of its required node affinity, without those that are invalid; None without affinity."""
+    def required_terms(self) -> list[JsonObject] | None:
+        """The valid terms of its required node affinity; None without one. Invalid terms match nothing."""
         required = self.node_affinity.get("requiredDuringSchedulingIgnoredDuringExecution")
         return None if required is None else valid_terms(pick(required, list, "nodeSelectorTerms", of=dict))
 
     @functools.cached_property
-    def preferred_terms(self):
+    def preferred_terms(self) -> list[JsonObject]:
         """Its preferred node affinity, [{"weight": ..., "preference": term}]. Raises Unschedulable."""
         preferred = []
-        problems = {}
+        problems: dict[str, None] = {}  # in order, each once, as upstream lists them
         raws = pick(self.node_affinity, list, "preferredDuringSchedulingIgnoredDuringExecution", of=dict)
         for raw in raws:
             try:
                 term = node_selector_term(pick(raw, dict, "preference"))
                 preferred.append({"weight": pick(raw, int, "weight"), "preference": term})
             except InvalidSelector as error:
-                problems[str(error)] = None  # a dict: as in upstream's list, each is named once
+                problems[str(error)] = None
         if problems:
             problem = f"[{', '.join(problems)}]" if len(problems) > 1 else ", ".join(problems)
             raise Unschedulable(f'running Score plugins: plugin "NodeAffinity" failed with: {problem}')
         return preferred
 
     @functools.cached_property
-    def is_large(self):
-        """Whether the pod says more than some thirty others do together."""
+    def is_large(self) -> bool:
+        """Whether the pod's spec takes more than 30 kB, about thirty times the usual size."""
         return len(marshal.dumps(self.spec, 2)) > 30_000
 
 
-def kept_with_pod(function):
-    """Make a function of a pod, and maybe of more, remember its answers, in the pod."""
+def kept_with_pod(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Make a function of a pod, and maybe of more, keep its answers in the pod."""
     @functools.wraps(function)
-    def kept(pod, *more):
+    def kept(pod: FullPod, *more: Any) -> Any:
         if (function, more) not in pod.derived:
             pod.derived[function, more] = function(pod, *more)
         return pod.derived[function, more]
     return kept
 
 
-def host_ports_of(containers):
+def host_ports_of(containers: Iterable[JsonObject]) -> tuple[tuple[str, int, str], ...]:
     """Return the host ports of containers, [(protocol, number, IP)]."""
     ports = []
     for container in containers:
@@ -192,21 +142,10 @@ def host_ports_of(containers):
     return tuple(ports)
 
 
-def amounts_of_pod(spec, default):
-    """Return what a pod requests: max(its containers together, each init container alone) + overhead."""
-    total = {}  # upstream: computePodResourceRequest; `default` is for what a container does not request
-    for container in pick(spec, list, "containers", of=dict):
-        add_to(total, default | amounts(container, "resources", "requests"))
-    for container in pick(spec, list, "initContainers", of=dict):
-        raise_to(total, default | amounts(container, "resources", "requests"))
-    add_to(total, amounts(spec, "overhead"))
-    return total
-
-
-def read_claims(pod):
-    """Read which claims a pod has, by their namespace/name."""
+def claim_keys_of(pod: FullPod) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the namespace/name of all claims of a pod, and of those that it names itself."""
     claims = []
-    named_claims = []  # without those that are made for its ephemeral volumes
+    named_claims = []  # without those that controllers make for its ephemeral volumes
     for volume in pod.volumes:
         if volume.get("ephemeral"):  # its claim is named after the pod and the volume
             claims.append(f"{pod.namespace}/{pod.name}-{pick(volume, str, 'name')}")
@@ -214,49 +153,16 @@ def read_claims(pod):
             name = pick(volume, str, "persistentVolumeClaim", "claimName")
             claims.append(f"{pod.namespace}/{name}")
             named_claims.append(f"{pod.namespace}/{name}")
-    pod.claims = tuple(claims)
-    pod.named_claims = tuple(named_claims)
-
-
-def is_resized(pod):
-    """Return whether a container of the pod counts for something else than it asks for."""
-    if not pick(pod.raw, list, "status", "containerStatuses", of=dict):  # as before it runs
-        return False
-    asked_for = [amounts(container, "resources", "requests")
-                 for container in [*pod.init_containers, *pod.containers]]
-    return [wanted for wanted, _ in container_requests(pod.raw)] != asked_for
-
-
-def read_requests_136(pod):
-    """Read what a pod requests if it has sidecars, may be resized, or requests something as a whole."""
-    overhead = amounts(pod.spec, "overhead")
-    wanted = amounts(pod.spec, "resources", "requests")
-    status = pick(pod.raw, dict, "status")
-    if wanted and status.get("resources") is not None:
-        resized = while_resized(wanted, status, pod.raw)
-        wanted = {name: resized.get(name, 0) for name in wanted}
-    as_a_whole = {name: amount for name, amount in wanted.items()
-                  if name in DEFAULT_REQUESTS or name.startswith("hugepages-")}
-    containers = container_requests(pod.raw)
-    requested = pod_amounts(containers, as_a_whole, overhead, {})
-    defaults = DEFAULT_REQUESTS
-    incoming = pod_amounts(containers, {}, overhead, DEFAULT_REQUESTS)
-    if as_a_whole:
-        defaults = {name: amount for name, amount in DEFAULT_REQUESTS.items() if name not in requested}
-    incoming = NOTHING_SCORED | incoming
-    incoming["cpu"] -= pod.uncounted_cpu
-    pod.requests = read_only(NO_REQUESTS | requested)
-    pod.nonzero = read_only(NOTHING_SCORED | pod_amounts(containers, as_a_whole, overhead, defaults))
-    pod.nonzero_incoming = read_only(incoming)
+    return tuple(claims), tuple(named_claims)
 
 
 class FullNode:
-    """A node and the pods on it, with all that rules and the cache look at. Raises Malformed.
+    """A node and the pods on it, with everything that rules and the cache read. Raises Malformed.
 
-    It has the attributes that the rules of scheduler.py read of a node, and more.
+    It has the attributes of a node in scheduler.py, and more.
     """
 
-    def __init__(self, raw):
+    def __init__(self, raw: JsonObject):
         self.raw = raw
         self.name = pick(raw, str, "metadata", "name")
         self.labels = read_only(pick(raw, dict, "metadata", "labels", of=str))
@@ -265,35 +171,34 @@ class FullNode:
                             for taint in pick(raw, list, "spec", "taints", of=dict))
         self.allocatable = read_only(NO_REQUESTS | amounts(raw, "status", "allocatable"))
         self.max_pods = quantity(str(pick(raw, dict, "status", "allocatable").get("pods") or 0))
-        self._pods = {}
+        self._pods: dict[str, FullPod] = {}
         self._requested = dict(NO_REQUESTS)
-        self._nonzero = dict.fromkeys(DEFAULT_REQUESTS, 0)
-        # What rules see: the pods on it, {uid: Pod}; what these request, and the same as scores count it.
-        self.pods, self.requested, self.nonzero = map(read_only, (self._pods, self._requested, self._nonzero))
+        self._nonzero: Amounts = dict.fromkeys(DEFAULT_REQUESTS, 0)
+        # What rules see: the pods on it, {uid: Pod}; what they request, and the same as scores count it.
+        self.pods = read_only(self._pods)
+        self.requested = read_only(self._requested)
+        self.nonzero = read_only(self._nonzero)
         self.annotations = read_only(pick(raw, dict, "metadata", "annotations", of=str))
-        images = {}
+        images: Amounts = {}
         for image in pick(raw, list, "status", "images", of=dict):
             images |= dict.fromkeys(pick(image, list, "names", of=str), pick(image, int, "sizeBytes"))
         self.images = read_only(images)  # name -> bytes
         conditions = pick(raw, list, "status", "conditions", of=dict)
         self.conditions = read_only({str(each.get("type")): str(each.get("status")) for each in conditions})
-        self.exists = True  # False: the API server shows no node of this name, only pods that are on it
-        self.derived = {}  # what was worked out of the pods on it
-        self.taken_off = ()  # pods that are supposed to have gone though they were terminating already
+        self.exists = True  # False: the API server has no node of this name, only pods that are bound to it
+        self.derived: dict[Any, Any] = {}  # what rules have computed from the pods on it
+        self.taken_off: Iterable[FullPod] = ()  # assumed gone, though they were terminating before
 
-    def add(self, pod):
+    def add(self, pod: FullPod) -> None:
         """Put a pod on the node."""
         self._pods[pod.uid] = pod
         add_to(self._requested, pod.requests)
         add_to(self._nonzero, pod.nonzero)
 
 
-def with_pods(node, pods):
-    """Return a node like this one with other pods on it."""
+def with_pods(node: FullNode, pods: Iterable[FullPod]) -> FullNode:
+    """Return a copy of a node with these pods on it instead."""
     other = FullNode(node.raw)
     for pod in pods:
         other.add(pod)
     return other
-
-
-CPU_AND_MEMORY = ["cpu", "memory"]

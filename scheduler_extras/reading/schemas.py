@@ -1,40 +1,51 @@
-"""How values are checked against a schema: any mistake is one line with its field.
+"""Checks values against a schema: each mistake is one line that names the field.
 
-The Policy, a configuration, extenders' answers and manifests are checked by it.
+The Policy, a configuration, extenders' answers and manifests are checked with it.
 """
 
-import collections
 import contextlib
 import json
 import math
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, NamedTuple
 
 from scheduler_extras.common.errors import InputError
-from scheduler_extras.reading.fields import TYPE_NAME
+from scheduler_extras.reading.fields import TYPE_NAME, JsonObject
 from scheduler_extras.reading.hints import did_you_mean
 
 
-# A schema that says more than types: what is expected, a function that says whether a value is fine, and the
-# schema of the value; None: the function takes a value of any type.
-Form = collections.namedtuple("Form", "expected is_fine of")
+# A schema is a type; a range of numbers; a set of strings; [schema of each entry] for a list; {field: schema}
+# for an object; or a Form.
+Schema = Any
 
 
-def decode(value, schema, where, skipped=None):
-    """Check a value against a schema, and return it without nulls. Raises InputError, with all that is wrong.
+class Form(NamedTuple):
+    """A schema that checks more than types."""
 
-    passed_over: a list, if it is to be read as kube-scheduler reads extenders. Then the case of a field's
-    name does not matter, and unknown fields are no error: their places are added to the list.
+    expected: str  # for the error
+    is_fine: Callable[[Any], object]  # returns whether the value is valid
+    of: Schema  # checked first; None: is_fine takes a value of any type
+
+
+def decode(value: Any, schema: Schema, where: str, skipped: list[str] | None = None) -> Any:
+    """Check a value against a schema, and return it without nulls. Raises InputError with all mistakes.
+
+    skipped: a list, to read the value as kube-scheduler reads extenders. Then the case of a field's name does
+    not matter, and unknown fields are no error: their places are added to the list.
     """
-    problems = []
+    problems: list[str] = []
     decoded = decode_part(value, schema, where, problems, skipped)
     refuse(problems)
     return decoded
 
 
-def decode_part(value, schema, where, problems, skipped=None):
-    """Return a value without nulls, and without what is wrong; add that to the problems."""
+def decode_part(
+    value: Any, schema: Schema, where: str, problems: list[str], skipped: list[str] | None = None
+) -> Any:
+    """Return a value without nulls and mistakes; add the mistakes to the problems."""
     if isinstance(schema, Form):
         return decode_form(value, schema, where, problems)
-    kind = schema if isinstance(schema, type) else {range: int, set: str}.get(type(schema), type(schema))
+    kind: Any = schema if isinstance(schema, type) else KIND_OF.get(type(schema), type(schema))
     if value is None:
         return kind()
     expected = "a number" if kind is float else TYPE_NAME.get(kind, kind)
@@ -58,9 +69,12 @@ def decode_part(value, schema, where, problems, skipped=None):
     return value
 
 
-def decode_form(value, form, where, problems):
-    """Return a value that is as a Form expects it, else None; add what is wrong to the problems."""
-    found = []
+KIND_OF: dict[type, type] = {range: int, set: str}  # type of a schema -> type of its values, if it differs
+
+
+def decode_form(value: Any, form: Form, where: str, problems: list[str]) -> Any:
+    """Return a value that a Form accepts, else None; add the mistakes to the problems."""
+    found: list[str] = []
     if form.of:
         value = decode_part(value, form.of, where, found)
     if not found and not form.is_fine(value):
@@ -70,8 +84,11 @@ def decode_form(value, form, where, problems):
     return None if found else value
 
 
-def decode_fields(value, schema, where, problems, skipped):
-    """Return those fields of an object that are known and not null; add what is wrong to the problems."""
+def decode_fields(
+    value: JsonObject, schema: Mapping[str, Schema], where: str, problems: list[str],
+    skipped: list[str] | None
+) -> JsonObject:
+    """Return the fields of an object that are known and not null; add the mistakes to the problems."""
     as_spelt = str if skipped is None else str.lower
     names = {as_spelt(name): name for name in schema}
     decoded = {}
@@ -80,32 +97,32 @@ def decode_fields(value, schema, where, problems, skipped):
         name = names.get(as_spelt(key))
         if name and item is not None:
             read = decode_part(item, schema[name], place, problems, skipped)
-            if read is not None:  # else it is wrong
+            if read is not None:  # else a Form has rejected it
                 decoded[name] = read
-        elif not name and skipped is None:
-            problems.append(f"{place}: unknown field{did_you_mean(key, names, '')}")
-        elif not name:
+        elif not name and skipped is not None:
             skipped.append(place)
+        elif not name:
+            problems.append(f"{place}: unknown field{did_you_mean(key, names, '')}")
     return decoded
 
 
-def refuse(problems):
-    """Raise InputError with all that is wrong, each problem once, if there is any."""
+def refuse(problems: list[str]) -> None:
+    """Raise InputError with all problems, each once, if there are any."""
     if problems:
         raise InputError("; ".join(dict.fromkeys(problems)))
 
 
 @contextlib.contextmanager
-def noted(problems):
-    """Add to the problems what InputError ends this block, and go on behind it: there may be others."""
+def noted(problems: list[str]) -> Iterator[None]:
+    """Add an InputError that ends this block to the problems, and continue after it: there may be others."""
     try:
         yield
     except InputError as error:
         problems.append(str(error))
 
 
-def in_short(value):
-    """Return a value as JSON, of which there is only the beginning, in whole words, if it is long."""
+def in_short(value: Any) -> str:
+    """Return a value as JSON, cut off after a word if it is long."""
     text = json.dumps(value, default=str)
     return text if len(text) <= 60 else f"{text[:60].rpartition(' ')[0] or text[:60]} ..."
 

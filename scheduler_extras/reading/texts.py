@@ -1,6 +1,6 @@
-"""How texts of JSON and YAML are read: any mistake is one line with its place.
+"""Reads JSON and YAML: each mistake is one line that names its place.
 
-The Policy, a configuration and manifests are read by it.
+The Policy, a configuration and manifests are read with it.
 """
 
 import collections
@@ -9,20 +9,27 @@ import json
 import math
 import re
 import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import yaml
 
 from scheduler_extras.common.log_texts import one_line
 
 
-YAML = "tag:yaml.org,2002"  # how the tags of its own types begin
+YAML = "tag:yaml.org,2002"  # the prefix of the tags of YAML's own types
+if TYPE_CHECKING:
+    from yaml import SafeLoader as FastestLoader
+else:
+    FastestLoader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # PyYAML may come without the C library
 
 
-class YamlLoader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):
-    """Reads YAML as Kubernetes does, but refuses a key that comes twice."""
+class YamlLoader(FastestLoader):
+    """Reads YAML as Kubernetes does, but rejects duplicate keys."""
 
-    def construct_mapping(self, node, deep=False):
-        """Build a mapping whose keys are all different; none is null."""
+    def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:
+        """Build a mapping. Raises MarkedYAMLError for a duplicate key, or one that is null."""
         seen = set()
         for key in [key for key, _ in node.value if isinstance(key, yaml.ScalarNode)]:
             problem = "a key that is null" if key.tag == f"{YAML}:null" else None
@@ -34,10 +41,10 @@ class YamlLoader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):
         return super().construct_mapping(node, deep)
 
 
-def read_number(loader, node):
-    """Read a number. Those that are whole are ints, even 1.0, or Helm's 1e+06.
+def read_number(loader: Any, node: yaml.ScalarNode) -> int | float | str:
+    """Read a number. A whole number becomes an int, even 1.0, or Helm's 1e+06.
 
-    One to the base of sixty, such as 1:30, is a text, as in YAML 1.2; so is what is too large for a float.
+    A number in base 60, such as 1:30, stays a string, as in YAML 1.2. So does one too large for a float.
     """
     if ":" in node.value:
         return node.value
@@ -49,30 +56,35 @@ def read_number(loader, node):
     return int(number) if number.is_integer() else number
 
 
-def read_binary(loader, node):
-    """Read base64 as the text that it stands for. Raises ValueError."""
+def read_binary(loader: Any, node: yaml.ScalarNode) -> str:
+    """Decode base64 to a string. Raises ValueError."""
     return loader.construct_yaml_binary(node).decode()
+
+
+def read_string(loader: Any, node: yaml.ScalarNode) -> str:
+    """Read a scalar as a string."""
+    return loader.construct_yaml_str(node)
 
 
 YamlLoader.add_constructor(f"{YAML}:int", read_number)
 YamlLoader.add_constructor(f"{YAML}:float", read_number)
 YamlLoader.add_constructor(f"{YAML}:binary", read_binary)
-YamlLoader.add_constructor(f"{YAML}:timestamp", YamlLoader.construct_yaml_str)
-YamlLoader.add_constructor(f"{YAML}:value", YamlLoader.construct_yaml_str)  # of the sign =
+YamlLoader.add_constructor(f"{YAML}:timestamp", read_string)
+YamlLoader.add_constructor(f"{YAML}:value", read_string)  # the value =
 EXPONENT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)[eE][-+]?[0-9]+$")
 YamlLoader.add_implicit_resolver(f"{YAML}:float", EXPONENT, [*"-+.0123456789"])
 
 
-def check_yaml(text):
-    """Raise ValueError if YAML is nested too deep to be built, or its aliases stand for too much.
+def check_yaml(text: str) -> None:
+    """Raise ValueError if YAML is nested too deeply, or its aliases expand to too much.
 
-    Else old versions of PyYAML crash, and merges of merges (<<) take for ever.
+    Otherwise old versions of PyYAML crash, and nested merges (<<) take forever.
     """
-    size = 0  # characters, with what aliases stand for
-    sizes = {}  # anchor -> the size of what its aliases stand for
-    around = []  # of the collections that an event is in: (anchor, the size before it)
+    size = 0  # in characters, with the aliases expanded
+    sizes: dict[str | None, int] = {}  # anchor -> the size of its value
+    around: list[tuple[str | None, int]] = []  # the collections around an event: (anchor, the size before it)
     for event in yaml.parse(text, YamlLoader):
-        line = event.start_mark.line + 1
+        line = event.start_mark.line + 1  # type: ignore[union-attr]  # PyYAML always sets it
         if isinstance(event, yaml.CollectionEndEvent):
             anchor, before = around.pop()
             sizes[anchor] = size - before
@@ -84,26 +96,26 @@ def check_yaml(text):
             size += sizes[event.anchor]
         elif isinstance(event, yaml.AliasEvent):
             if event.anchor in [anchor for anchor, _ in around]:
-                raise ValueError(f"line {line}: *{event.anchor} is a part of what it stands for")
+                raise ValueError(f"line {line}: *{event.anchor} contains itself")
             size += sizes.get(event.anchor, 0)
         if len(around) > 100:
-            raise ValueError(f"line {line}: it is nested deeper than 100 levels")
+            raise ValueError(f"line {line}: it is nested more than 100 levels deep")
         if size > 10 * len(text) + 10_000_000:
-            raise ValueError(f"line {line}: its aliases stand for too much")
+            raise ValueError(f"line {line}: its aliases expand to too much")
 
 
-def unique_keys(pairs):
-    """Make a dict of pairs. Raises ValueError if a key comes twice."""
+def unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Make a dict of pairs. Raises ValueError for a duplicate key."""
     keys = collections.Counter(key for key, _ in pairs)
     if len(keys) < len(pairs):
         raise ValueError(f'duplicate key "{keys.most_common(1)[0][0]}"')
     return dict(pairs)
 
 
-def text_in(path, most=None):
-    """Return the text of a file, or of standard input for -. PowerShell writes UTF-16.
+def text_in(path: str | Path, most: int | None = None) -> str:
+    """Return the text of a file, or of standard input for "-". It may be UTF-16, which PowerShell writes.
 
-    Raises ValueError if it has more than so many bytes; a device may have no end.
+    Raises ValueError if it has more than `most` bytes; a device may be endless.
     """
     with contextlib.nullcontext(sys.stdin.buffer) if str(path) == "-" else open(path, "rb") as file:
         data = file.read(-1 if most is None else most + 1)
@@ -112,49 +124,49 @@ def text_in(path, most=None):
     return data.decode(json.detect_encoding(data))
 
 
-def parse(text):
-    """Yield the documents of a JSON or YAML text, made of JSON's types only. Raises ValueError."""
+def parse(text: str) -> Iterator[Any]:
+    """Yield the documents of a JSON or YAML text, all in JSON's types. Raises ValueError."""
     try:
         if text.lstrip().startswith(("{", "[")):
-            yield from [*json_documents(text)]  # so that none is taken before what is wrong
+            yield from [*json_documents(text)]  # all, so that a mistake comes first
         else:
             yield from yaml_documents(text)
     except json.JSONDecodeError as error:
         read = text[:error.pos].rstrip().removesuffix(",")
         lines = read.split("\n")
         is_comma = error.msg.startswith(("Expecting", "Illegal")) and re.match(r",\s*[]}]", text[len(read):])
-        what = "a comma too many" if is_comma else error.msg
+        what = "an extra comma" if is_comma else error.msg
         raise mistake(text, len(lines) - 1, len(lines[-1]), what) from None
     except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark
+        mark: Any = error.problem_mark
         line = "".join(text.split("\n")[mark.line:mark.line + 1]).lstrip(" ")
-        what = "a tab; YAML is indented by spaces" if line.startswith("\t") else error.problem
+        what = "a tab; YAML is indented with spaces" if line.startswith("\t") else str(error.problem)
         if what == "second occurrence":
-            what = "an anchor that comes twice"
+            what = "a duplicate anchor"
         if mark.column == 0 and what.startswith("duplicate") and "\nmetadata:" in text:
-            what += ", as of a second object; is the line --- missing above it?"
+            what += "; if a second object begins here, the line --- is missing above it"
         raise mistake(text, mark.line, mark.column, what) from None
     except (yaml.YAMLError, ArithmeticError, AttributeError, LookupError, RecursionError, TypeError) as error:
         raise ValueError(f"it cannot be read: {one_line(error)}") from None
 
 
-def yaml_documents(text):
+def yaml_documents(text: str) -> Iterator[Any]:
     """Yield YAML documents. Raises ValueError, yaml.YAMLError and others."""
     check_yaml(text)
-    for document in yaml.load_all(text, YamlLoader):  # JSON makes strings of keys, copies of aliases
+    for document in yaml.load_all(text, YamlLoader):  # turns keys into strings, aliases into copies
         yield json.loads(json.dumps(document))
 
 
-# What may be between JSON documents: spaces, comments, the end of a YAML document, and where one begins.
+# What may separate JSON documents: white space, comments, the end of a YAML document, and the start of one.
 BETWEEN = re.compile(r"(?:\s|#.*|\.{3}(?!\S)|(---)(?!\S))*")
 
 
-def json_documents(text):
-    """Yield JSON documents that stand one after another; from a line --- on, it may be YAML.
+def json_documents(text: str) -> Iterator[Any]:
+    """Yield JSON documents that follow one another; after a line ---, they may be YAML.
 
-    So does kubectl, from 1.33 on. Raises ValueError, yaml.YAMLError and others.
+    kubectl does the same since 1.33. Raises ValueError, yaml.YAMLError and others.
     """
-    between = BETWEEN.match(text)
+    between: Any = BETWEEN.match(text)
     while (at := between.end()) < len(text):
         try:
             document, at = json_document(text, at)
@@ -162,37 +174,37 @@ def json_documents(text):
             dashes_at = between.start(1)
             if dashes_at < 0:
                 raise
-            above = "\n" * text[:dashes_at].count("\n")  # so that a mistake is said with its line
+            above = "\n" * text[:dashes_at].count("\n")  # so that mistakes name the right line
             yield from yaml_documents(above + text[dashes_at:])
             return
         yield document
         between = BETWEEN.match(text, at)
 
 
-def json_document(text, at):
-    """Return the JSON document that begins at a place in a text, and where it ends. Raises ValueError."""
+def json_document(text: str, at: int) -> tuple[Any, int]:
+    """Return the JSON document that begins at an index of a text, and where it ends. Raises ValueError."""
     if text[at] not in "{[":
-        raise mistake_at(text, at, "expected { or [, as in what comes before it")
+        raise mistake_at(text, at, "expected { or [, like the document before it")
     return json.JSONDecoder(object_pairs_hook=unique_keys).raw_decode(text, at)
 
 
-def check_end_of_json(text):
-    """Raise ValueError if anything is behind a JSON document: kube-scheduler refuses that (not in YAML)."""
+def check_end_of_json(text: str) -> None:
+    """Raise ValueError if anything follows a JSON document. kube-scheduler rejects that, but not in YAML."""
     if text.lstrip().startswith("{"):
         _, end = json_document(text, text.index("{"))
         rest = text[end:].lstrip()
         if rest:
-            raise mistake_at(text, len(text) - len(rest), "expected nothing behind the JSON document")
+            raise mistake_at(text, len(text) - len(rest), "expected nothing after the JSON document")
 
 
-def mistake_at(text, at, what):
-    """Return the ValueError that says what is wrong at a place in a text, as `mistake` does."""
+def mistake_at(text: str, at: int, what: str) -> ValueError:
+    """Return the ValueError that describes a mistake at an index of a text; see `mistake`."""
     lines = text[:at].split("\n")
     return mistake(text, len(lines) - 1, len(lines[-1]), what)
 
 
-def mistake(text, line, column, what):
-    """Return the ValueError that says what is wrong at a place in a text, and quotes what is around it."""
+def mistake(text: str, line: int, column: int, what: str) -> ValueError:
+    """Return the ValueError that describes a mistake at a line and column, and quotes the text there."""
     quoted = "".join(text.split("\n")[line:line + 1])
     before, marks, _ = text.partition("{{")
     marked = before.count("\n") + 1

@@ -49,7 +49,8 @@ class AffinityTerm:
         return labels_match(pick(namespace, dict, "metadata", "labels"), self.namespace_selector)
 
 
-TERMS = weakref.WeakValueDictionary()  # meaning -> the one AffinityTerm that says it, of whatever pods
+# Meaning -> the one AffinityTerm that says it, of whatever pods.
+TERMS: weakref.WeakValueDictionary[bytes, AffinityTerm] = weakref.WeakValueDictionary()
 
 
 def affinity_term(pod, term, weight):

@@ -14,7 +14,8 @@ from scheduler_extras.reading.label_selectors import label_selector, labels_matc
 from scheduler_extras.reading.pods_and_nodes import FullPod
 
 
-NOT_SERVED = {}  # stands for the budgets of policy/v1 where the API server has none, up to Kubernetes 1.20
+# Stands for the budgets of policy/v1 where the API server has none, up to Kubernetes 1.20.
+NOT_SERVED: dict[str, dict] = {}
 
 
 def protected_by_budgets(pods, snapshot):

@@ -21,7 +21,7 @@ from scheduler_extras.rules.disks import claims_of, class_name_of, storage_class
 SELECTED_NODE = "volume.kubernetes.io/selected-node"
 ClaimsToBind = collections.namedtuple("ClaimsToBind", "bound delayed")
 Volume = collections.namedtuple("Volume", "raw reach")  # reach: what a node's labels must meet one of
-EVERYWHERE = [[]]
+EVERYWHERE: list[list] = [[]]
 
 
 class DelayedClaim:

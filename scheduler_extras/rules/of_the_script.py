@@ -30,8 +30,11 @@ def pod_fits_other_resources(pod, node, excepted=()):
     return [reason for reason in reasons if reason.removeprefix("Insufficient ") not in excepted]
 
 
-pod_fits_other_resources.__signature__ = inspect.signature(pod_fits_other_resources)
-pod_fits_other_resources.__wrapped__ = IN_THE_SCRIPT.get("PodFitsResources")  # mistakes are said to be there
+# Mistakes are reported in the script.
+pod_fits_other_resources.__signature__ = inspect.signature(  # type: ignore[attr-defined]
+    pod_fits_other_resources)
+pod_fits_other_resources.__wrapped__ = IN_THE_SCRIPT.get(  # type: ignore[attr-defined]
+    "PodFitsResources")
 
 
 def random_priority(pod, node):
@@ -41,7 +44,7 @@ def random_priority(pod, node):
     return IN_THE_SCRIPT["RandomPriority"](pod, node)
 
 
-random_priority.__wrapped__ = IN_THE_SCRIPT.get("RandomPriority")
+random_priority.__wrapped__ = IN_THE_SCRIPT.get("RandomPriority")  # type: ignore[attr-defined]
 
 
 # A rule is steady if it gives the same answer whenever it reads the same. If you edit one so that its answers

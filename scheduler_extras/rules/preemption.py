@@ -1,7 +1,7 @@
 """Preemption: a pod that fits nowhere has less important ones deleted, where these are missed least.
 
 Under a Policy it is a rule to be named, as kube-scheduler 1.20 does it; what 1.36 does otherwise is in
-configuration/plugins.py. Upstream: framework/plugins/defaultpreemption.
+configuration/overrides/preemption.py. Upstream: framework/plugins/defaultpreemption.
 """
 
 import random

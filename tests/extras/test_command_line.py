@@ -249,9 +249,9 @@ EMPTY = "is empty; is a variable of the shell not set?\n"
 @table("arguments, said", {
     "an unknown flag": (["--frobnicate"], "unrecognized arguments: --frobnicate"),
     "kube-scheduler's --kubeconfig": (
-        ["--kubeconfig=x"], "unrecognized arguments: --kubeconfig=x; today: kubectl --kubeconfig FILE proxy"),
-    "kube-scheduler's --master": (["--master", "x"], "unrecognized arguments: --master x; today: --server"),
-    "kube-scheduler's --v": (["--v=2"], "unrecognized arguments: --v=2; today: --verbose"),
+        ["--kubeconfig=x"], "unrecognized arguments: --kubeconfig=x; use kubectl --kubeconfig FILE proxy"),
+    "kube-scheduler's --master": (["--master", "x"], "unrecognized arguments: --master x; use --server"),
+    "kube-scheduler's --v": (["--v=2"], "unrecognized arguments: --v=2; use --verbose"),
     "a flag of kube-scheduler's that means nothing here": (
         ["--feature-gates", "A=true", "--leader-elect=false"], "unrecognized arguments: --feature-gates A=true\n"),
     "... behind files": (["--cluster", "-", "--kube-api-qps=50"], "unrecognized arguments: --kube-api-qps=50\n"),
@@ -485,7 +485,7 @@ def test_help_teaches():
 
 @table("command, said", {
     "a reader that goes away": ("{} | true", ""),
-    "a file that may not grow": ("ulimit -f 0; {} > output", "cannot write what is printed: File too large\n"),
+    "a file that may not grow": ("ulimit -f 0; {} > output", "cannot write the output: File too large\n"),
     "an output that is closed": ("{} >&-", ""),
     "a log that is closed": ("{} 2>&- >output || echo failed >&2", ""),
     "an input that is closed": ("{} --cluster - <&- >output", ""),
@@ -622,7 +622,7 @@ def test_a_rule_that_does_not_return_is_named_and_an_end_by_force_is_exit_code_1
     stuck = subprocess.Popen([SCHEDULER[0], "-c", IMPATIENT, *own_rule(tmp_path, "time.sleep(60)")], cwd=ROOT, text=True,
                              stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     said = next(line for line in stuck.stderr if "to decide about" not in line)  # as it may be on a busy machine
-    assert said == "Mine takes long: more than 0.5 s for one pod (rules.py, line 6)\n"
+    assert said == "Mine is slow: it has taken more than 0.5 s for one pod (rules.py, line 6)\n"
     stuck.send_signal(signal.SIGTERM)
     assert stuck.wait(60) == 1
     stuck.communicate()
@@ -781,7 +781,7 @@ def test_kube_schedulers_own_flags_are_understood(arguments, said):
     assert run.returncode == 0 and said in " ".join(run.stdout.split())
 
 
-FLAGS = [name for name in scheduler.NAMES_OF_OLD if name.startswith("--")]
+FLAGS = [name for name in scheduler.REPLACEMENTS if name.startswith("--")]
 
 
 OURS = re.findall("--[a-z][a-z-]{4,}", inspect.getsource(scheduler.option_parser))
@@ -793,15 +793,15 @@ def test_each_hint_about_a_flag_leads_to_something_that_works(flag, capsys):
         with pytest.raises(SystemExit):
             scheduler.read_arguments([flag])
         said = capsys.readouterr().err
-        if found := re.search(r"; today: (--\S+)|; did you mean \"(--\S+)\"", said):
+        if found := re.search(r"; use (--\S+)|; did you mean \"(--\S+)\"", said):
             flag = found[1] or found[2]
-            if flag in scheduler.NAMES_OF_OLD:
+            if flag in scheduler.REPLACEMENTS:
                 continue
             assert flag in OURS
-        elif found := re.search(r"; today: (\w+) in the Policy", said):
+        elif found := re.search(r"; use (\w+) in the Policy", said):
             assert found[1] in scheduler.POLICY
         else:
-            assert "; today: kubectl --kubeconfig FILE proxy" in said or ";" not in said or "ConfigMap" in said
+            assert "; use kubectl --kubeconfig FILE proxy" in said or ";" not in said or "ConfigMap" in said
         return
 
 
@@ -1231,11 +1231,11 @@ LONG = '{"kind": "Pod", "metadata": {"name": "p"}, "spec": {"schedulerName": "my
 
 @table("text, said", {
     "a tab that indents": (
-        "kind: Pod\nmetadata:\n\tname: p\n", "line 3: a tab; YAML is indented by spaces: name: p"),
+        "kind: Pod\nmetadata:\n\tname: p\n", "line 3: a tab; YAML is indented with spaces: name: p"),
     "a key that comes twice": ("kind: Pod\nkind: Pod\n", 'line 2: duplicate key "kind": kind: Pod'),
     "... as --- is missing between two objects": (
         "kind: Pod\nmetadata: {name: p}\nkind: Pod\n",
-        'line 3: duplicate key "kind", as of a second object; is the line --- missing above it?: kind: Pod'),
+        'line 3: duplicate key "kind"; if a second object begins here, the line --- is missing above it: kind: Pod'),
     "... of another kind": ("kind: Pod\nspec:\n  a: 1\n  a: 2\n", 'line 4: duplicate key "a": a: 2'),
     "another mistake": ("a: b: c", "line 1: mapping values are not allowed in this context: a: b: c"),
     "the place in JSON is quoted whole": (LONG, f"line 1: Expecting property name enclosed in double quotes: {LONG}"),

@@ -153,10 +153,10 @@ ENABLED, DISABLED = "profiles[0].plugins.{}.enabled[0]", "profiles[0].plugins.{}
     "plugins that do nothing here": (
         {"plugins": {"multiPoint": {"enabled": plugins("GangScheduling")}, "filter": {
             "enabled": plugins("NodeDeclaredFeatures")}, "score": {"enabled": plugins(DynamicResources=2)}}}, {},
-        [f"{ENABLED.format('multiPoint')}: GangScheduling does nothing here",
-         f"{ENABLED.format('filter')}: NodeDeclaredFeatures does nothing here",
-         f"{ENABLED.format('score')}: DynamicResources does nothing here"]),
-    "one that does nothing here is disabled": ({"plugins": {"multiPoint": {"disabled": plugins("DynamicResources")}}}, {}, []),
+        [f"{ENABLED.format('multiPoint')}: GangScheduling has no effect here",
+         f"{ENABLED.format('filter')}: NodeDeclaredFeatures has no effect here",
+         f"{ENABLED.format('score')}: DynamicResources has no effect here"]),
+    "one without effect here is disabled": ({"plugins": {"multiPoint": {"disabled": plugins("DynamicResources")}}}, {}, []),
     "a plugin that is not there is disabled": (
         {"plugins": {"filter": {"disabled": plugins("NodePort")}}}, {},
         [f'{DISABLED.format("filter")}: there is no plugin "NodePort"; did you mean "NodePorts"?']),
@@ -168,20 +168,20 @@ ENABLED, DISABLED = "profiles[0].plugins.{}.enabled[0]", "profiles[0].plugins.{}
         [f'{DISABLED.format("score")}: there is no plugin "Yesteryear"']),
     "a plugin that has gone is disabled": (
         {"plugins": {"filter": {"disabled": plugins("EBSLimits")}}}, {},
-        [f'{DISABLED.format("filter")}: there is no plugin "EBSLimits"; today: leave it out, NodeVolumeLimits does it']),
+        [f'{DISABLED.format("filter")}: there is no plugin "EBSLimits"; leave it out, NodeVolumeLimits replaces it']),
     "... and what does its work today does more": (
         {"plugins": {"score": {"disabled": plugins("NodePreferAvoidPods")}}}, {},
         [f'{DISABLED.format("score")}: there is no plugin "NodePreferAvoidPods"; leave it out']),
     "fields on which nothing depends": (
         {"percentageOfNodesToScore": 50}, {"percentageOfNodesToScore": 0, "parallelism": 16, "clientConnection": {"qps": 5},
                                            "enableProfiling": True},
-        ["nothing here depends on clientConnection, parallelism, enableProfiling, percentageOfNodesToScore"]),
+        ["no effect here: clientConnection, parallelism, enableProfiling, percentageOfNodesToScore"]),
     "arguments on which nothing depends": (
         {"pluginConfig": [{"name": "NodePorts", "args": {"ports": 600}}]}, {},
-        ["profiles[0].pluginConfig[0].args: nothing here depends on the arguments of NodePorts"]),
+        ["profiles[0].pluginConfig[0].args: the arguments of NodePorts have no effect here"]),
     "arguments of a plugin that is nearly one": (
         {"pluginConfig": [{"name": "NodeResourceFit", "args": {"scoringStrategy": {"type": "MostAllocated"}}}]}, {},
-        ['profiles[0].pluginConfig[0].args: nothing here depends on the arguments of NodeResourceFit; '
+        ['profiles[0].pluginConfig[0].args: the arguments of NodeResourceFit have no effect here; '
          'did you mean "NodeResourcesFit"?']),
     "arguments that say of what kind they are only": (
         {"pluginConfig": [{"name": "DefaultPreemption", "args": {"kind": "DefaultPreemptionArgs"}}]}, {}, []),
@@ -231,25 +231,25 @@ def test_that_nobody_is_preempted_is_said_where_kube_scheduler_would_do_it(plugi
     assert ("less important pods to place default/p;" in caplog.text) == said
 
 
-VOLUMES, TAINTS = "leave it out, NodeVolumeLimits does it", "TaintToleration, and taints on the nodes"
+VOLUMES, TAINTS = "leave it out, NodeVolumeLimits replaces it", "use TaintToleration, and taints on the nodes"
 
 
-@table("point, name, today", {
+@table("point, name, hint", {
     "EBSLimits": ("filter", "EBSLimits", VOLUMES), "GCEPDLimits": ("filter", "GCEPDLimits", VOLUMES),
     "AzureDiskLimits": ("multiPoint", "AzureDiskLimits", VOLUMES), "CinderLimits": ("filter", "CinderLimits", VOLUMES),
     "NodePreferAvoidPods": ("score", "NodePreferAvoidPods", TAINTS),
-    "NodeLabel": ("score", "NodeLabel", "node affinity"), "ServiceAffinity": ("filter", "ServiceAffinity", "pod affinity")})
-def test_plugins_that_have_gone_modern_are_refused(point, name, today):
+    "NodeLabel": ("score", "NodeLabel", "use node affinity"), "ServiceAffinity": ("filter", "ServiceAffinity", "use pod affinity")})
+def test_plugins_that_have_gone_modern_are_refused(point, name, hint):
     with pytest.raises(scheduler.InputError) as error:
         load({"plugins": {point: {"enabled": plugins(name)}}})
-    assert str(error.value) == f'profiles[0].plugins.{point}.enabled[0]: unknown plugin "{name}"; today: {today}'
+    assert str(error.value) == f'profiles[0].plugins.{point}.enabled[0]: unknown plugin "{name}"; {hint}'
 
 
 def test_arguments_of_a_plugin_that_has_gone_are_no_error_to_kube_scheduler():
     """But for those of four: see the rows of validatePluginConfig below."""
     [policy] = load({"pluginConfig": [{"name": "NodeLabel", "args": {"presentLabels": ["ssd"]}}]}).values()
     assert policy.notices == [
-        "profiles[0].pluginConfig[0].args: nothing here depends on the arguments of NodeLabel; today: node affinity"]
+        "profiles[0].pluginConfig[0].args: the arguments of NodeLabel have no effect here; use node affinity"]
 
 
 @table("ignored, args, reasons", {
@@ -439,20 +439,20 @@ def test_a_profile_leaves_only_the_extension_points_that_it_enables():
         'unknown plugin "PodToleratesNodeTaints"; did you mean "TaintToleration"?'),
     "a plugin of v1beta1, and today's way": (
         configuration({"plugins": {"score": {"enabled": plugins("NodeResourcesMostAllocated")}}}),
-        'enabled[0]: unknown plugin "NodeResourcesMostAllocated"; today: NodeResourcesFit with scoringStrategy.type '
+        'enabled[0]: unknown plugin "NodeResourcesMostAllocated"; use NodeResourcesFit with scoringStrategy.type '
         "MostAllocated"),
     "a plugin of v1beta1 that is much like another one": (
         configuration({"plugins": {"score": {"enabled": plugins("NodeResourcesLeastAllocated")}}}),
-        'unknown plugin "NodeResourcesLeastAllocated"; today: NodeResourcesFit'),
+        'unknown plugin "NodeResourcesLeastAllocated"; use NodeResourcesFit'),
     "a plugin of v1beta1 whose name has changed": (
         configuration({"plugins": {"score": {"enabled": plugins("SelectorSpread")}}}),
-        'unknown plugin "SelectorSpread"; today: PodTopologySpread with its default constraints'),
+        'unknown plugin "SelectorSpread"; use PodTopologySpread with its default constraints'),
     "v1alpha1's algorithm": (configuration(algorithmSource={"provider": "DefaultProvider"}),
-                             "algorithmSource: unknown field; today: nothing for DefaultProvider, leave it out, else --policy with "
-                             "the Policy's own file"),
+                             "algorithmSource: unknown field; leave it out for DefaultProvider; for a Policy, use --policy with "
+                             "its file"),
     "v1alpha1's name of the scheduler": (
-        configuration(schedulerName="x"), "schedulerName: unknown field; today: profiles[0].schedulerName, or"),
-    "v1alpha1's plugins": (configuration(plugins={}), "plugins: unknown field; today: profiles[0].plugins"),
+        configuration(schedulerName="x"), "schedulerName: unknown field; use profiles[0].schedulerName, or"),
+    "v1alpha1's plugins": (configuration(plugins={}), "plugins: unknown field; use profiles[0].plugins"),
     "half of a priority's name": (
         configuration({"plugins": {"score": {"enabled": plugins("LeastRequested")}}}),
         'unknown plugin "LeastRequested"; is a file missing in --plugins?'),
@@ -462,9 +462,9 @@ def test_a_profile_leaves_only_the_extension_points_that_it_enables():
         configuration(version="v1beta3"),
         'apiVersion "kubescheduler.config.k8s.io/v1beta3": write kubescheduler.config.k8s.io/v1'),
     "two profiles of one name": (configuration({"schedulerName": "a"}, {"schedulerName": "a"}),
-                                 "profiles[1].schedulerName: each profile needs one of its own"),
+                                 "profiles[1].schedulerName: each profile needs its own"),
     "two profiles, one without a name": (configuration({"schedulerName": "a"}, {}),
-                                         "profiles[1].schedulerName: each profile needs one of its own"),
+                                         "profiles[1].schedulerName: each profile needs its own"),
     "an argument of the wrong type": (
         configuration({"pluginConfig": [{"name": "sample-plugin", "args": {"favorite_number": "7"}}]}),
         'profiles[0].pluginConfig[0].args.favorite_number: expected a whole number, got "7"'),
@@ -476,10 +476,10 @@ def test_a_profile_leaves_only_the_extension_points_that_it_enables():
                                        'extenders[0].httpTimeout: expected a duration, such as "30s", got "never"'),
     "a plugin at a point that it does not extend": (
         configuration({"plugins": {"filter": {"enabled": plugins("ImageLocality")}}}),
-        'profiles[0].plugins.filter.enabled[0]: plugin "ImageLocality" does not filter'),
+        'profiles[0].plugins.filter.enabled[0]: plugin "ImageLocality" does not implement filter'),
     "arguments that come twice": (
         configuration({"pluginConfig": [{"name": "InterPodAffinity", "args": {"hardPodAffinityWeight": 1}}] * 2}),
-        'profiles[0].pluginConfig[1]: there are arguments for "InterPodAffinity" already'),
+        'profiles[0].pluginConfig[1]: duplicate arguments for "InterPodAffinity"'),
     "a weight out of range": (
         configuration({"pluginConfig": [{"name": "InterPodAffinity", "args": {"hardPodAffinityWeight": 101}}]}),
         "profiles[0].pluginConfig[0].args.hardPodAffinityWeight: expected from 0 to 100, got 101"),
@@ -557,7 +557,7 @@ def ratio(**more):
 REQUIRED, PREFERRED = (f"{how}{scheduler.WHEN}" for how in ("required", "preferred"))
 SPREAD = {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "ScheduleAnyway"}
 RATIO = "args.scoringStrategy.requestedToCapacityRatio"
-SHAPELESS = "args.scoringStrategy: expected a type, and for RequestedToCapacityRatio alone a shape whose utilization ascends"
+SHAPELESS = "args.scoringStrategy: expected a type, and only for RequestedToCapacityRatio a shape, of ascending utilization"
 LONGER = "leaderElection: expected leaseDuration > renewDeadline > 1.2 x retryPeriod"
 
 
@@ -583,17 +583,17 @@ LONGER = "leaderElection: expected leaseDuration > renewDeadline > 1.2 x retryPe
     "more than all nodes": wrong("percentageOfNodesToScore: expected from 0 to 100, got 101", percentageOfNodesToScore=101),
     "less than none": wrong("profiles[0].percentageOfNodesToScore: expected from 0 to 100, got -1",
                             {"percentageOfNodesToScore": -1}),
-    "a name that is empty": wrong("profiles[0].schedulerName: each profile needs one of its own", {"schedulerName": ""}),
-    "a name that comes twice": wrong("profiles[1].schedulerName: each profile needs one of its own", *2 * [{"schedulerName": "a"}]),
+    "a name that is empty": wrong("profiles[0].schedulerName: each profile needs its own", {"schedulerName": ""}),
+    "a name that comes twice": wrong("profiles[1].schedulerName: each profile needs its own", *2 * [{"schedulerName": "a"}]),
     "no backoff": wrong(f"podInitialBackoffSeconds: expected from 1 to {2**63 - 1}, got 0", podInitialBackoffSeconds=0),
     "a longest backoff that is shorter": wrong("expected 0 < podInitialBackoffSeconds <= podMaxBackoffSeconds",
                                                podInitialBackoffSeconds=11),
     # validateKubeSchedulerProfile, validatePluginConfig
     "a plugin that has gone": enabling(
-        'filter.enabled[0]: unknown plugin "EBSLimits"; today: leave it out, NodeVolumeLimits does it', filter=["EBSLimits"]),
-    "arguments of one": wrong('profiles[0].pluginConfig[0]: unknown plugin "CinderLimits"; today: leave it out, NodeVolumeLimits '
-                              "does it", {"pluginConfig": [{"name": "CinderLimits"}]}),
-    "arguments that come twice": wrong('profiles[0].pluginConfig[1]: there are arguments for "NodePorts" already',
+        'filter.enabled[0]: unknown plugin "EBSLimits"; leave it out, NodeVolumeLimits replaces it', filter=["EBSLimits"]),
+    "arguments of one": wrong('profiles[0].pluginConfig[0]: unknown plugin "CinderLimits"; leave it out, NodeVolumeLimits '
+                              "replaces it", {"pluginConfig": [{"name": "CinderLimits"}]}),
+    "arguments that come twice": wrong('profiles[0].pluginConfig[1]: duplicate arguments for "NodePorts"',
                                        {"pluginConfig": 2 * [{"name": "NodePorts"}]}),
     "arguments of nobody": wrong("profiles[0].pluginConfig[0].name: is missing", {"pluginConfig": [{"args": {}}]}),
     "arguments of another kind": argued("NodeAffinity", 'args.kind: expected NodeAffinityArgs, got "X"', kind="X"),
@@ -602,14 +602,14 @@ LONGER = "leaderElection: expected leaseDuration > renewDeadline > 1.2 x retryPe
         apiVersion="kubescheduler.config.k8s.io/v1beta3"),
     # validateCommonQueueSort
     "queues in different orders": wrong(
-        "profiles[1].plugins.queueSort: must be as in profiles[0], with its args", {"schedulerName": "a"},
+        "profiles[1].plugins.queueSort: must be the same as in profiles[0], including args", {"schedulerName": "a"},
         {"schedulerName": "b", "plugins": {"queueSort": {"enabled": plugins("PrioritySort")}}}),
     "... by their arguments": wrong(
-        "profiles[1].plugins.queueSort: must be as in profiles[0], with its args", *(
+        "profiles[1].plugins.queueSort: must be the same as in profiles[0], including args", *(
             {"schedulerName": name, "plugins": {"queueSort": {"enabled": plugins("PrioritySort")}},
              "pluginConfig": [{"name": "PrioritySort", "args": {"by": name}}]} for name in "ab")),
     "... by way of multiPoint": wrong(
-        "profiles[1].plugins.queueSort: must be as in profiles[0], with its args", {"schedulerName": "a"},
+        "profiles[1].plugins.queueSort: must be the same as in profiles[0], including args", {"schedulerName": "a"},
         {"schedulerName": "b", "plugins": {"multiPoint": {"enabled": plugins("Coscheduling"), "disabled": plugins("PrioritySort")}}}),
     # Since 1.37
     "an extension point to come": enabling("podGroupPostFilter: unknown field", podGroupPostFilter=["DefaultPreemption"]),
@@ -645,7 +645,7 @@ LONGER = "leaderElection: expected leaseDuration > renewDeadline > 1.2 x retryPe
     "an unknown kind of defaults": argued("PodTopologySpread", 'args.defaultingType: expected one of List, System, got "X"',
                                           defaultingType="X"),
     "own defaults, and the system's": argued(
-        "PodTopologySpread", "args: expected defaultingType List, as there are defaultConstraints", defaultConstraints=[SPREAD]),
+        "PodTopologySpread", "args: expected defaultingType List, because there are defaultConstraints", defaultConstraints=[SPREAD]),
     "no skew": argued("PodTopologySpread", "args.defaultConstraints[0].maxSkew: expected from 1 to 2147483647, got 0",
                       defaultingType="List", defaultConstraints=[SPREAD | {"maxSkew": 0}]),
     "no topologyKey": argued("PodTopologySpread", "args.defaultConstraints[0]: expected maxSkew, topologyKey and whenUnsatisfiable",
@@ -660,7 +660,7 @@ LONGER = "leaderElection: expected leaseDuration > renewDeadline > 1.2 x retryPe
         '"X"', defaultingType="List", defaultConstraints=[SPREAD | {"whenUnsatisfiable": "X"}]),
     "a selector of all pods": argued("PodTopologySpread", "args.defaultConstraints[0].labelSelector: unknown field",
                                      defaultingType="List", defaultConstraints=[SPREAD | {"labelSelector": {}}]),
-    "a constraint twice": argued("PodTopologySpread", "args.defaultConstraints: expected each topologyKey with each whenUnsatisfiable once",
+    "a constraint twice": argued("PodTopologySpread", "args.defaultConstraints: expected each pair of topologyKey and whenUnsatisfiable only once",
                                  defaultingType="List", defaultConstraints=[SPREAD, SPREAD | {"maxSkew": 2}]),
     "no shape": argued("NodeResourcesFit", SHAPELESS, **ratio()),
     "a shape without points": argued("NodeResourcesFit", SHAPELESS,
@@ -685,7 +685,7 @@ LONGER = "leaderElection: expected leaseDuration > renewDeadline > 1.2 x retryPe
                                    ignoredResourceGroups=["a/b"]),
     "a group that is no name": argued("NodeResourcesFit", 'args.ignoredResourceGroups[0]: expected a name, such as example.com/gpu, got "-a"',
                                       ignoredResourceGroups=["-a"]),
-    "a balanced resource twice": argued("NodeResourcesBalancedAllocation", "args.resources: expected each resource once",
+    "a balanced resource twice": argued("NodeResourcesBalancedAllocation", "args.resources: expected each resource only once",
                                         resources=2 * [{"name": "cpu"}]),
     "a balanced resource that weighs more": argued(
         "NodeResourcesBalancedAllocation", "args.resources[0].weight: expected from 0 to 1, got 2",
@@ -703,23 +703,23 @@ LONGER = "leaderElection: expected leaseDuration > renewDeadline > 1.2 x retryPe
     "a timeout below 0": argued("VolumeBinding", "args.bindTimeoutSeconds: expected from 0 to 9223372036854775807, got -1",
                                 bindTimeoutSeconds=-1),
     "a shape whose gate is off": argued(
-        "VolumeBinding", "args.shape: expected nothing, as the feature gate StorageCapacityScoring is off by default",
+        "VolumeBinding", "args.shape: expected nothing, because the feature gate StorageCapacityScoring is off by default",
         shape=[]),
     "a filter's timeout below 0": argued("DynamicResources", 'args.filterTimeout: expected a duration, such as "30s", got "-1s"',
                                          filterTimeout="-1s"),
     "a binding's timeout below 1 s": argued("DynamicResources", 'args.bindingTimeout: expected a duration of at least 1s, got "5ms"',
                                             bindingTimeout="5ms"),
     # NewFramework
-    "a plugin twice": enabling('filter.enabled[1]: plugin "NodeName" is enabled there already', filter=["NodeName", "NodeName"]),
+    "a plugin twice": enabling('filter.enabled[1]: plugin "NodeName" is already enabled there', filter=["NodeName", "NodeName"]),
     "a plugin at another point": enabling(
-        'preFilter.enabled[0]: plugin "ImageLocality" does not preFilter, but score', preFilter=["ImageLocality"]),
+        'preFilter.enabled[0]: plugin "ImageLocality" does not implement preFilter, only score', preFilter=["ImageLocality"]),
     "a plugin that there is not yet": enabling(
         'multiPoint.enabled[0]: unknown plugin "DeferredPodScheduling"; is a file missing in --plugins?',
         multiPoint=["DeferredPodScheduling"]),
     "a plugin without a name": enabling("filter.enabled[0].name: is missing", filter=[""]),
     "nobody to bind": wrong("profiles[0].plugins.bind: expected one plugin, got none",
                             {"plugins": {"bind": {"disabled": plugins("*")}}}),
-    "another version's field": wrong('extenders[0].enableHttps: unknown field; today: enableHTTPS',
+    "another version's field": wrong('extenders[0].enableHttps: unknown field; use enableHTTPS',
                                      extenders=[{"enableHttps": True}]),
 })
 def test_what_kube_schedulers_validation_refuses_is_refused(document, said):
@@ -749,8 +749,8 @@ def test_what_kube_schedulers_validation_refuses_is_refused(document, said):
         ["extenders[0].weight: must be positive where there is a prioritizeVerb",
          "profiles[0].pluginConfig[0].args.x: unknown field",
          'profiles[0].pluginConfig[0].args.bindTimeoutSeconds: expected a whole number, got "5"',
-         "profiles[0].schedulerName: each profile needs one of its own",
-         "profiles[1].schedulerName: each profile needs one of its own"]),
+         "profiles[0].schedulerName: each profile needs its own",
+         "profiles[1].schedulerName: each profile needs its own"]),
     "a field, a value, a plugin": (
         configuration({"x": 1, "plugins": {"filter": {"enabled": plugins("Other")}}}, parallelism=0),
         ["profiles[0].x: unknown field", "parallelism: expected from 1 to 2147483647, got 0",
@@ -784,40 +784,40 @@ def test_what_kube_scheduler_accepts_is_accepted(profile, more):
 
 def test_that_only_leases_lock_is_said():
     [policy] = load(leaderElection={"leaderElect": True, "resourceLock": "endpointsleases"}).values()
-    assert "leaderElection.resourceLock: today only leases lock, and they do here" in policy.notices
+    assert "leaderElection.resourceLock: only leases are supported now, and used here" in policy.notices
 
 
 @table("profile, more, said", {
     "v1alpha1's algorithm": (
         {}, {"algorithmSource": {"provider": "DefaultProvider"}},
-        "algorithmSource: unknown field; today: nothing for DefaultProvider, leave it out, else --policy with the Policy's own file"),
-    "extenders in a profile": ({"extenders": []}, {}, "profiles[0].extenders: unknown field; today: extenders beside profiles, for all "
-                                                      "of them"),
+        "algorithmSource: unknown field; leave it out for DefaultProvider; for a Policy, use --policy with its file"),
+    "extenders in a profile": ({"extenders": []}, {}, "profiles[0].extenders: unknown field; use extenders beside profiles, for all "
+                                                      "profiles"),
     "plugins without a point": ({"plugins": {"disabled": plugins("NodeName")}}, {}, "profiles[0].plugins.disabled: unknown field; "
-                                "today: multiPoint.disabled, or that of another extension point"),
-    "domains of failure": ({}, {"failureDomains": "x"}, "failureDomains: unknown field; today: nothing, leave it out"),
+                                "use multiPoint.disabled, or that of another extension point"),
+    "domains of failure": ({}, {"failureDomains": "x"}, "failureDomains: unknown field; leave it out"),
     "resources of a strategy": (
         {"pluginConfig": [{"name": "NodeResourcesFit", "args": {"resources": []}}]}, {},
-        "profiles[0].pluginConfig[0].args.resources: unknown field; today: scoringStrategy.resources"),
+        "profiles[0].pluginConfig[0].args.resources: unknown field; use scoringStrategy.resources"),
     "the shape of a strategy": (
         {"pluginConfig": [{"name": "NodeResourcesFit", "args": {"scoringStrategy": {"shape": []}}}]}, {},
-        "profiles[0].pluginConfig[0].args.scoringStrategy.shape: unknown field; today: requestedToCapacityRatio.shape in "
+        "profiles[0].pluginConfig[0].args.scoringStrategy.shape: unknown field; use requestedToCapacityRatio.shape in "
         "scoringStrategy"),
     "a Policy's argument, without a word of a Policy": (
         {"pluginConfig": [{"name": "NodeResourcesFit", "args": {"requestedToCapacityRatioArguments": {}}}]}, {},
-        "profiles[0].pluginConfig[0].args.requestedToCapacityRatioArguments: unknown field; today: NodeResourcesFit with "
+        "profiles[0].pluginConfig[0].args.requestedToCapacityRatioArguments: unknown field; use NodeResourcesFit with "
         "scoringStrategy.type RequestedToCapacityRatio"),
     "a Policy's priority that packs": (
         {"plugins": {"score": {"enabled": plugins("MostRequestedPriority")}}}, {},
-        'profiles[0].plugins.score.enabled[0]: unknown plugin "MostRequestedPriority"; today: NodeResourcesFit with '
+        'profiles[0].plugins.score.enabled[0]: unknown plugin "MostRequestedPriority"; use NodeResourcesFit with '
         "scoringStrategy.type MostAllocated"),
     "a Policy's priority by a shape": (
         {"plugins": {"score": {"enabled": plugins("RequestedToCapacityRatio")}}}, {},
-        'profiles[0].plugins.score.enabled[0]: unknown plugin "RequestedToCapacityRatio"; today: NodeResourcesFit with '
+        'profiles[0].plugins.score.enabled[0]: unknown plugin "RequestedToCapacityRatio"; use NodeResourcesFit with '
         "scoringStrategy.type RequestedToCapacityRatio"),
     "what Go calls a rule": (
         {"plugins": {"filter": {"enabled": plugins("PodMatchNodeSelector")}}}, {},
-        'profiles[0].plugins.filter.enabled[0]: unknown plugin "PodMatchNodeSelector"; today: NodeAffinity'),
+        'profiles[0].plugins.filter.enabled[0]: unknown plugin "PodMatchNodeSelector"; use NodeAffinity'),
     "a timeout as in a Policy": ({}, {"extenders": [{"httpTimeout": 30000000000}]},
                                  'extenders[0].httpTimeout: expected a duration, such as "30s", got 30000000000'),
 })
@@ -867,8 +867,8 @@ def test_hints_that_are_obeyed_lead_to_what_is_accepted_and_means_the_same(bad, 
     assert rules(policy)[1] == scores and sorted(rules(policy)[0]) == sorted(FILTERS)
 
 
-WEIGHTS = ("by default InterPodAffinity and NodeAffinity weigh 2 today, TaintToleration 3 (each was 1), and nobody heeds "
-           "the annotation preferAvoidPods")
+WEIGHTS = ("the default weight of InterPodAffinity and NodeAffinity is now 2, of TaintToleration 3 (each was 1), and the "
+           "annotation preferAvoidPods has no effect")
 PLUGINS_OF_OLD = {"score": {"enabled": [{"name": "NodeResourcesMostAllocated", "weight": 5}, {"name": "SelectorSpread"}],
                             "disabled": [{"name": "NodeResourcesLeastAllocated"}]}}
 UNKNOWN = "profiles[0].plugins.score.enabled[{}]: unknown plugin"
@@ -879,21 +879,21 @@ UNKNOWN = "profiles[0].plugins.score.enabled[{}]: unknown plugin"
         "schedulerName": "mine", "algorithmSource": {"provider": "DefaultProvider"}, "disablePreemption": True,
         "bindTimeoutSeconds": 600, "hardPodAffinitySymmetricWeight": 1, "healthzBindAddress": "0.0.0.0:10251",
         "leaderElection": {"leaderElect": True, "lockObjectName": "mine"}, "plugins": PLUGINS_OF_OLD}, [
-        WEIGHTS, "schedulerName: unknown field; today: profiles[0].schedulerName, or --scheduler-name",
-        "algorithmSource: unknown field; today: nothing for DefaultProvider, leave it out, else --policy with the Policy's own file",
-        "disablePreemption: unknown field; today: nothing, leave it out",
-        "bindTimeoutSeconds: unknown field; today: bindTimeoutSeconds among the args of VolumeBinding",
-        "hardPodAffinitySymmetricWeight: unknown field; today: hardPodAffinityWeight among the args of InterPodAffinity",
-        "healthzBindAddress: unknown field; today: nothing, leave it out",
-        "leaderElection.lockObjectName: unknown field; today: resourceName", "plugins: unknown field; today: profiles[0].plugins"]),
+        WEIGHTS, "schedulerName: unknown field; use profiles[0].schedulerName, or --scheduler-name",
+        "algorithmSource: unknown field; leave it out for DefaultProvider; for a Policy, use --policy with its file",
+        "disablePreemption: unknown field; leave it out",
+        "bindTimeoutSeconds: unknown field; use bindTimeoutSeconds in the args of VolumeBinding",
+        "hardPodAffinitySymmetricWeight: unknown field; use hardPodAffinityWeight in the args of InterPodAffinity",
+        "healthzBindAddress: unknown field; leave it out",
+        "leaderElection.lockObjectName: unknown field; use resourceName", "plugins: unknown field; use profiles[0].plugins"]),
     "v1beta1": ("v1beta1", {"metricsBindAddress": "", "profiles": [{"plugins": PLUGINS_OF_OLD}]}, [
-        WEIGHTS, "metricsBindAddress: unknown field; today: nothing, leave it out",
-        f'{UNKNOWN.format(0)} "NodeResourcesMostAllocated"; today: NodeResourcesFit with scoringStrategy.type MostAllocated',
-        f'{UNKNOWN.format(1)} "SelectorSpread"; today: PodTopologySpread with its default constraints']),
+        WEIGHTS, "metricsBindAddress: unknown field; leave it out",
+        f'{UNKNOWN.format(0)} "NodeResourcesMostAllocated"; use NodeResourcesFit with scoringStrategy.type MostAllocated',
+        f'{UNKNOWN.format(1)} "SelectorSpread"; use PodTopologySpread with its default constraints']),
     "v1beta2": ("v1beta2", {"profiles": [{"schedulerName": "mine"}]}, [WEIGHTS]),
     "v1beta3, which has today's weights": ("v1beta3", {"profiles": [{"schedulerName": "mine"}]}, []),
     "one that is not as it should be": ("v1beta1", {"profiles": 7, "plugins": ["x"], "leaderElection": [{}]}, [
-        WEIGHTS, "profiles: expected a list, got 7", "plugins: unknown field; today: profiles[0].plugins",
+        WEIGHTS, "profiles: expected a list, got 7", "plugins: unknown field; use profiles[0].plugins",
         "leaderElection: expected an object, got [{}]"]),
 })
 def test_of_a_configuration_of_an_older_version_all_is_said_that_has_to_change(version, body, said):
@@ -1078,7 +1078,7 @@ def test_a_predicate_is_added_in_one_place():
 
 def test_arguments_of_a_plugin_that_nobody_knows_may_be_anything():
     [policy] = load({"pluginConfig": [{"name": "Nobody", "args": {"defaultConstraints": 5}}]}).values()
-    assert policy.notices == ["profiles[0].pluginConfig[0].args: nothing here depends on the arguments of Nobody"]
+    assert policy.notices == ["profiles[0].pluginConfig[0].args: the arguments of Nobody have no effect here"]
 
 
 def test_a_built_in_rule_may_be_taken_out_with_its_plugin(monkeypatch):
@@ -1097,7 +1097,7 @@ def test_how_long_pods_back_off(more, seconds):
     assert (policy.initial_backoff, policy.max_backoff) == seconds
 
 
-OF_OLD = [name for name in scheduler.NAMES_OF_OLD if name[0].isupper()]
+OF_OLD = [name for name in scheduler.REPLACEMENTS if name[0].isupper()]
 PLUGINS = {rule.plugin for rules in scheduler.CATALOGUES.values() for rule in rules.values()}
 NAMES = sorted({*OF_OLD, *PLUGINS, *scheduler.PLUGIN_ORDER, *scheduler.WITHOUT_EFFECT,
                 *scheduler.known_names("predicates"), *scheduler.known_names("priorities")})
@@ -1122,7 +1122,7 @@ def obey(said, place, name):
     """Return the place, name and argument that a hint leads to; None where there is none, or nothing to be named."""
     if found := re.search(r'did you mean "(.*?)"', said):
         return place, found[1], None
-    if found := re.search(r"name it among the (\w+)", said):
+    if found := re.search(r"put it under (\w+)", said):
         return found[1], name, None
     if place in scheduler.CATALOGUES:
         if found := re.search(r"in a Policy: a (\w+) of any name, with the argument (\w+)\)", said):
@@ -1131,16 +1131,16 @@ def obey(said, place, name):
             return place, "Mine", {found[1]: EXAMPLES[found[1]]}
         if found := re.search(r"in a Policy: (\w+)\)", said):
             return place, found[1], None
-    if found := re.search(r"today: the rule (\w+) of (\S+),", said):
+    if found := re.search(r"; use the rule (\w+) of (\S+),", said):
         assert f'@predicate("{found[1]}"' in (ROOT / found[2]).read_text()
         return None
-    if re.search(r"today: (nothing, leave it out$|leave it out, |(node affinity|pod affinity|spread constraints)\b)", said):
+    if re.search(r"; (leave it out$|leave it out, |use (node affinity|pod affinity|spread constraints)\b)", said):
         return None
-    if found := re.search(r"today: (\w+) with scoringStrategy.type (\w+)", said):
+    if found := re.search(r"; use (\w+) with scoringStrategy.type (\w+)", said):
         shape = EXAMPLES["requestedToCapacityRatioArguments"]
         more = {"requestedToCapacityRatio": shape} if found[2] == "RequestedToCapacityRatio" else {}
         return place, found[1], {"scoringStrategy": {"type": found[2], **more}}
-    if found := re.search(r"today: (\w+)", said):
+    if found := re.search(r"; use (\w+)", said):
         return place, found[1], None
     one = "queueSort: expected one plugin, got PrioritySort, "  # a rule that sorts, and the other one is to be disabled
     assert said.endswith("is a file missing in --plugins?") or " does not " in said or one in said, "else it is a hint"

@@ -61,7 +61,7 @@ def test_a_priority_that_leaves_its_range_leaves_the_pod_pending(caplog):
         policies = built((), ["TooMuch"])
     finally:
         del scheduler.PRIORITIES["TooMuch"]
-    said = "TooMuch gives a the score 101: a score is from 0 to 100, if need be as its `reduce` makes it (TooMuch: "
+    said = "TooMuch gives a the score 101: a score must be from 0 to 100, after `reduce` if there is one (TooMuch: "
     assert decide(policies, pod("p"), node("a"), node("b")).message.startswith(said) and caplog.messages == []
     assert decide(policies, pod("p"), node("a")).node == "a", "a single node is not scored, as in kube-scheduler"
     assert caplog.text.count(said) == 1, "but the rule is at fault"
@@ -362,7 +362,7 @@ def test_the_readmes_rule_with_an_argument_is_refused_without_it():
         del scheduler.PRIORITIES["PreferZone"]
 
 
-NUMBER = "return a number from 0 to 100, or any with a `reduce`"
+NUMBER = "return a number from 0 to 100, or any number with a `reduce`"
 REDUCE = "reduce: return {name: score} of all nodes"
 
 
@@ -388,7 +388,7 @@ def test_a_score_out_of_range_is_said_with_its_place_in_the_event_too(reduce, ex
         "from scheduler import priority\ndef reduce(scores): return scores\n\n"
         f"@priority('Mine'{reduce})\ndef mine(pod, node): return 101\n")
     message, _ = said_of_mine(tmp_path, priorities=["Mine"])
-    assert message == f"Mine gives a the score 101: a score is from 0 to 100, if need be as its `reduce` makes it {expected}"
+    assert message == f"Mine gives a the score 101: a score must be from 0 to 100, after `reduce` if there is one {expected}"
 
 
 def test_a_rule_that_calls_sys_exit_fails_its_pod_only(tmp_path):

@@ -839,7 +839,7 @@ def test_a_loop_that_hangs_in_a_rule_ends_the_process_and_names_it(arguments, li
     policy = policy_file(tmp_path, predicates=[{"name": "Stuck"}])
     run = run_scheduler("--server", server.url, "--policy", policy, *arguments, "--plugins", tmp_path / "rules.py",
                         program=ENDS_SOON)
-    said = f"the loop has not come round for {limit:g} s (rules.py, line 6): this process ends"
+    said = f"the loop has made no progress for {limit:g} s (rules.py, line 6): the process ends"
     assert (run.returncode, run.stderr.splitlines()[-1]) == (1, said)
 
 
@@ -851,7 +851,7 @@ def test_a_loop_whose_output_nobody_reads_ends_the_process(serve, tmp_path):
     stuck = subprocess.Popen([sys.executable, "-c", ENDS_SOON, "--server", server.url, "--policy", policy, "--plugins",
                               tmp_path / "rules.py"], cwd=ROOT, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     lines = stuck.stderr.read().splitlines()
-    assert (stuck.wait(60), lines[-1]) == (1, "the loop has not come round for 2 s (rules.py, line 6): this process ends")
+    assert (stuck.wait(60), lines[-1]) == (1, "the loop has made no progress for 2 s (rules.py, line 6): the process ends")
     stuck.communicate()
 
 

@@ -115,18 +115,18 @@ def test_pods_with_generate_name_get_names_that_differ():
 
 
 @table("text, said", {
-    "words behind a document": ('{"kind": "Node"}\nwords\n', "line 2: expected { or [, as in what comes before it: words"),
+    "words behind a document": ('{"kind": "Node"}\nwords\n', "line 2: expected { or [, like the document before it: words"),
     "a mistake in the second document": (
         json.dumps(NODE) + '\n{"kind": "Pod",\n "metadata": {"name" "p"}}\n', """line 3: Expecting ':' delimiter: "metadata": {"name" "p"}}"""),
     "a mistake in YAML behind JSON": ('{"kind": "Node"}\n---\na: b: c\n', "line 3: mapping values are not allowed in this context: a: b: c"),
     "... and in JSON behind JSON": (
         '{"kind": "Node"}\n---\n{"kind": "Pod"\n "metadata": {}}', """line 4: did not find expected ',' or '}': "metadata": {}}"""),
-    "YAML behind JSON, without ---": ('{"kind": "Node"}\n...\na: 1\n', "line 3: expected { or [, as in what comes before it: a: 1"),
+    "YAML behind JSON, without ---": ('{"kind": "Node"}\n...\na: 1\n', "line 3: expected { or [, like the document before it: a: 1"),
     "a key that comes twice behind JSON": ('{"kind": "Node"}\n---\n{"a": 1, "a": 2}', 'line 3: duplicate key "a": {"a": 1, "a": 2}'),
     "what is no text": (b"\x1f\x8b", "'utf-8' codec can't decode byte 0x8b in position 1: invalid start byte"),
     "--- is missing": (
         "apiVersion: v1\nmetadata: {name: a}\napiVersion: v1\n",
-        'line 3: duplicate key "apiVersion", as of a second object; is the line --- missing above it?: apiVersion: v1'),
+        'line 3: duplicate key "apiVersion"; if a second object begins here, the line --- is missing above it: apiVersion: v1'),
 })
 def test_the_line_is_quoted_where_it_goes_wrong(text, said):
     run = run_scheduler("--cluster", "-", input=text)

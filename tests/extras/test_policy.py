@@ -44,10 +44,10 @@ def policy(predicates=(), priorities=(), **more):
                        "priorities": list(priorities), **more})
 
 
-EXPECTED = f"expected {', or '.join(scheduler.EXPECTED)}, got"
+EXPECTED = f"expected {', or '.join(scheduler.ACCEPTED)}, got"
 CONFIG_MAP = {"kind": "ConfigMap", "apiVersion": "v1", "metadata": {"name": "my-policy", "namespace": "kube-system"},
               "data": {"policy.cfg": policy()}}
-FROM_MAP = ("a ConfigMap; what --policy reads is in its data[\"policy.cfg\"]: kubectl get configmap my-policy -n kube-system "
+FROM_MAP = ("a ConfigMap; --policy needs its data[\"policy.cfg\"]: kubectl get configmap my-policy -n kube-system "
             "-o jsonpath='{.data.policy\\.cfg}' > policy.json")
 
 
@@ -64,16 +64,16 @@ FROM_MAP = ("a ConfigMap; what --policy reads is in its data[\"policy.cfg\"]: ku
         'predicates[0]: unknown predicate "NodeResourcesFitPlus"; is a file missing in --plugins?'),
     "what Go calls a rule": (
         policy([{"name": "PodFitsHost"}]),
-        'predicates[0]: unknown predicate "PodFitsHost"; today: NodeName (in a Policy: HostName)'),
+        'predicates[0]: unknown predicate "PodFitsHost"; use NodeName (in a Policy: HostName)'),
     "a priority among the predicates": (
         policy([{"name": "LeastRequestedPriority"}]),
-        'predicates[0]: "LeastRequestedPriority" is a priority; name it among the priorities'),
+        'predicates[0]: "LeastRequestedPriority" is a priority; put it under priorities'),
     "a predicate among the priorities": (
         policy((), [{"name": "PodFitsResources", "weight": 1}]),
-        'priorities[0]: "PodFitsResources" is a predicate; name it among the predicates'),
+        'priorities[0]: "PodFitsResources" is a predicate; put it under predicates'),
     "a name for several predicates among the priorities": (
         policy((), [{"name": "GeneralPredicates", "weight": 1}]),
-        'priorities[0]: "GeneralPredicates" is a predicate; name it among the predicates'),
+        'priorities[0]: "GeneralPredicates" is a predicate; put it under predicates'),
     "a priority that is none": (
         policy((), [{"name": "Cheapest", "weight": 1}]),
         'priorities[0]: unknown priority "Cheapest"; is a file missing in --plugins?'),
@@ -87,28 +87,28 @@ FROM_MAP = ("a ConfigMap; what --policy reads is in its data[\"policy.cfg\"]: ku
         'predicates[0]: unknown predicate "TaintToleration"; did you mean "PodToleratesNodeTaints"?'),
     "a priority that has gone": (
         policy((), [{"name": "ResourceLimitsPriority", "weight": 1}]),
-        'priorities[0]: unknown priority "ResourceLimitsPriority"; today: nothing, leave it out'),
+        'priorities[0]: unknown priority "ResourceLimitsPriority"; leave it out'),
     "a predicate's name among the priorities, where one is called like it": (
         policy((), [{"name": "EvenPodsSpread", "weight": 1}]),
         'priorities[0]: unknown priority "EvenPodsSpread"; did you mean "EvenPodsSpreadPriority"?'),
     "plugins, which a configuration has": (
-        policy(plugins={}), "plugins: unknown field; today: profiles[0].plugins (in a Policy: predicates and priorities)"),
+        policy(plugins={}), "plugins: unknown field; use profiles[0].plugins (in a Policy: predicates and priorities)"),
     "a predicate that was renamed": (
         policy([{"name": "NoVolumeNodeConflict"}]),
-        'predicates[0]: unknown predicate "NoVolumeNodeConflict"; today: VolumeBinding (in a Policy: CheckVolumeBinding)'),
+        'predicates[0]: unknown predicate "NoVolumeNodeConflict"; use VolumeBinding (in a Policy: CheckVolumeBinding)'),
     "a plugin of v1beta1 in a Policy": (
         policy((), [{"name": "NodeResourcesMostAllocated", "weight": 1}]),
-        'priorities[0]: unknown priority "NodeResourcesMostAllocated"; today: NodeResourcesFit with '
+        'priorities[0]: unknown priority "NodeResourcesMostAllocated"; use NodeResourcesFit with '
         "scoringStrategy.type MostAllocated (in a Policy: MostRequestedPriority)"),
     "a priority's argument among the predicates": (
         policy([{"name": "Ssd", "argument": {"labelPreference": {"label": "ssd", "presence": True}}}]),
-        "predicates[0].argument.labelPreference: unknown field; today: node affinity (in a Policy: a priority of any name, with "
+        "predicates[0].argument.labelPreference: unknown field; use node affinity (in a Policy: a priority of any name, with "
         "the argument labelPreference)"),
     "a predicate's argument among the priorities, which means the opposite there": (
         policy((), [{"name": "Zone", "weight": 1, "argument": {"serviceAffinity": {"labels": ["zone"]}}}]),
-        "priorities[0].argument.serviceAffinity: unknown field; today: pod affinity (in a Policy: a predicate of any name, with "
+        "priorities[0].argument.serviceAffinity: unknown field; use pod affinity (in a Policy: a predicate of any name, with "
         "the argument serviceAffinity)"),
-    "a version": ('{"kind": "Policy", "version": "v1"}', "version: unknown field; today: apiVersion"),
+    "a version": ('{"kind": "Policy", "version": "v1"}', "version: unknown field; use apiVersion"),
     "a field with a typo": (
         policy(hardPodAffinitySymetricWeight=1),
         'hardPodAffinitySymetricWeight: unknown field; did you mean "hardPodAffinitySymmetricWeight"?'),
@@ -126,25 +126,25 @@ FROM_MAP = ("a ConfigMap; what --policy reads is in its data[\"policy.cfg\"]: ku
     "a key twice in YAML": ("kind: Policy\nkind: Policy\n", 'line 2: duplicate key "kind": kind: Policy'),
     "a key that is null": ("kind: Policy\napiVersion: v1\n~: {}\n", "line 3: a key that is null: ~: {}"),
     "an alias in what it stands for": (
-        "kind: Policy\napiVersion: v1\npredicates: &all\n- *all\n", "line 4: *all is a part of what it stands for"),
+        "kind: Policy\napiVersion: v1\npredicates: &all\n- *all\n", "line 4: *all contains itself"),
     "an anchor twice": (
         "kind: Policy\npredicates: [&a {name: HostName}]\npriorities: [&a {name: X}]\n",
-        "line 3: an anchor that comes twice: priorities: [&a {name: X}]"),
+        "line 3: a duplicate anchor: priorities: [&a {name: X}]"),
     "a second document behind JSON": (
-        f'{policy()}\n{policy()}', f"line 2: expected nothing behind the JSON document: {policy()}"),
-    "... behind ---": (f"{policy()}\n---\n{{}}", "line 2: expected nothing behind the JSON document: ---"),
-    "a comment behind JSON": (f"{policy()}\n# that is all", "line 2: expected nothing behind the JSON document: # that is all"),
+        f'{policy()}\n{policy()}', f"line 2: expected nothing after the JSON document: {policy()}"),
+    "... behind ---": (f"{policy()}\n---\n{{}}", "line 2: expected nothing after the JSON document: ---"),
+    "a comment behind JSON": (f"{policy()}\n# that is all", "line 2: expected nothing after the JSON document: # that is all"),
     "half a file": (
         '{"kind": "Policy", "predi', 'line 1: Unterminated string starting at: {"kind": "Policy", "predi'),
     "half a file, up to a comma": (
         '{"kind": "Policy",', 'line 1: Expecting property name enclosed in double quotes: {"kind": "Policy",'),
     "a comma behind the last of a list": (
         '{"kind": "Policy",\n "predicates": [\n  {"name": "HostName"},\n ]}',
-        'line 3: a comma too many: {"name": "HostName"},'),
+        'line 3: an extra comma: {"name": "HostName"},'),
     "a comma behind the last of an object": (
-        '{"kind": "Policy", "apiVersion": "v1", }', 'line 1: a comma too many: {"kind": "Policy", "apiVersion": "v1", }'),
+        '{"kind": "Policy", "apiVersion": "v1", }', 'line 1: an extra comma: {"kind": "Policy", "apiVersion": "v1", }'),
     "a comma behind the last, where tabs indent": (
-        '{\n\t"kind": "Policy",\n\t"apiVersion": "v1",\n}', 'line 3: a comma too many: "apiVersion": "v1",'),
+        '{\n\t"kind": "Policy",\n\t"apiVersion": "v1",\n}', 'line 3: an extra comma: "apiVersion": "v1",'),
     "a quote that is missing in the last line": ('{"kind": "Policy,\n}', 'line 1: Invalid control character at: {"kind": "Policy,'),
     "two commas": ('{"kind": "Policy",\n "apiVersion": "v1",, "predicates": []}',
                    'line 2: @: "apiVersion": "v1",, "predicates": []}'),
@@ -173,15 +173,15 @@ FROM_MAP = ("a ConfigMap; what --policy reads is in its data[\"policy.cfg\"]: ku
         "kind: Policy\napiVersion: audit.k8s.io/v1\nrules: []",
         f'{EXPECTED} {{"kind": "Policy", "apiVersion": "audit.k8s.io/v1", ...'),
     "a ConfigMap of something else": (
-        json.dumps(CONFIG_MAP | {"data": {"queues.yaml": "partitions: []"}}), f"{EXPECTED} a ConfigMap that has neither"),
+        json.dumps(CONFIG_MAP | {"data": {"queues.yaml": "partitions: []"}}), f"{EXPECTED} a ConfigMap without either"),
     "the ConfigMap that has it": (json.dumps(CONFIG_MAP), f"{EXPECTED} {FROM_MAP}"),
-    "a List with that": (json.dumps({"kind": "List", "items": [CONFIG_MAP]}), f"{EXPECTED} a List, in it {FROM_MAP}"),
+    "a List with that": (json.dumps({"kind": "List", "items": [CONFIG_MAP]}), f"{EXPECTED} a List with {FROM_MAP}"),
     "a kubeadm file": (
         "kind: ClusterConfiguration\napiVersion: kubeadm.k8s.io/v1beta3",
-        f"{EXPECTED} a ClusterConfiguration; what --policy reads is the file that its config or policy-config-file names"),
+        f"{EXPECTED} a ClusterConfiguration; --policy needs the file that its config or policy-config-file names"),
     "Helm values": (
-        "scheduler: {replicas: 2}", f'{EXPECTED} {{"scheduler": {{"replicas": 2}}}}; of Helm values: what belongs here is in '
-        "a ConfigMap of `helm template`"),
+        "scheduler: {replicas: 2}", f'{EXPECTED} {{"scheduler": {{"replicas": 2}}}}; for Helm values, use the '
+        "ConfigMap in the output of `helm template`"),
     "a template": (
         "kind: Policy\napiVersion: v1\npredicates:\n- name: {{ .Values.predicate }}",
         "line 4: found unhashable key: - name: {{ .Values.predicate }}; line 4 has {{: render the template first"),
@@ -212,11 +212,11 @@ FROM_MAP = ("a ConfigMap; what --policy reads is in its data[\"policy.cfg\"]: ku
     "labelPreference entries that weigh differently": (
         policy((), [{"name": "A", "weight": 1, "argument": {"labelPreference": {"label": "x"}}},
                     {"name": "B", "weight": 2, "argument": {"labelPreference": {"label": "y"}}}]),
-        "priorities[1].weight: must be 1 as in priorities[0]; they are one rule"),
+        "priorities[1].weight: must be 1 as in priorities[0], because they mean the same rule"),
     "... though the last weighs as much as the first": (
         policy((), [{"name": name, "weight": weight, "argument": {"labelPreference": {"label": name}}}
                     for name, weight in (("A", 2), ("B", 3), ("C", 2))]),
-        "priorities[1].weight: must be 2 as in priorities[0]; they are one rule"),
+        "priorities[1].weight: must be 2 as in priorities[0], because they mean the same rule"),
     "a shape that goes back": (
         policy((), [{"name": "Pack", "weight": 1, "argument": {"requestedToCapacityRatioArguments": {
             "shape": [{"utilization": 50}, {"utilization": 50}]}}}]),
@@ -323,10 +323,10 @@ def test_all_that_is_wrong_is_said_at_once():
 @table("more, notices", {
     "an extender that helps to preempt": (
         {"extenders": [{"urlPrefix": "http://x", "preemptVerb": "preempt"}]},
-        ["extenders[0].preemptVerb: nobody is preempted, so it is not asked; see --preempt"]),
+        ["extenders[0].preemptVerb: not used, because no pod is preempted; see --preempt"]),
     "a predicate that needs an argument, under its own name": (
         {"predicates": [*({"name": name} for name in MANDATORY_PREDICATES), {"name": "CheckServiceAffinity"}]},
-        ["predicates[2]: lets each node pass; it needs another name, and the argument serviceAffinity"]),
+        ["predicates[2]: accepts every node; it needs another name, and the argument serviceAffinity"]),
 })
 def test_what_does_nothing_is_said(more, notices):
     assert scheduler.read_policy({"kind": "Policy", "apiVersion": "v1", **more}).notices == notices
@@ -420,10 +420,10 @@ def test_two_rules_under_one_name_of_the_users_own_both_count():
 
 
 @table("extender, said", {
-    "a field": ({"ignoreable": True}, 'extenders[0].ignoreable: unknown field, passed over as in kube-scheduler'),
+    "a field": ({"ignoreable": True}, 'extenders[0].ignoreable: unknown field, ignored as in kube-scheduler'),
     "a field of a field": (
         {"managedResources": [{"name": "a/b", "ignoredBySchedular": True}]},
-        "extenders[0].managedResources[0].ignoredBySchedular: unknown field, passed over as in kube-scheduler"),
+        "extenders[0].managedResources[0].ignoredBySchedular: unknown field, ignored as in kube-scheduler"),
     "whatever its case": ({"Weight": 1, "URLPREFIX": "http://x"}, None),
 })
 def test_what_is_misspelt_in_an_extender_is_said_and_passed_over(extender, said):
@@ -564,7 +564,7 @@ def test_predicates_that_taints_have_replaced_are_accepted_with_a_notice(name):
     built = scheduler.read_policy(json.loads(policy([{"name": name[0]}])))
     assert [rule.name for rule in built.predicates] == ["CheckNodeUnschedulable", "PodToleratesNodeTaints"]
     assert built.notices == [
-        f"predicates[0]: today taints say what {name[0]} asked, and PodToleratesNodeTaints is always on"]
+        f"predicates[0]: taints have replaced {name[0]}, and PodToleratesNodeTaints is always active"]
 
 
 def test_an_argument_that_changes_is_said(tmp_path, caplog):

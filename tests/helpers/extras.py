@@ -25,7 +25,7 @@ DEFAULT_PRIORITIES = [entry["name"] for entry in scheduler.default_entries("prio
 SCHEDULER = [sys.executable, str(ROOT / "scheduler_extras")]
 
 
-SLOWNESS = re.compile(r"^.* (takes [0-9.]+ s to decide about|takes long: more than|has not answered for 5 s).*\n", re.M)
+SLOWNESS = re.compile(r"^.* (takes [0-9.]+ s to decide about|is slow: it has taken more than|has not answered for 5 s).*\n", re.M)
 
 
 # Before it ends, the script waits for answers for 10 s, after a signal for 3 s, and is ended after 4 s; for a thread that

@@ -1,16 +1,17 @@
-"""What kube-scheduler 1.36 says otherwise of volumes.
-
-They stand in for the rules' own functions, as those of plugins.py.
-"""
+"""Overrides of the rules about volumes and claims."""
 
 import collections
 import functools
 import math
+from collections.abc import Iterator
+from typing import Any, NamedTuple
 
-from scheduler_extras.configuration.plugins import OVERRIDES, override
+from scheduler_extras.configuration.overrides.registry import OVERRIDES, override
 from scheduler_extras.deciding.answers import memo
 from scheduler_extras.deciding.rule import SKIP, Rejected
-from scheduler_extras.reading.fields import pick
+from scheduler_extras.deciding.snapshot import FullSnapshot
+from scheduler_extras.reading.fields import JsonObject, pick
+from scheduler_extras.reading.pods_and_nodes import FullNode, FullPod
 from scheduler_extras.rules.claims import (
     bind_volumes, check_volume_binding, claims_to_bind, why_unusable
 )
@@ -21,17 +22,23 @@ from scheduler_extras.rules.volume_zones import no_volume_zone_conflict, zones_o
 
 
 @override("NoDiskConflict", "metadata")
-def exclusive_claims_136(pod, nodes, snapshot):
-    """A claim that is not there rejects the pod."""
+def exclusive_claims_136(pod: FullPod, nodes: list[FullNode], snapshot: FullSnapshot) -> Any:
+    """A missing claim rejects the pod."""
     for name, claim, _ in claims_of(pod, snapshot, pod.named_claims):
         if not claim:
             raise Rejected(f'persistentvolumeclaim "{name}" not found')
     return exclusive_claims(pod, nodes, snapshot)
 
 
-# The CSI driver that has taken a provisioner's place identifies the disk by the field `identity` of `source`.
-Migrated = collections.namedtuple("Migrated", "provisioner source identity")
-MIGRATED = {  # driver -> the disks that are its by now
+class Migrated(NamedTuple):
+    """Disks of a kind that a CSI driver has taken over from Kubernetes."""
+
+    provisioner: str
+    source: str  # of a volume
+    identity: str  # the field of the source that identifies the disk
+
+
+MIGRATED = {  # CSI driver -> the disks that it has taken over
     "ebs.csi.aws.com": Migrated("kubernetes.io/aws-ebs", "awsElasticBlockStore", "volumeID"),
     "pd.csi.storage.gke.io": Migrated("kubernetes.io/gce-pd", "gcePersistentDisk", "pdName"),
     "disk.csi.azure.com": Migrated("kubernetes.io/azure-disk", "azureDisk", "diskURI"),
@@ -40,7 +47,7 @@ MIGRATED = {  # driver -> the disks that are its by now
 DRIVERS = {disks.provisioner: driver for driver, disks in MIGRATED.items()}
 
 
-def attachments_136(pod, snapshot):
+def attachments_136(pod: FullPod, snapshot: FullSnapshot) -> set[Any]:
     """Return the (CSI driver, handle) of the pod's volumes, inline or claimed."""
     sources, unbound = volumes_of(pod, snapshot)
     attached = attached_by(sources, MIGRATED)
@@ -51,16 +58,16 @@ def attachments_136(pod, snapshot):
 
 
 @override("MaxCSIVolumeCountPred", "metadata")
-def volume_attachments_136(pod, nodes, snapshot):
-    """What is to be attached for the pod; and what VolumeAttachments attach, {node: these}."""
+def volume_attachments_136(pod: FullPod, nodes: list[FullNode], snapshot: FullSnapshot) -> Any:
+    """Return the volumes to attach for the pod, and {node: the volumes of its VolumeAttachments}; or SKIP."""
     wanted = attachments_136(pod, snapshot)
     if not wanted:
         return SKIP
     attachments = snapshot.objects["volumeattachments"]
     volumes = snapshot.objects["persistentvolumes"]
 
-    def sort():
-        """Return what they attach."""
+    def attached_volumes() -> dict[str, set[Any]]:
+        """Return {node: the (CSI driver, handle) of the volumes that are attached to it}."""
         by_node = collections.defaultdict(set)
         for attachment in attachments.values():
             spec = pick(attachment, dict, "spec")
@@ -71,26 +78,26 @@ def volume_attachments_136(pod, nodes, snapshot):
                 by_node[pick(spec, str, "nodeName")].add(volume)
         return by_node
 
-    by_node = memo("volumeattachments", snapshot, [attachments, volumes], sort)
+    by_node = memo("volumeattachments", snapshot, [attachments, volumes], attached_volumes)
     elsewhere = frozenset().union(*by_node.values())
     return to_attach(wanted, snapshot, attachments_136, elsewhere), by_node
 
 
 @override("MaxCSIVolumeCountPred")
-def node_volume_limits(pod, node, metadata):
-    """What only a VolumeAttachment attaches counts, too. Limits are those of the CSINode, and no others."""
+def node_volume_limits(pod: FullPod, node: FullNode, metadata: Any) -> Iterator[str]:
+    """The limits of the CSINode hold. Volumes that are attached without a pod count, too."""
     wanted, by_node = metadata
     numbers, with_more = wanted.on(node)
     of_no_pod = by_node.get(node.name, set()) - wanted.attached[node.name]
-    numbers.update([driver for driver, _ in of_no_pod])  # as upstream, what is wanted, too, counts twice
+    numbers.update([driver for driver, _ in of_no_pod])  # as upstream, counts wanted ones twice
     for driver in with_more:
         if numbers[driver] > csi_limit(driver, node, wanted.snapshot, otherwise=math.inf):
             yield "node(s) exceed max volume count"
             return
 
 
-def why_unusable_136(name, claim, pod):
-    """Return why the pod cannot use a claim, whatever the node, or None."""
+def why_unusable_136(name: str, claim: JsonObject, pod: FullPod) -> str | None:
+    """Return why the pod cannot use a claim on any node, or None."""
     key = f"{pod.namespace}/{name}"
     is_ephemeral = key not in pod.named_claims
     if is_ephemeral and not claim:
@@ -116,8 +123,8 @@ OVERRIDES["CheckVolumeBinding"]["hooks"] = {
 
 
 @override("NoVolumeZoneConflict", "metadata")
-def zones_of_volumes_136(pod, nodes, snapshot):
-    """A claim to nowhere rejects the pod."""
+def zones_of_volumes_136(pod: FullPod, nodes: list[FullNode], snapshot: FullSnapshot) -> Any:
+    """A claim without a volume rejects the pod."""
     zones = zones_of_volumes(pod, nodes, snapshot)
     if zones is not SKIP and zones.problem:
         raise Rejected(zones.problem)

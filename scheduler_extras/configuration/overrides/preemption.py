@@ -1,0 +1,59 @@
+"""How kube-scheduler 1.36 preempts."""
+
+import functools
+from collections.abc import Iterable
+from typing import Any
+
+from scheduler_extras.common.errors import Unschedulable
+from scheduler_extras.configuration.overrides.registry import OVERRIDES
+from scheduler_extras.deciding.snapshot import FullSnapshot
+from scheduler_extras.reading.fields import pick
+from scheduler_extras.reading.pods_and_nodes import FullNode, FullPod
+from scheduler_extras.rules.eviction import is_terminating
+from scheduler_extras.rules.preemption import NOT_STARTED, Manner, importance, preempt, started
+
+
+class Manner136(Manner):
+    """How 1.36 preempts."""
+
+    def in_order(self, victims: list[FullPod]) -> list[FullPod]:
+        """Return the victims with the most important one first. It stands for all of them."""
+        return sorted(victims, key=importance)
+
+    def is_waited_for(self, victim: FullPod, snapshot: FullSnapshot) -> bool:
+        """Return whether the preemptor waits for this pod to end: only if a preemption has deleted it."""
+        conditions = pick(victim.raw, list, "status", "conditions", of=dict)
+        reasons = [(each.get("status"), each.get("reason")) for each in conditions
+                   if each.get("type") == "DisruptionTarget"]
+        by_preemption = ("True", "PreemptionByScheduler") in reasons[:1]
+        return is_terminating(victim, snapshot) and (by_preemption or victim.uid in snapshot.victims)
+
+    def keeps_nomination(self, pod: FullPod, node_name: str, failed: Any, snapshot: FullSnapshot) -> bool:
+        """Return False: no pod keeps its nomination."""
+        return False
+
+    def words(self, pod: FullPod, node: FullNode) -> str:
+        """Return the message of the event. It does not name the preemptor."""
+        return f"Preempted by pod {pod.uid} on node {node.name}"
+
+    def importance(self, number: int, pod: FullPod) -> tuple[Any, ...]:
+        """Return the sort key. Of pods that have not started, the last one on the node is the most important.
+
+        Upstream uses the time of the call as the start of each, and calls that of the later one first.
+        """
+        has_started = started(pod) != NOT_STARTED
+        return -pod.priority, started(pod), 0 if has_started else -number, pod.key
+
+    def rejects(self, victim: FullPod) -> bool:
+        """Return whether the victim waits at Permit. Then it is rejected, not deleted."""
+        is_held = victim.record is not None and victim.record.is_held()
+        if is_held:
+            victim.record.decision.give_up(Unschedulable("preempted"))
+        return is_held
+
+    def ends_nominations(self, victims: Iterable[FullPod]) -> bool:
+        """Return whether nominations on the node end: not if all victims are terminating already."""
+        return not all(victim.terminating for victim in victims)
+
+
+OVERRIDES["Preemption"]["hooks"] = {"post_filter": functools.partial(preempt, manner=Manner136())}

@@ -1,0 +1,128 @@
+"""What a pod requests: as in kube-scheduler 1.20, and with sidecars, resizes and pod-level resources.
+
+FullPod reads its requests with it; admission checks limits with it.
+"""
+
+from collections.abc import Mapping
+
+from scheduler import DEFAULT_REQUESTS
+from scheduler_extras.reading.fields import JsonObject, pick
+from scheduler_extras.reading.quantities import Amounts, add_to, amounts
+
+
+NOTHING_SCORED = dict.fromkeys(DEFAULT_REQUESTS, 0)  # what scores count for a pod without containers
+
+
+def amounts_of_pod(spec: JsonObject, default: Amounts) -> Amounts:
+    """Return what a pod requests: max(its containers together, each init container alone) + overhead.
+
+    `default` stands in for what a container does not request. Upstream: computePodResourceRequest.
+    """
+    total: Amounts = {}
+    for container in pick(spec, list, "containers", of=dict):
+        add_to(total, default | amounts(container, "resources", "requests"))
+    for container in pick(spec, list, "initContainers", of=dict):
+        raise_to(total, default | amounts(container, "resources", "requests"))
+    add_to(total, amounts(spec, "overhead"))
+    return total
+
+
+def raise_to(total: Amounts, others: Mapping[str, int]) -> None:
+    """Raise each resource amount, in place, to that of others, if theirs is higher."""
+    for name, amount in others.items():
+        if amount > total.get(name, 0):
+            total[name] = amount
+
+
+# Since 1.20, three things have been added: sidecars run beside the containers that start after them, a resize
+# in place counts before it is done, and a pod may request resources as a whole.
+
+def is_sidecar(init_container: JsonObject) -> bool:
+    """Return whether an init container keeps running beside the containers that start after it."""
+    return init_container.get("restartPolicy") == "Always"
+
+
+def extended_requests(raw: JsonObject, uncounted_cpu: int) -> tuple[Amounts, Amounts, Amounts]:
+    """Return what a pod requests, what scores count for it on a node, and what they count while it waits.
+
+    uncounted_cpu: the millicores that scores do not count while the pod waits.
+    """
+    spec = pick(raw, dict, "spec")
+    overhead = amounts(spec, "overhead")
+    wanted = amounts(spec, "resources", "requests")
+    status = pick(raw, dict, "status")
+    if wanted and status.get("resources") is not None:
+        resized = while_resized(wanted, status, raw)
+        wanted = {name: resized.get(name, 0) for name in wanted}
+    as_a_whole = {name: amount for name, amount in wanted.items()
+                  if name in DEFAULT_REQUESTS or name.startswith("hugepages-")}
+    containers = container_requests(raw)
+    requested = pod_amounts(containers, as_a_whole, overhead, {})
+    defaults = DEFAULT_REQUESTS
+    if as_a_whole:
+        defaults = {name: amount for name, amount in DEFAULT_REQUESTS.items() if name not in requested}
+    scored = pod_amounts(containers, as_a_whole, overhead, defaults)
+    incoming = NOTHING_SCORED | pod_amounts(containers, {}, overhead, DEFAULT_REQUESTS)
+    incoming["cpu"] -= uncounted_cpu
+    return requested, scored, incoming
+
+
+def pod_amounts(
+    containers: list[tuple[Amounts, bool]], as_a_whole: Amounts, overhead: Amounts, default: Amounts
+) -> Amounts:
+    """Return what a pod requests: max(its containers together, each init container alone) + overhead.
+
+    containers: see `container_requests`. as_a_whole: requests of the pod itself, which override the sum.
+    default: stands in for what a container does not request. Upstream: PodRequests.
+    """
+    total: Amounts = {}  # of the containers that keep running
+    most: Amounts = {}  # at any time
+    for wanted, runs_on in containers:
+        together = default | wanted
+        add_to(together, total)
+        raise_to(most, together)
+        if runs_on:
+            total = together
+    total |= most | as_a_whole
+    add_to(total, overhead)
+    return total
+
+
+def container_requests(raw: JsonObject) -> list[tuple[Amounts, bool]]:
+    """Return a pair for each container: its requests, and whether it keeps running beside the next ones."""
+    statuses: dict[str, JsonObject] = {}
+    for kind in ("initContainerStatuses", "containerStatuses"):
+        statuses |= {pick(status, str, "name"): status for status in pick(raw, list, "status", kind, of=dict)}
+    pairs = []
+    for kind in ("initContainers", "containers"):
+        for container in pick(raw, list, "spec", kind, of=dict):
+            wanted = amounts(container, "resources", "requests")
+            runs_on = kind == "containers" or is_sidecar(container)
+            status = statuses.get(pick(container, str, "name"), {}) if runs_on else {}
+            if status.get("resources") is not None:
+                wanted = while_resized(wanted, status, raw)
+            pairs.append((wanted, runs_on))
+    return pairs
+
+
+def while_resized(wanted: Amounts, status: JsonObject, raw: JsonObject) -> Amounts:
+    """Return what a container, or the pod as a whole, counts for while the pod is resized in place.
+
+    Of each resource, that is the largest of the amounts requested, allocated and in use. The request does not
+    count if the resize is infeasible. Upstream: determineContainerReqs.
+    """
+    conditions = pick(raw, list, "status", "conditions", of=dict)
+    reasons = [each.get("reason") for each in conditions if each.get("type") == "PodResizePending"]
+    largest = {} if "Infeasible" in reasons else dict(wanted)
+    raise_to(largest, amounts(status, "resources", "requests"))
+    raise_to(largest, amounts(status, "allocatedResources"))
+    return largest
+
+
+def is_resized(raw: JsonObject) -> bool:
+    """Return whether a container of a pod counts for something other than its requests."""
+    if not pick(raw, list, "status", "containerStatuses", of=dict):  # the pod does not run yet
+        return False
+    requested = [amounts(container, "resources", "requests") for kind in ("initContainers", "containers")
+                 for container in pick(raw, list, "spec", kind, of=dict)]
+    return [wanted for wanted, _ in container_requests(raw)] != requested
