@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import functools
 import types
+from collections.abc import Callable
+from typing import cast
 
 from scheduler_extras.common.blame import STRINGS, check_number, check_points, strings_of, wrong_answer
 from scheduler_extras.deciding.answers import answer_each, answers_about
@@ -24,12 +26,12 @@ class Prepared:
         self.rule = rule
         self.pod = pod
         self.metadata = metadata
-        self.function = rule.function
+        self.function = cast(Callable, rule.function)  # the script annotates it as `callable`
         if rule.metadata:
-            self.function = functools.partial(rule.function, metadata=metadata)
+            self.function = functools.partial(self.function, metadata=metadata)
         self.key = cache_key_of(pod, rule, metadata)  # None: its answers are not kept
         self.seen = pod if self.key is None else Seen(pod, rule.reads)  # what the rule receives
-        self.shared = {}  # text of reasons -> reasons, to store equal ones once
+        self.shared: dict[str, list] = {}  # text of reasons -> reasons, to store equal ones once
 
     def reasons(self, node: FullNode) -> list[str]:
         """Return the reasons that a predicate has against a node."""

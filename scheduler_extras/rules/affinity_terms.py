@@ -70,12 +70,12 @@ LISTS = {when + side: (when, side)
 @kept_with_pod
 def affinity_terms(pod: FullPod) -> tuple[dict, str | None]:
     """The pod's {name of a list: its affinity terms, none if one is invalid}; and what is invalid."""
-    lists = {list_name: [] for list_name in LISTS}
+    lists: dict[str, list] = {list_name: [] for list_name in LISTS}
     if not pod.is_affine:  # as most pods, so that this takes no time
         return lists, None
     problem = None
     for list_name, (when, side) in LISTS.items():
-        alike = {}  # serialized term -> [one such term, the sum of the weights of all]
+        alike: dict[bytes, list] = {}  # serialized term -> [one such term, the sum of the weights of all]
         try:
             for raw in pick(pod.spec, list, "affinity", f"pod{side}", f"{when}{WHEN}", of=dict):
                 term = pick(raw, dict, "podAffinityTerm") or raw

@@ -42,7 +42,7 @@ class LabelIndex:
 
     def updated(self, changes: Iterable[tuple[str, Hashable, Hashable]]) -> LabelIndex:
         """Return the index after changes, (namespace, label, thing): what was filed there is not any more."""
-        changed = collections.defaultdict(lambda: collections.defaultdict(set))
+        changed: dict = collections.defaultdict(lambda: collections.defaultdict(set))
         for namespace, label, thing in changes:
             changed[namespace][label] ^= {thing}
         filed = dict(self.filed)

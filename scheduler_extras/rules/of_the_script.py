@@ -50,7 +50,7 @@ random_priority.__wrapped__ = IN_THE_SCRIPT.get("RandomPriority")  # type: ignor
 # A rule is steady if it gives the same answer whenever it reads the same. If you edit one so that its answers
 # depend on chance, the clock, a file, or what it has kept, add "steady": False here: then it is asked each
 # time. A rule of the script that is not listed here is not taken as steady.
-OPTIONS_OF_SCRIPT_RULES = {
+OPTIONS_OF_SCRIPT_RULES: dict[str, dict] = {
     "CheckNodeUnschedulable": {"plugin": "NodeUnschedulable", "always": True, "unresolvable": True},
     "HostName": {"plugin": "NodeName", "unresolvable": True, **GENERAL},
     "MatchNodeSelector": {
