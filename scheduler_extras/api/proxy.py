@@ -66,14 +66,7 @@ class PooledProxy:
         if answer.status != 200:
             self.content(answer, data, "GET", path)  # raises ApiError
         with contextlib.closing(answer.lines(silence)) as lines:
-            yield from self.objects_of(lines, path)
-
-    def objects_of(self, lines, path):
-        """Yield the objects in the lines of a stream. Raises ApiError if it breaks."""
-        try:
-            yield from map(read_json, filter(bytes.strip, lines))
-        except Exception as error:
-            raise Trouble(0, f"the watch of {path} has broken off: {one_line(error)}") from error
+            yield from objects_of(lines, path)
 
     def ask(self, seconds, method, path, body, params, accept):
         """Send a request; return its Answer, whose body is to be read within so many seconds.
@@ -126,14 +119,7 @@ class PooledProxy:
         except ApiError:
             raise
         except Exception as error:
-            raise self.trouble(error) from error
-
-    def trouble(self, error):
-        """Return the Trouble that says why no answer has come, and what to do."""
-        hint = "is `kubectl proxy` running there? Without it: --cluster FILE"
-        if isinstance(error, OSError) and error.errno in (errno.EMFILE, errno.ENFILE, errno.ENOMEM):
-            hint = "this machine gives the script no more; see `ulimit -a`"
-        return Trouble(0, f"cannot reach {self.server}: {one_line(error)}; {hint}")
+            raise trouble_with(self.server, error) from error
 
     def content(self, answer, data, method, path):
         """Return the JSON of an answer. Raises ApiError if it reports a failure, or is no JSON."""
@@ -157,6 +143,22 @@ class PooledProxy:
         if "etcdserver: request is too large" in message:  # it comes as 500, or as 409
             raise TooLarge(413, text)
         raise Unreadable(0, text) if succeeded else error_of(status, text, answer.retry_after())
+
+
+def trouble_with(server, error):
+    """Return the Trouble that says why no answer has come, and what to do."""
+    hint = "is `kubectl proxy` running there? Without it: --cluster FILE"
+    if isinstance(error, OSError) and error.errno in (errno.EMFILE, errno.ENFILE, errno.ENOMEM):
+        hint = "this machine gives the script no more; see `ulimit -a`"
+    return Trouble(0, f"cannot reach {server}: {one_line(error)}; {hint}")
+
+
+def objects_of(lines, path):
+    """Yield the objects in the lines of a stream. Raises ApiError if it breaks."""
+    try:
+        yield from map(read_json, filter(bytes.strip, lines))
+    except Exception as error:
+        raise Trouble(0, f"the watch of {path} has broken off: {one_line(error)}") from error
 
 
 def may_be_sent_again(method, path, body):

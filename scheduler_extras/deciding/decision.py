@@ -10,9 +10,10 @@ import contextlib
 import functools
 import itertools
 from dataclasses import dataclass, field
+from typing import Any
 
 from scheduler import Decision, log, sum_up
-from scheduler_extras.common.blame import what_broke
+from scheduler_extras.common.blame import FAILURE, what_broke
 from scheduler_extras.common.errors import ApiError, Malformed, Trouble, Unschedulable
 from scheduler_extras.deciding.rule import WHATEVER_THE_NODE, Rejected, Unresolvable
 from scheduler_extras.deciding.snapshot import FullSnapshot
@@ -70,7 +71,7 @@ class Vote:
 
     title: str
     weight: int
-    raw: dict  # node -> its score, as the function of the priority gave it; None for an extender
+    raw: dict | None  # node -> its score, as the function of the priority gave it; None for an extender
     points: dict  # node -> 0 to 100, after `reduce`; an extender's are weighted already (weight: 1)
 
     @functools.cached_property
@@ -84,14 +85,14 @@ class Vote:
 class FullDecision(Decision):
     """A decision, with what the other extension points and the extenders add."""
 
+    pod: Any  # a FullPod
     failed: Failures = field(default_factory=Failures)  # why the other nodes do not fit
-    policy: object = None  # the FullPolicy whose rules are asked
+    policy: Any = None  # the FullPolicy whose rules are asked
     snapshot: FullSnapshot | None = None  # what they look at
     condition_reason: str = "Unschedulable"  # without a node: in its condition PodScheduled
     votes: list = field(default_factory=list)  # of each priority and each extender, on the nodes that fit
     remedy: str = ""  # without a node: what a rule does about that
     trouble: Trouble | None = None  # what was the matter with the API server
-    rule_has_broken: bool = False
     waits: str = ""  # with a node: why the pod is not bound to it yet
     requests: list = field(default_factory=list)  # without a node: to be sent, as a remedy
 
@@ -138,5 +139,5 @@ class FullDecision(Decision):
             self.failed = Failures(dict.fromkeys(self.nodes, why))
             self.message = self.policy.rejection(error, self.failed)
         if not is_known:
-            self.rule_has_broken = True
+            FAILURE.set()
             log.debug("%s", self.pod.key, exc_info=error)

@@ -21,7 +21,7 @@ from scheduler_extras.deciding.decision import FullDecision, Vote, put_together
 from scheduler_extras.deciding.extension_points import EXTENSION_POINTS, call_hook, with_reason
 from scheduler_extras.deciding.rule import PREDICATES
 from scheduler_extras.deciding.seen import shared_key
-from scheduler_extras.reading.pods_and_nodes import FullPod
+from scheduler_extras.reading.pods_and_nodes import FullNode, FullPod
 from scheduler_extras.rules.always import ALWAYS_ASKED
 
 
@@ -85,35 +85,10 @@ class FullPolicy:
             warn_once(str(error))
         for extender in self.extenders:
             decision.votes += extender.prioritize(pod, feasible)
-        total = self.add_up(decision, prepared, feasible)
+        total = add_up(decision, prepared, feasible)
         if CHANCE.seed is not None:  # among equal nodes, select_host is to take the same one each time
             random.seed(f"{CHANCE.seed} {pod.key}")
         return total
-
-    def add_up(self, decision, prepared, nodes):
-        """Return the sum of each node's points times their weights; 1 if no rule gives points."""
-        votes = decision.votes
-        if not self.priorities and not self.extenders:
-            votes = [Vote("", 1, None, dict.fromkeys(nodes, 1))]
-
-        def total(name):
-            """Add up what one node gets in all votes."""
-            return sum([vote.weight * vote.points[name] for vote in votes])
-
-        def totals(nodes):
-            """Add up what each node gets: vote by vote, which is quicker; first, where all get the same."""
-            of_each = sum([vote.weight * vote.of_each for vote in votes if vote.of_each is not None])
-            sums = dict.fromkeys(nodes, of_each)
-            for weight, points in [(vote.weight, vote.points) for vote in votes if vote.of_each is None]:
-                sums = {name: so_far + weight * points[name] for name, so_far in sums.items()}
-            return sums
-
-        # Points that `reduce` has made rest on all nodes: totals hold only while these points are the same.
-        reduced = [None if vote.points is vote.raw else vote.points for vote in votes]
-        basis = [(each.rule, each.metadata) for each in prepared], reduced
-        return answers_about(
-            nodes, shared_key(("total", self), prepared), decision.snapshot,
-            lambda asked: totals(asked) if asked is nodes else {name: total(name) for name in asked}, basis)
 
     def look_ahead(self, snapshot):
         """Prepare rules for imaginary pods: the first that comes is not to wait for what they look up."""
@@ -175,6 +150,33 @@ class FullPolicy:
         active = {rule.name for rule in self.rules()}
         idle = [rule for rule in [*PREDICATES.values()] if rule.name not in active]  # also while these change
         return {what: (rule, is_asked) for rule in idle for what, is_asked in rule.looks_at.items()}
+
+
+def add_up(decision: FullDecision, prepared: list, nodes: dict[str, FullNode]) -> dict[str, float]:
+    """Return the sum of each node's points times their weights; 1 if no rule gives points."""
+    policy = decision.policy
+    votes = decision.votes
+    if not policy.priorities and not policy.extenders:
+        votes = [Vote("", 1, None, dict.fromkeys(nodes, 1))]
+
+    def total(name):
+        """Add up what one node gets in all votes."""
+        return sum([vote.weight * vote.points[name] for vote in votes])
+
+    def totals(nodes):
+        """Add up what each node gets: vote by vote, which is quicker; first, where all get the same."""
+        of_each = sum([vote.weight * vote.of_each for vote in votes if vote.of_each is not None])
+        sums = dict.fromkeys(nodes, of_each)
+        for weight, points in [(vote.weight, vote.points) for vote in votes if vote.of_each is None]:
+            sums = {name: so_far + weight * points[name] for name, so_far in sums.items()}
+        return sums
+
+    # Points that `reduce` has made rest on all nodes: totals hold only while these points are the same.
+    reduced = [None if vote.points is vote.raw else vote.points for vote in votes]
+    basis = [(each.rule, each.metadata) for each in prepared], reduced
+    return answers_about(
+        nodes, shared_key(("total", policy), prepared), decision.snapshot,
+        lambda asked: totals(asked) if asked is nodes else {name: total(name) for name in asked}, basis)
 
 
 CONFIGURATION_VERSION = "kubescheduler.config.k8s.io/v1"  # a Policy may have it, too

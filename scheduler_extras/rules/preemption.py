@@ -212,7 +212,7 @@ def where_missed_least(found):
 
 def those_not_refused(pod, found):
     """Return the candidates without nodes whose pods could not be deleted before, unless none is left."""
-    refused = pod.record.refused if pod.record else set()
+    refused = pod.record.retry.refused if pod.record else set()
     left = {node: victims for node, victims in found.items() if node.name not in refused}
     if not left:
         refused.clear()
@@ -221,7 +221,7 @@ def those_not_refused(pod, found):
 
 def after_refusals(pod):
     """Return in words why better nodes have been passed over, or ""."""
-    refused = pod.record.refused if pod.record else set()
+    refused = pod.record.retry.refused if pod.record else set()
     return f", as pods on {', '.join(sorted(refused))} could not be deleted" if refused else ""
 
 

@@ -7,7 +7,7 @@ import itertools
 import json
 
 from scheduler_extras.common.log_texts import warn_once
-from scheduler_extras.live.queue import WaitsFor
+from scheduler_extras.live.record import WaitsFor
 from scheduler_extras.show.explain import explain, in_words
 
 

@@ -299,7 +299,7 @@ def test_pods_whose_volumes_take_long_come_after_new_ones_and_take_turns():
     decide_all(cluster)
     for place, waiting in enumerate(pending_pods(cluster, PROVIDER)):
         assert waiting.record.decision
-        waiting.record.began_at = 2 - place
+        waiting.record.retry.began_at = 2 - place
     cluster.api.add(pod("new"))
     assert [waiting.name for waiting in pending_pods(cluster, PROVIDER)] == ["new", "b", "a"]
 
