@@ -39,7 +39,8 @@ class PooledProxy:
 
     def request(self, method, path, body=None, params=None, accept=JSON):
         """Send a request and return the answer's JSON. Raises ApiError; its text says what to do."""
-        return self.content(*self.answer(method, path, body, params, accept), method, path)
+        answer, data = self.answer(method, path, body, params, accept)
+        return self.content(answer, data, method, path)
 
     def get(self, path, params=None, accept=JSON):
         """Return what the API server answers within a minute. Raises ApiError."""

@@ -55,7 +55,7 @@ def list_all(api, resource, selector=""):
             token = pick(answer, str, "metadata", "continue")
         except Malformed as error:
             raise Trouble(0, f"the list of {resource} is not as expected: {error}") from error
-        params = token and page | {"continue": token}
+        params = page | {"continue": token} if token else {}
     return things, version
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 import types
 from collections.abc import Callable
-from typing import cast
+from typing import Any, cast
 
 from scheduler_extras.common.blame import STRINGS, check_number, check_points, strings_of, wrong_answer
 from scheduler_extras.deciding.answers import answer_each, answers_about
@@ -22,7 +22,7 @@ from scheduler_extras.reading.pods_and_nodes import FullNode, FullPod
 class Prepared:
     """A rule with its metadata for a pod, ready to be called for nodes."""
 
-    def __init__(self, rule: FullRule, pod: FullPod, metadata: object):
+    def __init__(self, rule: FullRule, pod: FullPod, metadata: Any):
         self.rule = rule
         self.pod = pod
         self.metadata = metadata

@@ -35,7 +35,7 @@ class SharedFailures(Failures):
     def message(self):
         """Why no node fits, as `sum_up` says it."""
         numbers = collections.Counter(map(id, self.values()))
-        counts = collections.Counter()
+        counts: collections.Counter[str] = collections.Counter()
         for key, against in {id(against): against for against in self.values()}.items():
             for reason in itertools.chain.from_iterable(against.values()):
                 counts[reason] += numbers[key]
@@ -50,12 +50,12 @@ def put_together(nodes, refusals):
     """
     if not refusals:
         return nodes, Failures()
-    against = collections.defaultdict(dict)
+    against: dict[str, dict] = collections.defaultdict(dict)
     for title, refused in refusals:
         for name, reasons in refused.items():
             against[name][title] = reasons
-    shared = {}  # the text of what is against a node -> that; so equal ones take up the room of one
-    by_lists = {}  # the same by which lists these are: to say them as a text for each node takes long
+    shared: dict[str, dict] = {}  # text of the reasons against a node -> these: equal ones are kept once
+    by_lists = {}  # the same by the identity of the lists, as writing out the text takes long
     failed = SharedFailures()
     for name in [name for name in nodes if name in against]:
         lists = tuple((title, id(reasons)) for title, reasons in against[name].items())

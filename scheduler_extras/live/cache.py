@@ -130,7 +130,7 @@ class Cache:
         self.objects = kind_of_objects(api, self.take)
         self.snapshot = FullSnapshot({}, self.objects, is_live)
         self.nodes = CachedNodes(self.snapshot)
-        self.pods = {}  # namespace/name -> Pod, of those that have not ended
+        self.pods: dict[str, FullPod] = {}  # namespace/name -> Pod, of those that have not ended
         self.nominations = Nominations(self.snapshot, self.pods)
         self.waiting = {}  # namespace/name -> Pod, of those that name a scheduler of ours and have no node
         self.arrived = {}  # uid -> Pod, of these, those that have come, or changed, since the pass began

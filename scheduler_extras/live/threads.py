@@ -24,7 +24,7 @@ class Threads:
 
     def __init__(self):
         self.threads = 0  # that have been started
-        self.tasks = queue.Queue()  # what they are to do: (function, arguments)
+        self.tasks: queue.Queue = queue.Queue()  # what they are to do: (function, arguments)
 
     def start(self, function: Callable, *arguments) -> None:
         """Have a thread call a function, as soon as one is free. Raises Trouble."""

@@ -57,7 +57,7 @@ class Writer(Threads):
         self.may_write = lambda: True  # whether this replica leads
         # Results for the loop. Before Python 3.11 a SimpleQueue that is to wait for hardly any time may wait
         # forever.
-        self.results = queue.Queue()
+        self.results: queue.Queue = queue.Queue()
         self.awaited = 0  # how many results the loop has not had yet
 
     def start_binding(self, decision: FullDecision, recorder: Recorder) -> None:

@@ -11,8 +11,10 @@ import re
 import tempfile
 import warnings
 from pathlib import Path
+from typing import cast
 
 import requests
+from requests.adapters import HTTPAdapter
 
 from scheduler_extras.common.clocks import within
 from scheduler_extras.common.errors import ApiError, Malformed, Unschedulable
@@ -124,7 +126,8 @@ class Endpoint:
         self.session.verify = ca or not is_unchecked
         self.session.cert = tuple(client) if all(client) else None
         if tls.get("serverName"):  # that the certificate is for, if it is not the URL's
-            secure = self.session.adapters["https://"].poolmanager.connection_pool_kw
+            adapter = cast(HTTPAdapter, self.session.adapters["https://"])
+            secure = adapter.poolmanager.connection_pool_kw
             secure["server_hostname"] = secure["assert_hostname"] = tls["serverName"]
         # What is not checked, the Policy has decided.
         warnings.filterwarnings("ignore", message="Unverified HTTPS request")
@@ -234,7 +237,7 @@ class Extender:
             return []
         with self.blamed("prioritizeVerb", "its scores are left out"):
             answer = self.ask_about(nodes.values(), "prioritizeVerb", pod, SCORED)
-            scores = collections.Counter()  # of a node that it names twice, the sum
+            scores: collections.Counter[str] = collections.Counter()  # of a node that it names twice, the sum
             for each in answer:
                 add_to(scores, {each.get("Host", ""): each.get("Score", 0)})
             if not all(0 <= score <= 10 for score in scores.values()):

@@ -49,7 +49,7 @@ def sum_up(own, near, numbers, pod, snapshot):
 
     near: of others, (name of a list, term). numbers: {such a pair: {node: how many pods there have it}}.
     """
-    around = collections.defaultdict(collections.Counter)
+    around: dict[str, collections.Counter] = collections.defaultdict(collections.Counter)
 
     def add(what, keys, weight, numbers):
         """Add what a term says of the domains of nodes with so many pods."""
@@ -104,6 +104,7 @@ def match_inter_pod_affinity(pod, node, metadata):
         has_company = metadata.keys <= node.labels.keys()
     else:
         has_company = all((key, node.labels.get(key)) in metadata.together for key in metadata.keys)
+    reason: str
     if not has_company:
         reason = Unresolvable("node(s) didn't match pod affinity rules")
     elif not metadata.apart.isdisjoint(here):

@@ -10,6 +10,7 @@ import hashlib
 import itertools
 import marshal
 import weakref
+from typing import Any
 
 from scheduler_extras.common.errors import Malformed
 from scheduler_extras.deciding.answers import answers_about, for_each
@@ -115,7 +116,7 @@ PlacedTerms = collections.namedtuple("PlacedTerms", "numbers index")
 def with_terms(placed, before, now):
     """Return PlacedTerms, as some nodes have other terms than before. before, now: {node: its terms_on}."""
     placed = placed or PlacedTerms({}, LabelIndex())
-    changed = collections.defaultdict(dict)
+    changed: dict[Any, dict] = collections.defaultdict(dict)
     for name, terms in now.items():
         for term, _ in terms.items() ^ before.get(name, {}).items():
             changed[term][name] = terms.get(term, 0)

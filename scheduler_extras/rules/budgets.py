@@ -23,7 +23,7 @@ def protected_by_budgets(pods, snapshot):
 
     Victims that other pods have chosen count, too, until the budget's controller has counted them.
     """
-    taken = collections.Counter()
+    taken: collections.Counter = collections.Counter()
     uids = {pod.uid for pod in pods}
     for uid, victim in snapshot.victims.items():
         if uid not in uids:

@@ -230,7 +230,7 @@ def find_volumes(delayed, node):
 
     Upstream: plugins/volumebinding, and volume/scheduling/scheduler_binder.go.
     """
-    taken = set()
+    taken: set[str] = set()
     for each in delayed:
         volume = None
         if each.selected_node is None:

@@ -52,7 +52,8 @@ def without_zeros(numbers: dict) -> dict:
 def pods_by_namespace(node):
     """Return the pods on a node, {namespace: {what they share: those that are alike to selectors}}."""
     if pods_by_namespace not in node.derived:
-        found = node.derived[pods_by_namespace] = {}
+        found: dict[str, dict] = {}
+        node.derived[pods_by_namespace] = found
         for pod in node.pods.values():
             alike = found.setdefault(pod.namespace, collections.defaultdict(list))
             alike[signature(pod, ("labels", "terminating")) or pod.uid].append(pod)

@@ -61,7 +61,7 @@ DISK_IDENTITIES = {"gcePersistentDisk": ["pdName"], "awsElasticBlockStore": ["vo
 @kept_with_pod
 def disks_of(pod):
     """Return the pod's network disks, {identity: whether it may be shared}; of an rbd, for each monitor."""
-    disks = {}
+    disks: dict[tuple, bool] = {}
     for volume in pod.volumes:
         for source in [each for each in DISK_IDENTITIES if volume.get(each)]:
             disk = pick(volume, dict, source)

@@ -14,7 +14,7 @@ from scheduler_extras.reading.fields import pick
 
 def label_conflicts(arguments):
     """Yield what is wrong with labelsPresence and labelPreference: a label wanted both present and absent."""
-    wanted = {}
+    wanted: dict[str, bool] = {}
     for argument in arguments:
         presence = argument.get("presence", False)
         labels = argument.get("labels", []) + ([argument["label"]] if "label" in argument else [])

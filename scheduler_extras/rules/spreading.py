@@ -9,6 +9,7 @@ import collections
 import functools
 import itertools
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from scheduler import untolerated_taints, matches_node
@@ -40,7 +41,7 @@ class SpreadConstraint:
     domains: dict = field(compare=False)  # name of a node that has its key -> the value
     complete: dict = field(compare=False)  # name -> Node, of those that have all the constraints' keys
     eligible: dict = field(compare=False)  # those where the pod may go, by the constraint's policies
-    counts: dict | None = None  # of ScheduleAnyway: domain -> matching pods
+    counts: dict = field(default_factory=dict)  # of ScheduleAnyway: domain -> matching pods
     full: frozenset = frozenset()  # of DoNotSchedule: the domains that can take no more
     weight: float = 0  # of ScheduleAnyway: how much a pod matters
     needs_key: bool = True  # whether a node must have its key; else those that lack it are a domain
@@ -110,7 +111,7 @@ def domains_by(key, snapshot):
         then=lambda nodes, values: {name: value for name, value in values.items() if value is not None})
 
 
-def matching_pods(pod: FullPod, requirements: list, snapshot: FullSnapshot) -> dict:
+def matching_pods(pod: FullPod, requirements: Sequence, snapshot: FullSnapshot) -> dict:
     """Return {node: how many pods of the pod's namespace meet the requirements, and are not terminating}.
 
     Nodes without any are left out. As upstream (updateWithPod), a pod that is supposed to have gone is

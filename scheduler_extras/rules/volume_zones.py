@@ -17,7 +17,7 @@ VolumeZones = collections.namedtuple("VolumeZones", "labels problem")
 
 def zones_of_volumes(pod, nodes, snapshot):
     """The (zone or region label, its values) of the pod's volumes; and what is wrong with a claim."""
-    labels = {}
+    labels: dict[tuple, None] = {}
     for name, claim, volume in claims_of(pod, snapshot, pod.named_claims):
         problem = None if volume else dangling(name, claim, snapshot)
         if problem:
