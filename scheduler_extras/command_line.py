@@ -17,6 +17,7 @@ import scheduler
 from scheduler import log
 from scheduler_extras.api.election import LeaderElection
 from scheduler_extras.api.proxy import PooledProxy, load_what_ends_threads, share_memory_among_threads
+from scheduler_extras.api.retries import patiently
 from scheduler_extras.api.service_account import service_account
 from scheduler_extras.common.blame import FAILURE, what_broke
 from scheduler_extras.common.chance import CHANCE
@@ -24,7 +25,7 @@ from scheduler_extras.common.clocks import HEARTBEAT, STOP, in_background
 from scheduler_extras.common.errors import ApiError, InputError
 from scheduler_extras.live.live import ListedCluster, LiveCluster, make_passes
 from scheduler_extras.live.loop import run
-from scheduler_extras.live.queue import WaitsFor
+from scheduler_extras.live.record import WaitsFor
 from scheduler_extras.live.writer import DryRun, Writer
 from scheduler_extras.manifests.manifests import Manifests
 from scheduler_extras.manifests.writer import WriterOfManifests
@@ -105,11 +106,11 @@ def run_command(options, screen):
     election = election_for(api, policies, options)
     if options.listen:
         listen(cluster, election, options.listen)
-    waiting = waiting_at_start(cluster, policies, stop, options)
+    waiting = waiting_at_start(cluster, policies, options)
     if waiting is not None:
         if options.output == "html":
             report.expect(waiting)
-        if not cluster.pending.renew(waiting, policies):
+        if not cluster.pods_to_try(waiting, policies):
             say_that_none_waits(policies, waiting)
     if options.cluster:
         has_failed = schedule_manifests(cluster, policies, stop, options, screen)
@@ -131,7 +132,7 @@ def listen(cluster, election, address):
     observations = Observations(cluster)
     metrics = metrics_route(observations, State(cluster, election))
     server = Server(*address, {"/metrics": metrics, **health_routes(cluster, election)})
-    cluster.api.observer = cluster.cycle.observer = observations
+    cluster.api.observer = cluster.cycle.observer = cluster.pending.observer = observations
     server.start()
     log.info("serving %s at %s", ", ".join(server.routes), server.url)
 
@@ -156,18 +157,14 @@ def say_at_start(policies, path, options, api):
             log.info("%s: no rule in %s checks %s; --policy DefaultProvider does", name, path, what)
 
 
-def waiting_at_start(cluster, policies, stop, options):
+def waiting_at_start(cluster, policies, options):
     """Return the pods that wait; None if the API server does not tell, which the loop will meet, too.
 
     A kubectl proxy that was started at the same time may need a second.
     """
-    pauses = [] if options.once else [0.5, 0.3, 0.2]
-    while True:
-        try:
-            return cluster.waiting_pods(policies)
-        except ApiError:
-            if not pauses or stop.wait(pauses.pop()):
-                return None
+    with contextlib.suppress(ApiError):
+        return patiently(cluster.waiting_pods, policies, pauses=() if options.once else (0.2, 0.3, 0.5))
+    return None
 
 
 def say_that_none_waits(policies, waiting):
@@ -193,7 +190,7 @@ def poll(cluster, policy_file, stop, options, election):
     load_what_ends_threads()
     if election:
         cluster.writer.may_write = election.leads
-        if not election.lead(stop, cluster.cache.keep_up):
+        if not election.lead(stop, lambda: keep_up(cluster.cache)):
             return int(options.once)
     HEARTBEAT.at = time.monotonic()
     HEARTBEAT.limit = election.renew_deadline if election else 60
@@ -212,11 +209,18 @@ def sum_up(cluster):
     log.info("bound %d, %d pending", cluster.cycle.bound, len(pending))
 
 
+def keep_up(cache):
+    """Apply updates while another replica leads, so that this one can take over at once."""
+    with contextlib.suppress(ApiError):  # which the loop meets, once it runs
+        cache.refresh()
+    cache.arrived.clear()
+
+
 def run_to_the_end(cluster, policy_file, stop, interval, once):
     """Run the loop, and wait until all is written. Return the exit code."""
     run(cluster, policy_file.current, stop, interval, once)
     cluster.at_rest()
-    cluster.cycle.finish(seconds=3 if stop.is_set() else 10)
+    cluster.results.finish(seconds=3 if stop.is_set() else 10)
     return int(once and (cluster.has_failed() or stop.is_set()))
 
 
@@ -227,7 +231,7 @@ def schedule_manifests(cluster, policies, stop, options, screen):
     cluster.at_rest()
     if options.output == "text":
         pods = cluster.cache.pods.values()
-        reasons = {uid: record.written for uid, record in cluster.pending.items()}
+        reasons = {uid: record.published.messages["event"] for uid, record in cluster.pending.items()}
         screen.print(*picture(snapshot.nodes.values(), pods, screen, waiting),
                      *pods_without_node(pods, snapshot, screen, reasons))
     return cluster.has_failed() or stop.is_set()

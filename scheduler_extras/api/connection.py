@@ -153,7 +153,7 @@ class Answer:
 
     def read_headers(self):
         """Read the headers, {name in lower case: value}."""
-        headers = {}
+        headers: dict[str, str] = {}
         for _ in range(MOST_HEADERS):
             line = self.connection.line()
             if not line:

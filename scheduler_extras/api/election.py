@@ -7,7 +7,7 @@ import math
 import socket
 import time
 import uuid
-from concurrent.futures import wait
+from concurrent.futures import Future, wait
 from datetime import datetime, timezone
 
 from scheduler import log
@@ -35,11 +35,11 @@ class LeaderElection:
         self.metadata = {"name": settings.get("resourceName") or name,
                          "namespace": settings.get("resourceNamespace") or "kube-system"}
         self.written = None  # the Lease, as this replica has just written it
-        self.observed = None  # its spec, as last read
-        self.observed_at = 0  # when it was first read like this
+        self.observed: dict | None = None  # its spec, as last read
+        self.observed_at = 0.0  # when it was first read like this
         self.renewed_at = -math.inf
         self.lost = False  # whether this replica has led, and does no more
-        self.keeper = None  # the Future of the thread that renews
+        self.keeper: Future | None = None  # the Future of the thread that renews
 
     def lead(self, stop, meanwhile=lambda: None):
         """Wait until this replica leads; return whether it does. Then it renews, or sets `stop`, `lost`.
@@ -73,7 +73,8 @@ class LeaderElection:
 
     def release(self):
         """Let another replica lead at once, when `stop` is set: else this one would renew again."""
-        wait([self.keeper], self.retry_period)
+        if self.keeper:
+            wait([self.keeper], self.retry_period)
         if self.leads():
             self.acquire(to_release=True)
 

@@ -1,12 +1,14 @@
-"""What the API server knows, and how it answers: resources, errors, JSON, and when to try again.
+"""How the API server answers: errors, and JSON.
 
 All that speaks to the API server uses it.
 """
 
+from __future__ import annotations
+
 import json
 import re
 
-from scheduler_extras.common.clocks import STOP
+from scheduler_extras.common.blame import FAILURE
 from scheduler_extras.common.errors import ApiError, Trouble
 from scheduler_extras.common.log_texts import warn_once
 
@@ -27,7 +29,7 @@ class NotFound(ApiError):
     """There is no such thing (404)."""
 
 
-def error_of(status, message, retry_after=0):
+def error_of(status: int, message: str, retry_after: float = 0) -> ApiError:
     """Return the ApiError that a status means; 0: no API server answered.
 
     retry_after: the seconds after which the API server wants the request again, or 0.
@@ -48,7 +50,7 @@ class Unreadable(Trouble):
 MANAGED_FIELDS = re.compile(r'"managedFields":\s*\[[^]["]*("[^"\\]*(\\.[^"\\]*)*"[^]["]*)*]')
 
 
-def read_json(data):
+def read_json(data: bytes) -> object:
     """Return what bytes of the API server say, without managedFields. Raises ValueError, RecursionError.
 
     No rule looks at these, and anybody can nest those of an object deeper than `json` reads. Anybody can also
@@ -57,34 +59,8 @@ def read_json(data):
     return json.loads(MANAGED_FIELDS.sub('"managedFields":[]', data.decode(errors="replace")), strict=False)
 
 
-def backoff(attempts, initial=1, most=10):
-    """Return the seconds to wait after so many failures: 1, 2, 4, 8 and so on, up to `most`."""
-    return min(initial * 2 ** min(attempts - 1, 30), most)
-
-
-def patiently(function, *arguments):
-    """Return what a request returns. If the API server is in trouble, send it up to three times.
-
-    That is if it fails (5xx), or says after how many seconds it wants the request again (Retry-After).
-    """
-    for _ in range(2):
-        try:
-            return function(*arguments)
-        except ApiError as error:
-            pause = retry_after(error)
-            if error.status < 500 and not pause:
-                raise
-            STOP.wait(pause)
-    return function(*arguments)
-
-
-def retry_after(error):
-    """Return after how many seconds the API server wants a request again that has failed, or 0."""
-    return getattr(error, "retry_after", 0)
-
-
-def warn_of_failure(error, text):
-    """Log a failed write and return True; return False if it merely came too late.
+def warn_of_failure(error: BaseException, text: str) -> bool:
+    """Log a failed write, and return True; return False if it merely came too late.
 
     A missing answer, or a missing right to delete pods, is logged once for all pods.
     """
@@ -95,10 +71,11 @@ def warn_of_failure(error, text):
         about = "no answer to a write"
     elif is_answer(error, 403) and text.startswith("DELETE "):
         about = "the right to delete"
+    FAILURE.set()
     warn_once(text, about)
     return True
 
 
-def is_answer(error, *statuses):
+def is_answer(error: BaseException, *statuses: int) -> bool:
     """Return whether an error is that of a request, and has one of these statuses; 0: no answer came."""
     return isinstance(error, ApiError) and error.status in statuses

@@ -49,7 +49,8 @@ class PooledProxy:
 
     def request(self, method, path, body=None, params=None, accept=JSON):
         """Send a request and return the answer's JSON. Raises ApiError; its text says what to do."""
-        return self.content(*self.answer(method, path, body, params, accept), method, path)
+        answer, data = self.answer(method, path, body, params, accept)
+        return self.content(answer, data, method, path)
 
     def get(self, path, params=None, accept=JSON):
         """Return what the API server answers within a minute. Raises ApiError."""
@@ -76,14 +77,7 @@ class PooledProxy:
         if answer.status != 200:
             self.content(answer, data, "GET", path)  # raises ApiError
         with contextlib.closing(answer.lines(silence)) as lines:
-            yield from self.objects_of(lines, path)
-
-    def objects_of(self, lines, path):
-        """Yield the objects in the lines of a stream. Raises ApiError if it breaks."""
-        try:
-            yield from map(read_json, filter(bytes.strip, lines))
-        except Exception as error:
-            raise Trouble(0, f"the watch of {path} has broken off: {one_line(error)}") from error
+            yield from objects_of(lines, path)
 
     def ask(self, seconds, method, path, body, params, accept):
         """Send a request; return its Answer, whose body is to be read within so many seconds.
@@ -144,18 +138,7 @@ class PooledProxy:
         except ApiError:
             raise
         except Exception as error:
-            raise self.trouble(error) from error
-
-    def trouble(self, error):
-        """Return the Trouble that says why no answer has come, and what to do."""
-        hint = "is `kubectl proxy` running there? Without it: --cluster FILE"
-        if isinstance(error, ssl.SSLError) and self.account:
-            hint = f"its certificate is checked with the CA in {self.account.ca_file}"
-        elif self.account:
-            hint = "this is the API server's address in a pod"
-        if isinstance(error, OSError) and error.errno in (errno.EMFILE, errno.ENFILE, errno.ENOMEM):
-            hint = "this machine gives the script no more; see `ulimit -a`"
-        return Trouble(0, f"cannot reach {self.server}: {one_line(error)}; {hint}")
+            raise trouble_with(self.server, error, self.account) from error
 
     def unauthorized(self):
         """Return the Trouble of an answer 401, which all requests get until the credentials are replaced."""
@@ -190,6 +173,26 @@ class PooledProxy:
         if "etcdserver: request is too large" in message:  # it comes as 500, or as 409
             raise TooLarge(413, text)
         raise Unreadable(0, text) if succeeded else error_of(status, text, answer.retry_after())
+
+
+def trouble_with(server, error, account=None):
+    """Return the Trouble that says why no answer has come, and what to do."""
+    hint = "is `kubectl proxy` running there? Without it: --cluster FILE"
+    if isinstance(error, ssl.SSLError) and account:
+        hint = f"its certificate is checked with the CA in {account.ca_file}"
+    elif account:
+        hint = "this is the API server's address in a pod"
+    if isinstance(error, OSError) and error.errno in (errno.EMFILE, errno.ENFILE, errno.ENOMEM):
+        hint = "this machine gives the script no more; see `ulimit -a`"
+    return Trouble(0, f"cannot reach {server}: {one_line(error)}; {hint}")
+
+
+def objects_of(lines, path):
+    """Yield the objects in the lines of a stream. Raises ApiError if it breaks."""
+    try:
+        yield from map(read_json, filter(bytes.strip, lines))
+    except Exception as error:
+        raise Trouble(0, f"the watch of {path} has broken off: {one_line(error)}") from error
 
 
 def may_be_sent_again(method, path, body):

@@ -5,7 +5,8 @@ live/known.py starts the Reflectors and applies their updates.
 
 import time
 
-from scheduler_extras.api.errors import JSON, NotFound, Unreadable, backoff, is_answer, patiently
+from scheduler_extras.api.errors import JSON, NotFound, Unreadable, is_answer
+from scheduler_extras.api.retries import backoff, patiently
 from scheduler_extras.common.errors import ApiError, Malformed, Trouble
 from scheduler_extras.common.kinds import GROUPS
 from scheduler_extras.common.log_texts import warn_once
@@ -54,7 +55,7 @@ def list_all(api, resource, selector=""):
             token = pick(answer, str, "metadata", "continue")
         except Malformed as error:
             raise Trouble(0, f"the list of {resource} is not as expected: {error}") from error
-        params = token and page | {"continue": token}
+        params = page | {"continue": token} if token else {}
     return things, version
 
 
@@ -97,17 +98,19 @@ class Reflector:
         self.version = version  # of the last list, or event; "": it has to be listed
         self.updates = updates
         self.failures = 0  # in a row
+        self.error = None  # of the last request, if it failed
 
     def work(self):
         """List and watch, forever."""
         while True:
             began = time.monotonic()
+            self.error = None
             if not self.version:
                 self.list()
             if self.version:
                 self.watch()
             self.failures = 0 if self.version else self.failures + 1
-            pause = backoff(max(self.failures, 1))
+            pause = backoff(max(self.failures, 1), error=self.error)
             time.sleep(max(0, began + pause - time.monotonic()))
 
     def list(self):
@@ -115,6 +118,7 @@ class Reflector:
         try:
             things, self.version = list_all(self.api, self.resource, selector_of(self.resource))
         except Exception as error:
+            self.error = error
             status = getattr(error, "status", 0)
             text = str(error) or type(error).__name__
             self.updates.put((self.resource, "FAILED", (status, text)))
@@ -133,6 +137,7 @@ class Reflector:
             self.pass_on_events()
             why = "they end at once"
         except Trouble as error:
+            self.error = error
             why = str(error)
         except Exception as error:
             self.version = ""

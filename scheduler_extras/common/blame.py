@@ -47,8 +47,8 @@ def note_rule(name: str, functions: Iterable[Any]) -> None:
     RULE_OF.update(dict.fromkeys(codes, name))
 
 
-# Set when a rule fails where the caller does not see it, in a thread for example. With --once, the exit code
-# is 1 then: see LiveCluster.has_failed. Global, because rules are called in many places.
+# Set when a rule breaks, a write fails, or the API server is in trouble: with --once, the exit code is 1.
+# Global, because rules are called in many places, and in threads.
 FAILURE = threading.Event()
 
 

@@ -6,13 +6,12 @@ Everything that waits for rules, extenders or the API server uses it.
 import math
 import threading
 import time
-import types
 from collections.abc import Callable
 from concurrent.futures import Future, wait
 from dataclasses import dataclass
 from typing import Any
 
-from scheduler_extras.common.errors import Trouble, Unschedulable
+from scheduler_extras.common.errors import Trouble
 from scheduler_extras.common.log_texts import one_line, warn_once
 
 
@@ -31,32 +30,10 @@ class Heartbeat:
 HEARTBEAT = Heartbeat()  # global, because `within` records progress whoever calls it
 
 
-TIME_SLICE_SECONDS = 2  # for the rules of one pod, so that other pods do not wait
-TIME_SLICE = types.SimpleNamespace(ends_at=math.inf)  # end of the current one, in monotonic seconds
-
-
-def heartbeat(waited: float = 0) -> None:
-    """Record progress of the loop, which runs in the main thread; seconds waited extend the time slice."""
+def heartbeat() -> None:
+    """Record progress of the loop, which runs in the main thread."""
     if threading.current_thread() is threading.main_thread():
         HEARTBEAT.at = time.monotonic()
-        TIME_SLICE.ends_at += waited
-
-
-def has_time():
-    """Record progress between two calls of a rule. Return whether the pod's time slice is not over."""
-    HEARTBEAT.at = time.monotonic()
-    return HEARTBEAT.at < TIME_SLICE.ends_at
-
-
-class TimeSliceOver(Unschedulable):
-    """The pod's time slice is over: its decision is interrupted, and resumed at its next attempt."""
-
-    def __init__(self, where=""):
-        super().__init__(f"its decision takes over {TIME_SLICE_SECONDS} s{where}: it continues later")
-
-    def at(self, rule):
-        """Return the same error, naming the rule that was interrupted."""
-        return TimeSliceOver(f", at the rule {rule.title or rule.name}")
 
 
 def within(seconds: float, function: Callable[..., Any], *arguments: Any, late: Exception | None = None,
@@ -76,7 +53,7 @@ def within(seconds: float, function: Callable[..., Any], *arguments: Any, late: 
             warn_once(f"{whom} has not answered for {SLOW_SECONDS} s; it may take up to {seconds} s")
         pause = min(0.1, seconds - waited)
         wait([future], pause)
-        heartbeat(waited=pause)
+        heartbeat()
         waited += pause
     return future.result()
 

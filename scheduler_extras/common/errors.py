@@ -19,6 +19,8 @@ class ApiError(Exception):
 class Trouble(ApiError):
     """No API server answered, or it answered 429 or 5xx: other requests may fail, too."""
 
+    retry_after: float = 0  # seconds after which the API server wants the request again, if it says so
+
 
 class Unschedulable(Exception):
     """Ends the attempt to schedule a pod, for this reason."""

@@ -1,51 +1,55 @@
 """The cache of answers: a rule is called again only for nodes that have changed.
 
-asking.py calls rules through `recall`, and rules use it to count pods. It saves time and changes no answer.
+asking.py and the rules use it. It saves time and changes no answer. `memo` keeps one result, `answers_about`
+one answer about each node.
 """
 
 from __future__ import annotations
 
+import functools
 import itertools
 import random
+import time
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field, replace
 
-from scheduler_extras.common.clocks import TimeSliceOver, has_time
+from scheduler_extras.common.clocks import HEARTBEAT
 
 
-# The answer of a function about a node is kept until the node, or a pod on it, changes. Each change gives the
-# node a new version. Whatever else answers depend on, such as a rule's metadata, is their `basis`. If the
-# basis changes, all answers are computed again.
+# Whatever results depend on, besides the nodes, is their `basis`. If that changes, they are computed again.
+# Each change of a node, or of a pod on it, gives the node a new version; answers about it are then
+# computed again.
 
 
 @dataclass
 class Finding:
-    """Cached answers about nodes. A finding is immutable: a new one replaces it."""
+    """What is cached under a key. A finding is immutable: a new one replaces it."""
 
-    basis: object  # what the answers depend on, besides the nodes
+    basis: object
+    result: object
     version: int  # of the memory, at that time
-    nodes: dict | None = None  # name -> Node, of those that the result is about
+    nodes: dict = field(default_factory=dict)  # name -> Node, of those that the result is about
     answers: dict = field(default_factory=dict)  # of these nodes, in their order; then of others
-    result: object = None  # what `then` has made of the answers about these nodes
 
 
 @dataclass(eq=False)
 class Memory:
-    """The findings about nodes, and the version of each node that has changed."""
+    """The findings, and the version of each node that has changed."""
 
     MOST = 2_000_000  # answers about nodes, of some 50 bytes each: 100 MiB
     version: int = 0  # grows with each change of a node, and is then this node's version
     versions: dict = field(default_factory=dict)  # name of a node -> its version; the newest is last
-    findings: dict = field(default_factory=dict)  # (subject, what pods share) -> Finding
+    findings: dict = field(default_factory=dict)  # key -> Finding
     changes: dict = field(default_factory=dict)  # version -> the nodes that have changed since, if asked for
 
-    def note(self, name):
+    def note(self, name: str) -> None:
         """Give a node that has changed a new version."""
         self.version += 1
         self.versions.pop(name, None)
         self.versions[name] = self.version
         self.changes = {}
 
-    def changed_since(self, version):
+    def changed_since(self, version: int) -> frozenset:
         """Return the names of the nodes that have changed since a version."""
         if len(self.changes) > 10:  # a pod's rules were last asked at few versions, and sets may be large
             self.changes = {}
@@ -54,88 +58,99 @@ class Memory:
             self.changes[version] = frozenset(changed)
         return self.changes[version]
 
-    def copy(self):
+    def copy(self) -> Memory:
         """Return a copy with the same findings."""
         return replace(self, versions=dict(self.versions), findings=dict(self.findings))
 
-    def rename(self, subject, before, now):
-        """Move a finding from one cache key to another; None: drop it."""
-        found = self.findings.pop((subject, before), None)
+    def rename(self, before: Hashable, now: Hashable | None) -> None:
+        """Move a finding from one key to another; None: drop it."""
+        found = self.findings.pop(before, None)
         if found and now is not None:
-            self.findings[subject, now] = found
+            self.findings[now] = found
 
-    def keep(self, key, finding, size):
-        """Keep a finding about `size` nodes. If there is no room, evict random ones.
+    def keep(self, key: Hashable | None, finding: Finding, size: int) -> None:
+        """Keep a finding about `size` nodes, unless its key is None. If there is no room, evict random ones.
 
         Random, because pods often come in a cycle: the oldest finding would be the next one needed.
         """
+        if key is None:
+            return
         self.findings[key] = finding
         while len(self.findings) * (size + 500) > self.MOST:  # 500 for what is not of a node
             del self.findings[random.choice([*self.findings])]
 
 
-def recall(subject, cache_key, snapshot, nodes, function, basis=None, then=lambda nodes, answers: answers,
-           change=None, at_once=None, so_far=None):
-    """Return then(nodes, {name: function(node)}) of these nodes, {name: Node}.
+def memo(key: Hashable | None, snapshot, basis: object, compute: Callable):
+    """Return compute(), or what that returned before under this key, if the basis was equal."""
+    memory = snapshot.memory
+    last = memory.findings.get(key)
+    if last is None or last.basis != basis:
+        last = Finding(basis, compute(), memory.version)
+        memory.keep(key, last, len(snapshot.nodes))
+    return last.result
 
-    What is known on the subject, for pods that share `like`, and on this basis, is not asked for again.
-    at_once: a function that returns the answers about all nodes, where that is quicker than one by one.
-    change: a function of (result, answers before, answers now) that returns the result if some are others.
-    so_far: a dict for answers that no pods share, so that an interrupted decision can resume.
-    Raises TimeSliceOver.
+
+def answers_about(nodes: dict, key: Hashable | None, snapshot, ask: Callable, basis: object = None,
+                  then: Callable = lambda nodes, answers: answers, update: Callable | None = None):
+    """Return then(nodes, {name: answer}). Nodes, {name: Node}, are asked about again once they have changed.
+
+    ask: a function of some of the nodes that returns {name: answer}, such as `for_each(function of a node)`.
+    update: replaces `then` where all nodes of the snapshot are asked about. It is a function of the last
+    result or None, the answers before, and those that have become others.
     """
     memory = snapshot.memory
-    last = memory.findings.get((subject, cache_key)) if so_far is None else so_far.get((subject, memory))
+    last = memory.findings.get(key)
     if last is None or last.basis != basis:
-        last = Finding(basis, memory.version)  # nothing is known
-        if at_once:
-            answers = at_once(nodes)
-            last = Finding(basis, memory.version, nodes, answers, then(nodes, answers))
-    are_same_nodes = nodes is last.nodes or nodes == last.nodes  # `is` takes no time
-    changed = memory.changed_since(last.version)
-    answers, updated, is_over = answers_by_now(last, nodes, function, changed, are_same_nodes)
-    result = last.result
-    if is_over:
-        nodes = None  # the answers are about some of these
-    elif updated and are_same_nodes and change:
-        result = change(result, {name: last.answers[name] for name in updated}, updated)
-    elif updated or not are_same_nodes:  # else it is what it was
-        about_these = answers
-        if len(answers) > len(nodes):
-            about_these = {name: answers[name] for name in nodes}
-        result = then(nodes, about_these)
-    finding = Finding(basis, memory.version, nodes, answers, result)
-    if so_far is not None:
-        so_far[subject, memory] = finding
-    elif cache_key is not None:
-        memory.keep((subject, cache_key), finding, len(snapshot.nodes))
-    if is_over:
-        raise TimeSliceOver
+        answers = ask(nodes)
+        result = update(None, {}, answers) if update else then(nodes, answers)
+    else:
+        are_same_nodes = nodes is last.nodes or nodes == last.nodes  # `is` takes no time
+        changed = memory.changed_since(last.version)
+        answers, updated = answers_by_now(last, nodes, ask, changed, are_same_nodes)
+        result = last.result
+        if update:
+            result = update(result, last.answers, updated) if updated else result
+        elif updated or not are_same_nodes:  # else it is what it was
+            about_these = answers
+            if len(answers) > len(nodes):
+                about_these = {name: answers[name] for name in nodes}
+            result = then(nodes, about_these)
+    memory.keep(key, Finding(basis, result, memory.version, nodes, answers), len(snapshot.nodes))
     return result
 
 
-def answers_by_now(last, nodes, function, changed, are_same_nodes):
-    """Return the current answers about these nodes, those that differ from before, and whether time ran out.
+def answers_by_now(last: Finding, nodes: dict, ask: Callable, changed: frozenset, are_same_nodes: bool):
+    """Return the current answers about these nodes, and those that differ from before.
 
-    The function is called for nodes that have changed, and for new ones. Old answers about other nodes that
-    have changed are dropped.
+    Nodes that have changed are asked about, and new ones. Old answers about other nodes that have changed are
+    dropped.
     """
     answers = last.answers
     to_ask = changed & nodes.keys()
     if not are_same_nodes:
         to_ask |= nodes.keys() - answers.keys()
-    updated = {}
-    left = sorted(to_ask, reverse=True)
-    while left and has_time():
-        name = left.pop()
-        answer = function(nodes[name])
-        if name not in answers or answers[name] != answer:
-            updated[name] = answer
-    outdated = (changed - to_ask).union(left)
+    asked = ask({name: nodes[name] for name in sorted(to_ask)}) if to_ask else {}
+    updated = {name: answer for name, answer in asked.items()
+               if name not in answers or answers[name] != answer}
+    outdated = changed - to_ask
     if updated or outdated:
         answers = answers | updated
         for name in outdated:
             answers.pop(name, None)
-    if not (are_same_nodes or left):
+    if not are_same_nodes:
         answers = {name: answers[name] for name in nodes} | answers  # in the order of the nodes
-    return answers, updated, bool(left)
+    return answers, updated
+
+
+def answer_each(function: Callable, nodes: dict) -> dict:
+    """Return {name: function(node)} of nodes."""
+    answers = {}
+    for name, node in nodes.items():
+        HEARTBEAT.at = time.monotonic()  # an expensive rule may take long about all nodes
+        answers[name] = function(node)
+    return answers
+
+
+def for_each(function: Callable) -> Callable:
+    """Return a function that returns {name: function(node)} of nodes, for `answers_about`."""
+    return functools.partial(answer_each, function)

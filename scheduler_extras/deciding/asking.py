@@ -8,31 +8,33 @@ from __future__ import annotations
 import functools
 import time
 import types
+from collections.abc import Callable
+from typing import Any, cast
 
 from scheduler_extras.common.blame import STRINGS, check_number, check_points, strings_of, wrong_answer
-from scheduler_extras.common.clocks import TIME_SLICE, TimeSliceOver
-from scheduler_extras.deciding.answers import recall
+from scheduler_extras.deciding.answers import answer_each, answers_about
 from scheduler_extras.deciding.decision import Vote
-from scheduler_extras.deciding.rule import SKIP, Rejected
-from scheduler_extras.deciding.seen import Seen, cache_key_of, looked_at, signature
+from scheduler_extras.deciding.rule import SKIP, FullRule, Rejected, Unresolvable
+from scheduler_extras.deciding.seen import Seen, cache_key_of, looked_at
+from scheduler_extras.deciding.snapshot import FullSnapshot
+from scheduler_extras.reading.pods_and_nodes import FullNode, FullPod
 
 
 class Prepared:
     """A rule with its metadata for a pod, ready to be called for nodes."""
 
-    def __init__(self, rule, pod, metadata):
+    def __init__(self, rule: FullRule, pod: FullPod, metadata: Any):
         self.rule = rule
         self.pod = pod
         self.metadata = metadata
-        self.function = rule.function
+        self.function = cast(Callable, rule.function)  # the script annotates it as `callable`
         if rule.metadata:
-            self.function = functools.partial(rule.function, metadata=metadata)
-        self.cache_key = cache_key_of(pod, rule, metadata)  # None: its answers are not kept
-        self.seen = pod if self.cache_key is None else Seen(pod, rule.reads)  # what the rule receives
-        self.lets_all_pass = False  # whether it gave no reasons without reading any node
-        self.shared = {}  # text of reasons -> reasons, to store equal ones once
+            self.function = functools.partial(self.function, metadata=metadata)
+        self.key = cache_key_of(pod, rule, metadata)  # None: its answers are not kept
+        self.seen = pod if self.key is None else Seen(pod, rule.reads)  # what the rule receives
+        self.shared: dict[str, list] = {}  # text of reasons -> reasons, to store equal ones once
 
-    def reasons(self, node):
+    def reasons(self, node: FullNode) -> list[str]:
         """Return the reasons that a predicate has against a node."""
         reasons = self.function(self.seen, node)
         if isinstance(reasons, types.GeneratorType):
@@ -40,7 +42,10 @@ class Prepared:
         if reasons == []:  # the usual answer, so that this is to be fast
             return reasons
         reasons = strings_of(self.rule, reasons)
-        return self.shared.setdefault(repr(reasons), reasons)
+        text = repr(reasons)
+        if text not in self.shared:
+            self.shared[text] = [*map(Unresolvable, reasons)] if self.rule.unresolvable else reasons
+        return self.shared[text]
 
     def all_of(self, answer):
         """Yield what a predicate yields. Raises InputError if it also returns a value."""
@@ -48,7 +53,7 @@ class Prepared:
         if returned:
             raise wrong_answer(self.rule, STRINGS, returned)
 
-    def score(self, node):
+    def score(self, node: FullNode) -> int | None:
         """Return the score that a priority gives a node."""
         score = self.function(self.seen, node)
         if self.rule.reduce and not isinstance(score, (int, types.NoneType)):  # it handles None itself
@@ -57,63 +62,41 @@ class Prepared:
             check_points(self.rule, {node.name: score})
         return score
 
-    def split(self, nodes, snapshot):
+    def split(self, nodes: dict, snapshot: FullSnapshot) -> tuple[dict, dict]:
         """Return the nodes that a predicate accepts, and its reasons against the others."""
         return self.ask(nodes, snapshot, self.reasons, split_nodes)
 
-    def vote(self, nodes, snapshot):
+    def vote(self, nodes: dict, snapshot: FullSnapshot) -> Vote:
         """Return the Vote of a priority on these nodes, {name: Node}."""
-        at_once = self.rule.at_once and functools.partial(self.rule.at_once, metadata=self.metadata)
-        return self.ask(nodes, snapshot, self.score, self.make_vote, at_once)
+        return self.ask(nodes, snapshot, self.score, self.make_vote)
 
-    def ask(self, nodes, snapshot, question, then, at_once=None):
-        """Return then(nodes, the answers about them), using `recall`. Record what the rule reads."""
-        memory = snapshot.memory
-        is_known = self.cache_key is None or (self.rule, self.cache_key) in memory.findings
-        # Metadata may contain nodes. Comparing a node with them using `is` leaves no trace.
-        if not (is_known or self.metadata):
-            question = self.for_all_if_no_node_is_looked_at(nodes, question)
-        so_far = self.pod.so_far if self.cache_key is None else None
+    def ask(self, nodes, snapshot, question, then):
+        """Return then(nodes, the answers about them), as cached. Record what the rule reads."""
+        def ask_some(nodes):
+            """Return {name: answer} of nodes that have changed, or of all."""
+            if self.rule.at_once:
+                return self.rule.at_once(nodes, metadata=self.metadata)
+            if self.rule.steady and not self.metadata:  # it may compare nodes with those in metadata
+                return once_for_equal_nodes(question, nodes)
+            return answer_each(question, nodes)
+
         began = snapshot.time_rule and time.monotonic()
-        try:
-            return recall(self.rule, self.cache_key, snapshot, nodes, question, self.metadata, then,
-                          at_once=at_once, so_far=so_far)
-        except TimeSliceOver as error:
-            raise error.at(self.rule) from None
-        finally:  # also when time is over: the pod's next attempt uses the answers found so far
-            self.note_reads(memory)
-            if began:
-                snapshot.time_rule(self.rule, False, time.monotonic() - began)
-
-    def for_all_if_no_node_is_looked_at(self, nodes, question):
-        """Call a rule for the first node. Return the function to call for all.
-
-        If the rule reads nothing of the first node, its answer is valid for all nodes.
-        """
-        first = next(iter(nodes.values()), None)
-        if first is None:
-            return question
-        seen = Seen(first)
-        answer = question(seen)
-        looks_at_nodes = bool(looked_at(seen))
-        self.lets_all_pass = answer == [] and self.metadata is None and not looks_at_nodes
-        return lambda node: question(node) if looks_at_nodes and node is not first else answer
+        result = answers_about(nodes, self.key, snapshot, ask_some, self.metadata, then)
+        self.note_reads(snapshot.memory)
+        if began:
+            snapshot.time_rule(self.rule, False, time.monotonic() - began)
+        return result
 
     def note_reads(self, memory):
         """Extend the cache key with the attributes that the rule has read for the first time.
 
         Earlier answers stay valid for this pod, and so for all pods that share the longer key.
         """
-        rule = self.rule
-        before = self.cache_key
-        if before is None:
-            return
-        if looked_at(self.seen):
-            rule.reads = tuple(dict.fromkeys(rule.reads) | looked_at(self.seen))
-            self.cache_key = cache_key_of(self.pod, rule, self.metadata)
-            memory.rename(rule, before, self.cache_key)
-        if self.lets_all_pass and self.cache_key is not None and len(rule.not_to_ask) < 1000:
-            rule.not_to_ask.add(self.cache_key)
+        if self.key and looked_at(self.seen):
+            before = self.key
+            self.rule.reads = tuple(dict.fromkeys(self.rule.reads) | looked_at(self.seen))
+            self.key = cache_key_of(self.pod, self.rule, self.metadata)
+            memory.rename(before, self.key)
 
     def make_vote(self, nodes, raw):
         """Return a Vote made from raw scores of any size: `reduce` turns them into points from 0 to 100."""
@@ -132,6 +115,39 @@ class Prepared:
         return Vote(rule.title, rule.weight, raw, points)
 
 
+def once_for_equal_nodes(question, nodes):
+    """Return {name: question(node)}. If nodes are equal in all that the rule reads, they get one answer."""
+    if len(nodes) < 2:
+        return answer_each(question, nodes)
+    (name, first), *others = nodes.items()
+    seen = Seen(first)
+    answers = answer_each(question, {name: seen})
+    reads = looked_at(seen)
+    known = {values_of(first, reads): answers[name]}
+    if None in known:
+        return answers | answer_each(question, dict(others))
+    for name, node in others:
+        values = values_of(node, reads)
+        if values in known:
+            answers[name] = known[values]
+            continue
+        seen = Seen(node)
+        answers |= answer_each(question, {name: seen})
+        if values is not None and looked_at(seen).keys() <= reads.keys():
+            known[values] = answers[name]
+    return answers
+
+
+def values_of(node, attributes):
+    """Return the values of attributes of a node; None if they are not hashable, such as its labels."""
+    values = tuple([getattr(node, name, ...) for name in attributes])
+    try:
+        hash(values)
+    except TypeError:
+        return None
+    return values
+
+
 def split_nodes(nodes, reasons):
     """Return the nodes without reasons against them, {name: Node}, and the reasons against the others."""
     refused = {name: against for name, against in reasons.items() if against}
@@ -139,25 +155,19 @@ def split_nodes(nodes, reasons):
     return passing, refused
 
 
-def prepare(rules, pod, nodes, snapshot):
+def prepare(rules: list[FullRule], pod: FullPod, nodes: dict, snapshot: FullSnapshot) -> list[Prepared]:
     """Return Prepared rules, without those that do not apply to the pod. Raises Unschedulable."""
     prepared = []
     node_list = list(nodes.values()) if any(rule.metadata for rule in rules) else []
     for rule in rules:
-        began = time.monotonic()
         try:
+            began = snapshot.time_rule and time.monotonic()
             metadata = rule.metadata(pod, node_list, snapshot) if rule.metadata else None
-        except TimeSliceOver as error:
-            raise error.at(rule) from None
+            if began and rule.metadata:
+                snapshot.time_rule(rule, True, time.monotonic() - began)
         except Rejected as error:
             error.title = rule.title
             raise
-        if rule.metadata:  # not counted: metadata cannot be interrupted and resumed
-            took = time.monotonic() - began
-            TIME_SLICE.ends_at += took
-            if snapshot.time_rule:
-                snapshot.time_rule(rule, True, took)
-        lets_all_pass = metadata is None and rule.not_to_ask and signature(pod, rule.reads) in rule.not_to_ask
-        if metadata is not SKIP and not lets_all_pass:
+        if metadata is not SKIP:
             prepared.append(Prepared(rule, pod, metadata))
     return prepared

@@ -11,12 +11,12 @@ import functools
 import itertools
 import time
 from dataclasses import dataclass, field
+from typing import Any
 
 from scheduler import Decision, log, sum_up
-from scheduler_extras.common.blame import what_broke
-from scheduler_extras.common.clocks import TimeSliceOver
+from scheduler_extras.common.blame import FAILURE, what_broke
 from scheduler_extras.common.errors import ApiError, Malformed, Trouble, Unschedulable
-from scheduler_extras.deciding.rule import WHATEVER_THE_NODE, Rejected
+from scheduler_extras.deciding.rule import WHATEVER_THE_NODE, Rejected, Unresolvable
 from scheduler_extras.deciding.snapshot import FullSnapshot
 
 
@@ -42,7 +42,7 @@ class SharedFailures(Failures):
     def message(self):
         """Why no node fits, as `sum_up` says it."""
         numbers = collections.Counter(map(id, self.values()))
-        counts = collections.Counter()
+        counts: collections.Counter[str] = collections.Counter()
         for key, against in {id(against): against for against in self.values()}.items():
             for reason in itertools.chain.from_iterable(against.values()):
                 counts[reason] += numbers[key]
@@ -57,12 +57,12 @@ def put_together(nodes, refusals):
     """
     if not refusals:
         return nodes, Failures()
-    against = collections.defaultdict(dict)
+    against: dict[str, dict] = collections.defaultdict(dict)
     for title, refused in refusals:
         for name, reasons in refused.items():
             against[name][title] = reasons
-    shared = {}  # the text of what is against a node -> that; so equal ones take up the room of one
-    by_lists = {}  # the same by which lists these are: to say them as a text for each node takes long
+    shared: dict[str, dict] = {}  # text of the reasons against a node -> these: equal ones are kept once
+    by_lists = {}  # the same by the identity of the lists, as writing out the text takes long
     failed = SharedFailures()
     for name in [name for name in nodes if name in against]:
         lists = tuple((title, id(reasons)) for title, reasons in against[name].items())
@@ -78,7 +78,7 @@ class Vote:
 
     title: str
     weight: int
-    raw: dict  # node -> its score, as the function of the priority gave it; None for an extender
+    raw: dict | None  # node -> its score, as the function of the priority gave it; None for an extender
     points: dict  # node -> 0 to 100, after `reduce`; an extender's are weighted already (weight: 1)
 
     @functools.cached_property
@@ -92,14 +92,14 @@ class Vote:
 class FullDecision(Decision):
     """A decision, with what the other extension points and the extenders add."""
 
+    pod: Any  # a FullPod
     failed: Failures = field(default_factory=Failures)  # why the other nodes do not fit
-    policy: object = None  # the FullPolicy whose rules are asked
+    policy: Any = None  # the FullPolicy whose rules are asked
     snapshot: FullSnapshot | None = None  # what they look at
     condition_reason: str = "Unschedulable"  # without a node: in its condition PodScheduled
     votes: list = field(default_factory=list)  # of each priority and each extender, on the nodes that fit
     remedy: str = ""  # without a node: what a rule does about that
     trouble: Trouble | None = None  # what was the matter with the API server
-    rule_has_broken: bool = False
     waits: str = ""  # with a node: why the pod is not bound to it yet
     requests: list = field(default_factory=list)  # without a node: to be sent, as a remedy
 
@@ -141,17 +141,16 @@ class FullDecision(Decision):
         """Become a decision to leave the pod pending, and say which rule has broken."""
         if isinstance(error, Trouble):
             self.trouble = error
-        self.pod.is_undecided = isinstance(error, TimeSliceOver)
-        if self.pod.is_undecided or (self.node and not isinstance(error, Unschedulable)):
+        if self.node and not isinstance(error, Unschedulable):
             self.condition_reason = "SchedulerError"  # as kube-scheduler's, if it is not that no node fits
         self.node = None
         self.waits = ""
         is_known = isinstance(error, (Unschedulable, Malformed, ApiError))
         self.message = str(error) if is_known else what_broke(error)
         if isinstance(error, Rejected):
-            why = {f"{error.title}{WHATEVER_THE_NODE}": [str(error)]}
+            why = {f"{error.title}{WHATEVER_THE_NODE}": [Unresolvable(error)]}
             self.failed = Failures(dict.fromkeys(self.nodes, why))
             self.message = self.policy.rejection(error, self.failed)
         if not is_known:
-            self.rule_has_broken = True
+            FAILURE.set()
             log.debug("%s", self.pod.key, exc_info=error)

@@ -122,7 +122,7 @@ def why_not_yet(pod, policy):
 
 def unreserve(decision, snapshot):
     """Call Unreserve of the rules. Return the requests that they want sent."""
-    requests = []
+    requests: list[tuple] = []
     for rule in decision.policy.rules_with["unreserve"]:
         with warn_if_broken(decision.pod.key):
             requests += call_hook(rule, "unreserve", decision.pod, snapshot) or []

@@ -30,10 +30,11 @@ class FullRule(Rule):
     argument: dict | None = None  # the fields of an entry's `argument`, {field: type}; None: it takes none
     default: dict = field(default_factory=dict)  # the values of fields that an entry may leave out
     member: str | None = None  # an entry whose argument has this field means this rule, whatever its name
-    at_once: Callable | None = None  # of a priority: returns the scores of all `nodes` by `metadata`, sooner
+    at_once: Callable | None = None  # of a priority: returns the scores of several nodes, which is quicker
     check: Callable | None = None  # yields what is wrong with the arguments
     hooks: dict = field(default_factory=dict)  # its functions for the other extension points
     steady: bool = False  # it says the same whenever it looks at the same, and `metadata` are equal
+    unresolvable: bool = False  # of a predicate: all of its reasons are Unresolvable
     # What a pod may ask for -> function(pod, its node or None), whether it does. Used to warn if no active
     # rule checks that.
     looks_at: dict = field(default_factory=dict)
@@ -46,10 +47,8 @@ class FullRule(Rule):
     title: str = ""  # what it calls the rule, by any of its names
     settings: dict = field(default_factory=dict)  # what functions take by these names; else their defaults
 
-    # What was seen of it, if it is steady: the attributes of pods that the function has looked at so far; and
-    # what those pods share for which a predicate lets all nodes pass, without a look at any.
+    # What was seen of it, if it is steady: the attributes of pods that the function has read so far.
     reads: tuple = field(default=(), init=False)
-    not_to_ask: set = field(default_factory=set, init=False)
 
 
 def full_rule(where, name, function, **options):
@@ -80,6 +79,10 @@ WHEN = "DuringSchedulingIgnoredDuringExecution"  # the end of two names of field
 def requires(side, pod, node):
     """Return whether the pod has required affinity of a kind, such as podAntiAffinity."""
     return pick(pod.spec, dict, "affinity", side).get(f"required{WHEN}")
+
+
+class Unresolvable(str):
+    """A reason against a node that holds whichever pods go. Upstream: UnschedulableAndUnresolvable."""
 
 
 SKIP = object()  # what a `metadata` function returns to have its rule left out for the pod

@@ -124,10 +124,11 @@ def cache_key_of(pod, rule, metadata):
     names = rule.reads
     if rule.metadata and metadata:  # to save time: these are likely to be equal for pods of one family
         names += ("controller",) if pod.controller else ("labels",)
-    return signature(pod, names)
+    data = signature(pod, names)
+    return None if data is None else (rule, data)
 
 
-def shared_cache_key(prepared):
-    """Return the cache key of a pod for all of these Prepared rules together, or None."""
-    keys = [rule.cache_key for rule in prepared]
-    return None if None in keys else tuple(keys)
+def shared_key(subject, prepared):
+    """Return the key under which is cached what follows from all of these Prepared rules, or None."""
+    keys = [rule.key for rule in prepared]
+    return None if None in keys else (subject, *keys)

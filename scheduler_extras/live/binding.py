@@ -1,21 +1,26 @@
-"""From a decision to a Binding: each method of BindingCycle is a step on this way, or the way back.
+"""The way of a pod from its decision to the thread that binds it, and the way back.
 
-live.py calls it in the loop's thread, for each decision.
+The loop calls `carry_out` with each decision, and `go_on` while rules hold a pod; results.py comes back.
 """
 
-import queue
-import time
+from __future__ import annotations
 
-from scheduler_extras.api.errors import Conflict, is_answer, warn_of_failure
-from scheduler_extras.common.blame import what_broke
-from scheduler_extras.common.clocks import heartbeat
+import time
+from collections.abc import Callable
+
+from scheduler_extras.api.errors import is_answer, warn_of_failure
+from scheduler_extras.common.blame import FAILURE, what_broke
 from scheduler_extras.common.errors import ApiError, Trouble, Unschedulable
 from scheduler_extras.common.log_texts import one_line
 from scheduler_extras.common.observer import Observer
+from scheduler_extras.deciding.decision import FullDecision
 from scheduler_extras.deciding.extension_points import call_hook, unreserve, with_reason
-from scheduler_extras.live.queue import WaitsFor
-from scheduler_extras.rules.always import nominate
-from scheduler_extras.rules.preemption import nomination_of
+from scheduler_extras.deciding.snapshot import FullSnapshot
+from scheduler_extras.live.cache import Cache
+from scheduler_extras.live.events import Recorder
+from scheduler_extras.live.record import WaitsFor
+from scheduler_extras.live.writer import Writer
+from scheduler_extras.reading.pods_and_nodes import FullNode
 
 
 SEVERAL = 10  # if so many pods have met trouble of the API server, it is not up to these
@@ -27,18 +32,25 @@ class BindingCycle:
     It runs in the loop's thread. Upstream: schedule_one.go.
     """
 
-    def __init__(self, cache, writer, recorder, show_decision):
+    def __init__(self, cache: Cache, writer: Writer, show: Callable[[FullDecision], None]):
         self.cache = cache
         self.writer = writer
-        self.recorder = recorder
-        self.show_decision = show_decision  # is called with each decision that has been carried out
+        self.recorder = Recorder(writer)
+        self.show = show  # prints a decision
         self.observer = Observer()  # serve/ has one that counts
         self.bound = 0  # how many pods have been bound
-        self.under_way = 0  # how many Bindings are being written
-        self.failing = []  # the Trouble that pods have met in this pass, since one was bound
-        self.has_failed = False  # whether a rule has broken, there was trouble, or a write has failed
+        self.troubles: list[Trouble] = []  # the Trouble that pods have met in this pass, since one was bound
 
-    def assume(self, decision):
+    def carry_out(self, decision: FullDecision) -> None:
+        """Have the pod bound to its node; if it has none, ask rules for a remedy, and put it off."""
+        if decision.node:
+            self.assume(decision)
+            self.go_on(decision)
+        else:
+            decision.policy.seek_remedy(decision, self.cache.snapshot)
+            self.put_off(decision)
+
+    def assume(self, decision: FullDecision) -> None:
         """Assume the pod on its node, and call Reserve of the rules."""
         node = self.cache.snapshot.nodes.get(decision.node)
         if node is None:  # somebody has edited `select_host`
@@ -46,95 +58,53 @@ class BindingCycle:
             return
         self.cache.nodes.place(decision.pod, node.name)
         decision.pod.record.wait_for(WaitsFor.PERMIT, decision)
-        try:
-            for rule in decision.policy.rules_with["reserve"]:
-                call_hook(rule, "reserve", decision.pod, node, self.cache.snapshot)
-        except (Exception, SystemExit) as error:
-            decision.give_up(error)
+        reserve(decision, node, self.cache.snapshot)
 
-    def ask_rules(self, decision):
-        """Ask rules whether a pod may be bound by now (permit, pre_bind). Return what to send first."""
-        if not decision.node:  # a rule has refused already to reserve it
-            return []
-        requests = []
-        decision.trouble = None
-        decision.condition_reason = "Unschedulable"
-        record = decision.pod.record
-        node = self.cache.snapshot.nodes.get(decision.node)
-        try:
-            if node is None:
-                raise Unschedulable(f"node {decision.node} has gone")
-            if record.waits_for is WaitsFor.PERMIT:
-                decision.waits = why_held(decision, node, self.cache.snapshot)
-                if decision.waits:
-                    return []
-            decision.condition_reason = "SchedulerError"  # of what is wrong now; as kube-scheduler's PreBind
-            requests, decision.waits = what_comes_first(decision, node, self.cache.snapshot)
-            if decision.waits:
-                record.wait_for(WaitsFor.PRE_BIND, decision)
-            else:
-                record.wait_for(WaitsFor.BINDING)
-        except (Exception, SystemExit) as error:
-            record.put_back()  # changes of rules in memory; the watch brings back what was written
-            if isinstance(error, Trouble):  # of the API server: then it waits, as it stands
-                decision.trouble = error
-                decision.waits = decision.waits or one_line(error)
-            else:
-                decision.give_up(error)
-        return requests
+    def go_on(self, decision: FullDecision) -> None:
+        """Ask the rules about an assumed pod; hand it over to a thread, or put it off if one refuses."""
+        requests = ask_rules(decision, self.cache.snapshot)
+        if decision.node:
+            self.hand_over(decision, requests)
+        else:
+            self.put_off(decision)
 
-    def put_off(self, decision):
-        """Start the backoff of a pod without a node, report why it stays pending, and send a remedy."""
-        self.end_time_slice(decision)
+    def hand_over(self, decision: FullDecision, requests: list[tuple]) -> None:
+        """Have a thread bind the pod, or first send what rules want sent. `Results` gets the results."""
+        self.end_attempt(decision)
+        try:
+            if decision.pod.record.waits_for is WaitsFor.BINDING:
+                self.writer.start_binding(decision, self.recorder)
+            elif requests:
+                self.send(WaitsFor.PRE_BIND, decision, requests)
+            else:
+                self.report_waiting(decision)
+        except Exception as error:
+            self.fail(decision, error)
+        self.show_if_new(decision)
+
+    def put_off(self, decision: FullDecision) -> None:
+        """Start the backoff of a pod without a node, send a remedy, and report why it stays pending."""
+        self.end_attempt(decision)
         self.fall_back(decision)
+        self.send(WaitsFor.REMEDY, decision, decision.requests)
         reason = decision.condition_reason
         self.observer.attempted(decision, "unschedulable" if reason == "Unschedulable" else "error")
-        self.recorder.report(decision, "Warning", "FailedScheduling", reason, decision.message)
-        if decision.requests:
-            decision.pod.record.wait_for(WaitsFor.REMEDY)
-            self.send(WaitsFor.REMEDY, decision, decision.requests)
+        self.recorder.report(decision, "Warning", "FailedScheduling", reason, decision.message or "")
+        self.show_if_new(decision)
 
-    def send(self, step, decision, requests):
-        """Have a thread send what rules want sent; `handle_answers` receives the results."""
-        if requests:
-            self.under_way += 1
-            self.writer.send(step, decision, requests, self.cache.still_waiting)
+    def fail(self, decision: FullDecision, error: BaseException, heading: str = "") -> None:
+        """Let a pod fall back after a failed write."""
+        self.fall_back(decision)
+        self.observer.attempted(decision, "error")
+        self.note_trouble(decision, error)
+        is_known = isinstance(error, (ApiError, Unschedulable))
+        why = one_line(error) if is_known else what_broke(error)
+        is_failure = warn_of_failure(error, f"{decision.pod.key}: {why}")
+        is_answered = not is_answer(error, 0, 429)
+        if is_failure and is_answered:  # else the event would probably fail as well
+            self.recorder.report(decision, "Warning", "FailedScheduling", "SchedulerError", f"{heading}{why}")
 
-    def bind(self, decision, requests):
-        """Have a thread bind a pod that has its node; or send first what rules want sent."""
-        record = decision.pod.record
-        self.end_time_slice(decision)
-        try:
-            if record.waits_for is not WaitsFor.BINDING:
-                self.send(WaitsFor.PRE_BIND, decision, requests)
-                if not requests:
-                    self.report_waiting(decision)
-            else:
-                self.writer.bind(decision, self.recorder)
-                self.under_way += 1
-        except Exception as error:
-            self.handle_failure(decision, error)
-
-    def end_time_slice(self, decision):
-        """Note how long the loop has spent on the pod, and what went wrong."""
-        if not decision.pod.is_undecided:
-            decision.pod.so_far.clear()
-        decision.pod.record.end_time_slice()
-        self.has_failed |= decision.rule_has_broken
-        self.note_trouble(decision, decision.trouble)
-
-    def note_trouble(self, decision, error):
-        """Note whether what a pod has met is trouble of the API server."""
-        if decision.pod.record.meet(error):
-            self.failing.append(error)
-            self.has_failed = True
-
-    def raise_trouble(self):
-        """If several pods have met trouble, raise it: the pass ends."""
-        if len(self.failing) >= SEVERAL:
-            raise self.failing.pop()
-
-    def fall_back(self, decision):
+    def fall_back(self, decision: FullDecision) -> None:
         """Have a pod wait for a node again: give up its room, have the rules forget it, have it back off."""
         record = decision.pod.record
         had_room = record.waits_for is not WaitsFor.NODE
@@ -143,105 +113,85 @@ class BindingCycle:
             self.cache.forget(decision.pod)
             self.send(WaitsFor.NODE, decision, unreserve(decision, self.cache.snapshot))
 
-    def handle_answers(self, patience=0.5):
-        """Handle the results of writes; wait up to `patience` seconds for those under way."""
-        until = time.monotonic() + patience
-        while self.under_way:
-            try:
-                answer = self.writer.answered.get(timeout=max(until - time.monotonic(), 0))
-            except queue.Empty:
-                return
-            self.under_way -= 1
-            self.handle_answer(answer)
+    def send(self, step: WaitsFor, decision: FullDecision, requests: list[tuple]) -> None:
+        """Have a thread send what rules want sent."""
+        if requests:
+            self.writer.send(step, decision, requests, self.cache.still_waiting)
 
-    def handle_answer(self, answer):
-        """Handle the result of a decision's writes at one step."""
-        if answer.step is WaitsFor.BINDING:
-            self.handle_binding(answer)
-        elif answer.step is WaitsFor.REMEDY:
-            self.handle_remedy(answer)
-        elif answer.error and answer.step is WaitsFor.NODE:
-            self.note_failure(answer.error)
-        elif answer.step is WaitsFor.PRE_BIND and answer.decision.pod.record.decision is answer.decision:
-            self.handle_preparation(answer)
+    def end_attempt(self, decision: FullDecision) -> None:
+        """Note how long the loop has spent on the pod, and what went wrong."""
+        decision.pod.record.retry.end()
+        self.note_trouble(decision, decision.trouble)
 
-    def handle_preparation(self, answer):
-        """Report what a pod waits for after its writes; if one failed, let the pod fall back."""
-        if answer.error:
-            self.handle_failure(answer.decision, answer.error)
-        else:
-            self.report_waiting(answer.decision)
+    def note_trouble(self, decision: FullDecision, error: BaseException | None) -> None:
+        """Note whether what a pod has met is trouble of the API server."""
+        decision.pod.record.retry.has_met_trouble = isinstance(error, Trouble)
+        if isinstance(error, Trouble):
+            FAILURE.set()
+            self.troubles.append(error)
 
-    def report_waiting(self, decision):
+    def raise_trouble(self) -> None:
+        """If several pods have met trouble, raise it: the pass ends."""
+        if len(self.troubles) >= SEVERAL:
+            raise self.troubles.pop()
+
+    def report_waiting(self, decision: FullDecision) -> None:
         """Report why a pod that has its node is not bound yet."""
         self.recorder.report(decision, "Normal", "Waiting", "Waiting", decision.waits)
 
-    def handle_binding(self, answer):
-        """Have a pod that is bound wait until it is shown on its node; if its Binding failed, fall back."""
-        if answer.error:
-            self.handle_failure(answer.decision, answer.error, heading="binding rejected: ")
-        else:
-            answer.decision.pod.record.wait_for(WaitsFor.CONFIRMATION)
-            self.bound += 1
-            self.observer.attempted(answer.decision, "scheduled")
-            self.failing.clear()
-            self.show_decision(answer.decision)
+    def show_if_new(self, decision: FullDecision) -> None:
+        """Show a decision, unless it repeats the last one that was shown, or is still being carried out.
 
-    def handle_remedy(self, answer):
-        """Have a pod wait for a node again, now that what may help it is written.
-
-        What a request that failed was to change stays as it was. If victims may not be deleted, the pod tries
-        another node first. If none was, it gives up its nomination.
+        Meanwhile another client may bind or delete the pod; then it is never shown.
         """
-        decision, left = answer.decision, answer.left
-        pod, record = decision.pod, decision.pod.record
-        snapshot = self.cache.snapshot
-        record.wait_for(WaitsFor.NODE)
-        if answer.error:
-            decision.remedy = ""
-            record.retry_after_backoff()
-            self.cache.take_back(left)
-            self.note_failure(answer.error)
-            is_refused = not (isinstance(answer.error, Conflict) or is_answer(answer.error, 0, 429))
-            if is_refused and deletions(left) and not nominations(left):
-                record.refused.add(nomination_of(pod, snapshot))
-                if deletions(left) == deletions(decision.requests):
-                    self.send(WaitsFor.NODE, decision, [nominate(pod, None, snapshot)])
-        elif decision.policy.retries_preemptors and deletions(decision.requests):
-            record.retry_now()
-        self.show_decision(decision)
-
-    def note_failure(self, error):
-        """Log and record a failed write, unless it merely came too late."""
-        text = str(error) if isinstance(error, ApiError) else what_broke(error)
-        self.has_failed |= warn_of_failure(error, text)
-
-    def handle_failure(self, decision, error, heading=""):
-        """Let a pod fall back after a failed write."""
-        pod = decision.pod
-        self.fall_back(decision)
-        self.observer.attempted(decision, "error")
-        self.note_trouble(decision, error)
-        is_known = isinstance(error, (ApiError, Unschedulable))
-        why = one_line(error) if is_known else what_broke(error)
-        is_failure = warn_of_failure(error, f"{pod.key}: {why}")
-        self.has_failed |= is_failure
-        is_answered = not is_answer(error, 0, 429)
-        if is_failure and is_answered:  # else the event would probably fail as well
-            self.recorder.report(decision, "Warning", "FailedScheduling", "SchedulerError", f"{heading}{why}")
-
-    def finish(self, seconds, stop=None):
-        """Wait until all is written, but no longer than this, or until `stop` is set."""
-        until = time.monotonic() + seconds
-        while self.under_way or self.writer.tasks.unfinished_tasks:
-            if time.monotonic() > until or (stop and stop.is_set()):
-                break
-            heartbeat()
-            self.handle_answers(patience=0.02)
-            time.sleep(0.002)
+        record = decision.pod.record
+        is_under_way = self.writer.is_live and record.waits_for in (WaitsFor.REMEDY, WaitsFor.BINDING)
+        if not is_under_way and record.published.show(decision):
+            self.show(decision)
 
 
-def why_held(decision, node, snapshot):
+def reserve(decision: FullDecision, node: FullNode, snapshot: FullSnapshot) -> None:
+    """Call Reserve of the rules, of which one may refuse the node."""
+    try:
+        for rule in decision.policy.rules_with["reserve"]:
+            call_hook(rule, "reserve", decision.pod, node, snapshot)
+    except (Exception, SystemExit) as error:
+        decision.give_up(error)
+
+
+def ask_rules(decision: FullDecision, snapshot: FullSnapshot) -> list[tuple]:
+    """Ask rules whether a pod may be bound by now (Permit, PreBind). Return what to send first."""
+    if not decision.node:  # a rule has refused already to reserve it
+        return []
+    requests: list[tuple] = []
+    decision.trouble = None
+    decision.condition_reason = "Unschedulable"
+    record = decision.pod.record
+    node = snapshot.nodes.get(decision.node)
+    try:
+        if node is None:
+            raise Unschedulable(f"node {decision.node} has gone")
+        if record.waits_for is WaitsFor.PERMIT:
+            decision.waits = why_held(decision, node, snapshot)
+            if decision.waits:
+                return []
+        decision.condition_reason = "SchedulerError"  # of what is wrong now; as kube-scheduler's PreBind
+        requests, decision.waits = what_comes_first(decision, node, snapshot)
+        if decision.waits:
+            record.wait_for(WaitsFor.PRE_BIND, decision)
+        else:
+            record.wait_for(WaitsFor.BINDING)
+    except (Exception, SystemExit) as error:
+        record.put_back()  # changes of rules in memory; the watch brings back what was written
+        if isinstance(error, Trouble):  # of the API server: then it waits, as it stands
+            decision.trouble = error
+            decision.waits = decision.waits or one_line(error)
+        else:
+            decision.give_up(error)
+    return requests
+
+
+def why_held(decision: FullDecision, node: FullNode, snapshot: FullSnapshot) -> str:
     """Return which rule does not permit the binding yet, or "". Raises Unschedulable if time is up."""
     held = []  # (the seconds for which a rule lets the pod wait, its name, why)
     for rule in decision.policy.rules_with["permit"]:
@@ -258,8 +208,9 @@ def why_held(decision, node, snapshot):
     return with_why(f"{name} does not permit the binding to {node.name} yet", reason)
 
 
-def what_comes_first(decision, node, snapshot):
-    """Return what rules want sent before the binding (pre_bind), and what has to take effect, or ""."""
+def what_comes_first(decision: FullDecision, node: FullNode,
+                     snapshot: FullSnapshot) -> tuple[list[tuple], str]:
+    """Return what rules want sent before the binding (PreBind), and what has to take effect, or ""."""
     requests = []
     waits = ""
     for rule in decision.policy.rules_with["pre_bind"]:
@@ -272,17 +223,6 @@ def what_comes_first(decision, node, snapshot):
     return requests, waits
 
 
-def with_why(text, reason):
+def with_why(text: str, reason: str) -> str:
     """Return a text with the reason that a rule has given, if any."""
     return f"{text}: {reason}" if reason else text
-
-
-def nominations(requests):
-    """Return the requests that nominate a pod to a node, or to none."""
-    return [(method, path, body) for method, path, body in requests
-            if method == "PATCH" and "nominatedNodeName" in (body.get("status") or {})]
-
-
-def deletions(requests):
-    """Return how many requests delete something."""
-    return [method for method, *_ in requests].count("DELETE")

@@ -3,20 +3,20 @@
 The loop applies updates to it before each decision; rules see its nodes as the snapshot.
 """
 
-import contextlib
+from __future__ import annotations
+
 import difflib
 import functools
-import math
 
-from scheduler_extras.common.clocks import TIME_SLICE, heartbeat
-from scheduler_extras.common.errors import ApiError, Malformed
+from scheduler_extras.common.clocks import heartbeat
+from scheduler_extras.common.errors import Malformed
 from scheduler_extras.common.log_texts import one_line, warn_once
 from scheduler_extras.deciding.answers import Memory
 from scheduler_extras.deciding.snapshot import FullSnapshot
+from scheduler_extras.live.nominations import Nominations, waiting_now
 from scheduler_extras.reading.fields import pick, text_at
 from scheduler_extras.reading.ignored_fields import is_unchanged
 from scheduler_extras.reading.pods_and_nodes import FullNode, FullPod, key_in
-from scheduler_extras.rules.affinity import term_index
 
 
 LONGEST_NAME = 253  # of an object; to compare longer ones would take long
@@ -58,15 +58,13 @@ class CachedNodes(dict):
         super().__init__()
         self.snapshot = snapshot
         self.snapshot_is_old = False  # whether by now other nodes can take pods
-        self.have_affinity = False  # whether any pod that was there had affinity for pods
-        self.term_index_is_stale = False  # whether such pods have come or gone, or other nodes
 
     def __missing__(self, name):
         node = self[name] = FullNode({"metadata": {"name": name}})
         node.exists = False
         return node
 
-    def take(self, name, raw):
+    def take(self, name: str, raw: dict | None) -> bool:
         """Apply a node; None: it is gone. The pods on it stay, because it may come back.
 
         Return whether pods may fit it that did not before.
@@ -87,15 +85,13 @@ class CachedNodes(dict):
         self.snapshot.note_change(node)
         return True
 
-    def place(self, pod, name):
+    def place(self, pod: FullPod, name: str) -> None:
         """Have a pod count on the node of this name, and on no other one; "": on none."""
         self.snapshot_is_old |= isinstance(pod, UnreadPod)
         was_on = pod.counts_on
         pod.counts_on = name
         if was_on == name:
             return
-        self.have_affinity |= pod.is_affine
-        self.term_index_is_stale |= pod.is_affine
         if was_on:
             node = self[was_on]
             self.snapshot.take_off(pod, node)
@@ -104,7 +100,7 @@ class CachedNodes(dict):
         if name:
             self.snapshot.put(pod, self[name])
 
-    def renew_snapshot(self):
+    def renew_snapshot(self) -> bool:
         """Give the snapshot the nodes that can take pods, by their names. Return whether it had others."""
         self.snapshot_is_old = False
         nodes = {name: node for name, node in sorted(self.items()) if can_take_pods(node)}
@@ -115,7 +111,6 @@ class CachedNodes(dict):
             return False
         self.snapshot.nodes = nodes  # a node of a name may be another one by now
         self.snapshot.memory = Memory()
-        self.term_index_is_stale = self.have_affinity
         return True
 
 
@@ -135,13 +130,14 @@ class Cache:
         self.objects = kind_of_objects(api, self.take)
         self.snapshot = FullSnapshot({}, self.objects, is_live)
         self.nodes = CachedNodes(self.snapshot)
-        self.pods = {}  # namespace/name -> Pod, of those that have not ended
+        self.pods: dict[str, FullPod] = {}  # namespace/name -> Pod, of those that have not ended
+        self.nominations = Nominations(self.snapshot, self.pods)
         self.waiting = {}  # namespace/name -> Pod, of those that name a scheduler of ours and have no node
         self.arrived = {}  # uid -> Pod, of these, those that have come, or changed, since the pass began
         self.deleted = []  # waiting pods that have begun to be deleted, or changed since
         self.has_changed = False  # so that pods that fitted nowhere may fit now
 
-    def follow(self, policies):
+    def follow(self, policies: dict) -> None:
         """Apply all updates, and find the pods that wait for one of these Policies. Raises ApiError."""
         is_new = policies.keys() != self.snapshot.policies.keys()
         self.snapshot.policies = dict(policies)
@@ -152,29 +148,19 @@ class Cache:
         self.refresh()
         self.arrived.clear()
 
-    def refresh(self):
+    def refresh(self) -> None:
         """Apply all updates, and list what was never listed. Raises ApiError."""
         self.apply_updates()
         self.objects.refresh()
         self.apply_updates()
 
-    def keep_up(self):
-        """Apply updates while another replica leads, so that this one can take over at once."""
-        with contextlib.suppress(ApiError):  # which the loop meets, once it runs
-            self.refresh()
-        self.arrived.clear()
-
-    def apply_updates(self, patience=0):
+    def apply_updates(self, patience: float = 0) -> None:
         """Apply the updates of Reflectors. If there are none, wait up to `patience` seconds for some."""
         self.objects.apply_updates(patience)
         if self.nodes.snapshot_is_old:
             self.has_changed |= self.nodes.renew_snapshot()
-        if self.nodes.term_index_is_stale:
-            TIME_SLICE.ends_at = math.inf  # their terms may be very many; no pod's time slice pays for them
-            self.nodes.term_index_is_stale = False
-            term_index(self.snapshot)
 
-    def take(self, resource, key, thing):
+    def take(self, resource: str, key: str, thing: dict | None) -> None:
         """Apply a new or changed object; None: it is gone."""
         heartbeat()  # there may be very many
         if resource == "nodes":
@@ -184,17 +170,17 @@ class Cache:
         else:
             self.has_changed = True
 
-    def take_pod(self, key, raw):
+    def take_pod(self, key: str, raw: dict | None) -> None:
         """Apply a pod; None: it is gone."""
         before = self.pods.get(key)
         if before and raw and is_unchanged(before, raw):
             self.take_report(before, raw)
         else:
-            pod = raw and (read_or_warn(FullPod, raw) or UnreadPod(raw))
+            pod = (read_or_warn(FullPod, raw) or UnreadPod(raw)) if raw else None
             self.exchange(key, before, pod)
-        self.note_nomination(before, self.pods.get(key))
+        self.nominations.note(before, self.pods.get(key))
 
-    def take_report(self, pod, raw):
+    def take_report(self, pod: FullPod, raw: dict) -> None:
         """Apply JSON that differs from the known pod at most in its node. The pod is not parsed again."""
         was_on = pod.node_name
         pod.raw = raw
@@ -206,29 +192,26 @@ class Cache:
             self.note_waiting(pod.key, pod)
             self.has_changed = True
 
-    def exchange(self, key, before, pod):
+    def exchange(self, key: str, before: FullPod | None, pod: FullPod | None) -> None:
         """Have a pod count instead of the one that has had its name; None: there is none, or there was none.
 
         A changed pod with the same uid stays on the node on which it is assumed.
         """
         is_same_pod = before and pod and before.uid == pod.uid
-        assumed_on = before.counts_on if is_same_pod else ""
+        assumed_on = before.counts_on if before and is_same_pod else ""
         if before:
             del self.pods[key]
             self.nodes.place(before, "")
-        if is_same_pod:
-            pod.record = before.record
-            if pod.uid in self.snapshot.victims:
-                self.snapshot.victims[pod.uid].pod = pod
-        elif before:
-            self.snapshot.victims.pop(before.uid, None)
+            self.nominations.renew_victim(before, pod if is_same_pod else None)
+            if pod and is_same_pod:
+                pod.record = before.record
         if pod:
             self.pods[key] = pod
             self.nodes.place(pod, pod.node_name or assumed_on)
         self.has_changed |= bool(before or (pod and pod.node_name))
         self.note_waiting(key, pod)
 
-    def note_waiting(self, key, pod):
+    def note_waiting(self, key: str, pod: FullPod | None) -> None:
         """Note whether a pod waits for a scheduler of ours; if it nearly names one, say that."""
         self.waiting.pop(key, None)
         if not pod or pod.node_name:
@@ -241,32 +224,7 @@ class Cache:
         elif len(pod.scheduler) <= LONGEST_NAME and (similar := similar_name(pod.scheduler, names)):
             warn_once(f"{key} names {pod.scheduler}: did you mean {similar}?", about=f"not {pod.scheduler}")
 
-    def note_nomination(self, before, pod):
-        """Note whether a pod is nominated to a node.
-
-        What a rule has noted of it, and the API server does not show, lasts as long as the pod waits.
-        """
-        nominated = self.snapshot.nominated
-        for each in filter(None, (before, pod)):
-            if each.nominated_node or not self.still_waiting(each):
-                nominated = [other for other in nominated if other.uid != each.uid]
-        if pod and pod.nominated_node and not (pod.node_name or pod.terminating):
-            nominated = [*nominated, pod]
-        self.snapshot.nominated = nominated
-
-    def take_back(self, requests):
-        """Have what requests were to change be as the API server shows it: they have not been carried out."""
-        for method, path, body in requests:
-            if method == "DELETE":
-                self.snapshot.victims.pop(text_at(body, "preconditions", "uid"), None)
-            if method == "PATCH" and "nominatedNodeName" in (body.get("status") or {}):
-                *_, namespace, _, name, _ = path.split("/")
-                uid = text_at(body, "metadata", "uid")
-                others = [other for other in self.snapshot.nominated if other.uid != uid]
-                self.snapshot.nominated = others
-                self.note_nomination(None, self.pods.get(f"{namespace}/{name}"))
-
-    def forget(self, pod):
+    def forget(self, pod: FullPod) -> None:
         """Take a pod off the node on which it is assumed, unless the API server shows it on one by now."""
         self.has_changed = True  # others have met it there
         self.snapshot.victims.pop(pod.uid, None)  # it was a victim, perhaps, that waited for `permit`
@@ -274,8 +232,6 @@ class Cache:
         if latest:
             self.nodes.place(latest, "")
 
-    def still_waiting(self, pod):
+    def still_waiting(self, pod: FullPod) -> FullPod | None:
         """Return a pod as it is by now; or None, if the API server shows that it has gone, or is bound."""
-        latest = self.pods.get(pod.key)
-        is_waiting = latest and latest.uid == pod.uid and not latest.node_name
-        return latest if is_waiting else None
+        return waiting_now(pod, self.pods)

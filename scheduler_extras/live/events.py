@@ -3,15 +3,23 @@
 The binding cycle and the threads that bind publish with it.
 """
 
+from __future__ import annotations
+
+import contextlib
 import time
+from collections.abc import Callable
 
 from scheduler import event
-from scheduler_extras.api.errors import Conflict, NotFound, patiently
+from scheduler_extras.api.errors import Conflict, NotFound
+from scheduler_extras.api.retries import LASTING, patiently
 from scheduler_extras.common.blame import request_by
 from scheduler_extras.common.clocks import now
 from scheduler_extras.common.errors import ApiError, Trouble
 from scheduler_extras.common.log_texts import at_most, warn_once
+from scheduler_extras.deciding.decision import FullDecision
+from scheduler_extras.live.record import PodRecord
 from scheduler_extras.reading.fields import pick
+from scheduler_extras.reading.pods_and_nodes import FullPod
 
 
 class Recorder:
@@ -20,53 +28,51 @@ class Recorder:
     def __init__(self, writer):
         self.writer = writer
 
-    def report(self, decision, kind, event_reason, condition_reason, message):
-        """Report why the pod is not bound, in an event and in its condition PodScheduled, if that is new.
+    def report(self, decision: FullDecision, kind: str, event_reason: str, condition_reason: str,
+               message: str) -> None:
+        """Report why the pod is not bound, in an event and in its condition PodScheduled, each if it is new.
 
         A warning that is not new is counted up, as events last for an hour; not those of many pods at once.
         For pods whose condition has the reason Unschedulable, cluster autoscalers make nodes.
         """
         pod = decision.pod
-        record = pod.record
-        if message != record.written:
-            recorded = request_by(event, pod, kind, event_reason, at_most(1024, message))
-            requests = recorded, pod_condition(pod, condition_reason, message)
-        elif kind == "Warning" and time.monotonic() >= record.repeat_at:
-            recorded = record.event
-            requests = (counted_up(recorded),)
-        else:
-            return
-        record.note_event(message, recorded)
-        self.writer.start(self.publish, record, message, *requests)
+        published = pod.record.published
+        notes = {}  # part of what is published -> the request that writes it
+        if published.messages["event"] != message:
+            published.event = request_by(event, pod, kind, event_reason, at_most(1024, message))
+            notes["event"] = published.event
+        elif kind == "Warning" and time.monotonic() >= published.count_at:
+            notes["event"] = counted_up(published.event)
+        if published.messages["condition"] != message:
+            notes["condition"] = pod_condition(pod, condition_reason, message)
+        if notes:
+            published.note(message, notes)
+            self.writer.start(self.publish, pod.record, message, notes)
 
-    def publish(self, record, message, event, condition=None):
-        """Write why a pod is not bound. If a write fails, the next attempt writes it again."""
-        self.write_if_current(record, message, event)
-        if condition:
-            with record.writing:  # never at the same time as the Binding: a bound pod must not get it
-                self.write_if_current(record, message, condition)
+    def publish(self, record: PodRecord, message: str, notes: dict[str, tuple]) -> None:
+        """Write why a pod is not bound. If a write fails, the next attempt makes it, and those behind it."""
+        parts = list(notes)
+        for place, part in enumerate(parts):
+            # A bound pod must not get the condition: it is never written at the same time as the Binding.
+            with record.published.writing if part == "condition" else contextlib.nullcontext():
+                is_left = record.published.messages[part] == message and (
+                    record.may_be_bound() or not write_note(self.writer.attempt, notes[part]))
+            if is_left:
+                record.published.forget(message, parts[place:])
+                return
 
-    def write_if_current(self, record, message, request):
-        """Write a message about a waiting pod, unless a newer one has replaced it."""
-        if record.written != message:
-            return
-        if record.may_be_bound():
-            record.report_again(message)  # which happens only if it is not bound after all
-        elif not write_note(self.writer.attempt, request):
-            record.report_again(message)
-
-    def announce(self, pod, message):
+    def announce(self, pod: FullPod, message: str) -> None:
         """Record that a pod is bound."""
         record(self.writer, request_by(event, pod, "Normal", "Scheduled", message))
 
-    def skip(self, pod):
+    def skip(self, pod: FullPod) -> None:
         """Record that a pod is not tried, as it is being deleted."""
         message = f"skip schedule deleting pod: {pod.key}"
         skipped = request_by(event, pod, "Warning", "FailedScheduling", message)
         self.writer.start(write_note, self.writer.attempt, skipped)
 
 
-def pod_condition(pod, reason, message):
+def pod_condition(pod: FullPod, reason: str, message: str) -> tuple:
     """Return the request that says in the pod's condition PodScheduled why it is not bound."""
     condition = {"type": "PodScheduled", "status": "False", "reason": reason, "message": message}
     before = pick(pod.raw, list, "status", "conditions", of=dict)
@@ -76,22 +82,18 @@ def pod_condition(pod, reason, message):
         "metadata": {"uid": pod.uid}, "status": {"conditions": [condition]}}
 
 
-def record(writer, request):
+def record(writer, request: tuple) -> None:
     """Send an event of what has happened, even if this replica does not lead any more.
 
-    If the API server is in trouble, send it again after 1, 2 and 4 seconds, unless all threads are needed.
+    If the API server is in trouble, send it again for some seconds, unless all threads are needed.
     """
-    for pause in (1, 2, 4):
-        if write_note(writer.api.request, request) or writer.is_busy():
-            return
-        time.sleep(pause)
-    write_note(writer.api.request, request)
+    write_note(writer.api.request, request, pauses=LASTING, unless=writer.is_busy)
 
 
-def write_note(send, request):
+def write_note(send: Callable, request: tuple, **patience) -> bool:
     """Send an event or a condition. Return False if it has to be sent again."""
     try:
-        patiently(send, *request)
+        patiently(send, *request, **patience)
     except ApiError as error:
         has_gone = isinstance(error, NotFound)
         if isinstance(error, Trouble) or (has_gone and "/events/" in request[1]):
@@ -103,7 +105,7 @@ def write_note(send, request):
     return True
 
 
-def counted_up(request):
+def counted_up(request: tuple) -> tuple:
     """Return the request that counts up an event which a request has recorded. Upstream: EventCorrelator."""
     _, path, body = request
     body["count"] += 1

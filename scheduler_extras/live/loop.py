@@ -3,7 +3,12 @@
 The command line runs it on a live cluster; manifests are scheduled by the same passes.
 """
 
-from scheduler_extras.common.errors import ApiError, Malformed
+from __future__ import annotations
+
+from scheduler import log
+from scheduler_extras.api.retries import backoff
+from scheduler_extras.common.clocks import STOP
+from scheduler_extras.common.errors import ApiError, Malformed, Trouble
 from scheduler_extras.deciding.schedule import schedule
 
 
@@ -12,10 +17,10 @@ def run(cluster, read_policies, stop, interval, once):
     while not stop.is_set():
         try:
             schedule_pending_pods(cluster, read_policies(), stop)  # read in each pass: the file may be edited
-            cluster.end_pass()
+            cluster.errors.end_pass()
         except (ApiError, Malformed) as error:  # a request has failed, or its answer is no list
-            cluster.end_pass(error)
-        if cluster.due and not cluster.last_error:
+            cluster.errors.end_pass(error)
+        if cluster.due and not cluster.errors.last:
             continue  # pods are left, as the pass ended early: go on at once
         if once:
             break
@@ -27,8 +32,27 @@ def schedule_pending_pods(cluster, policies, stop):
     cluster.begin_pass(policies)  # applies updates from the watch, and finds out which pods are due
     while pod := cluster.next_pod(stop):  # highest priority first
         decision = schedule(pod, cluster.snapshot, policies[pod.scheduler])
-        if decision.node:
-            cluster.bind(decision)  # POSTs the Binding; if that is refused, puts the pod off
-        else:
-            cluster.put_off(decision)  # the pod is due again after its backoff
-        cluster.report(decision)  # says where the pod goes, or why it stays pending
+        cluster.cycle.carry_out(decision)  # has the pod bound and says where it goes, or why it stays pending
+
+
+class PassErrors:
+    """The errors that cut passes short, in a row until now."""
+
+    def __init__(self) -> None:
+        self.last: Exception | None = None
+        self.count = 0
+
+    def end_pass(self, error: Exception | None = None) -> None:
+        """Log what has cut a pass short, unless a signal has, but not twice in a row; and the end of it."""
+        if STOP.is_set():
+            error = None
+        if error and str(error) != str(self.last):
+            log.error("%s", error)
+        if isinstance(self.last, Trouble) and not error:
+            log.warning("the API server answers again")
+        self.last = error
+        self.count = self.count + 1 if error else 0
+
+    def pause(self) -> float:
+        """Return the seconds to wait after the last one."""
+        return backoff(self.count, error=self.last)

@@ -11,8 +11,10 @@ import re
 import tempfile
 import warnings
 from pathlib import Path
+from typing import cast
 
 import requests
+from requests.adapters import HTTPAdapter
 
 from scheduler_extras.common.clocks import within
 from scheduler_extras.common.errors import ApiError, Malformed, Unschedulable
@@ -108,18 +110,11 @@ PREEMPTED = {"NodeNameToMetaVictims": dict}  # node -> VICTIMS
 VICTIMS = {"Pods": [{"UID": str}], "NumPDBViolations": int}
 
 
-class Extender:
-    """An HTTP extender of the Policy: a web service that has a say. Upstream: scheduler/core/extender.go."""
+class Endpoint:
+    """How an extender is asked: its URL, the time it has, its certificates."""
 
-    def __init__(self, config, title, filtered=FILTERED):
-        self.config = config
-        self.filtered = filtered  # what its filter may answer
-        self.title = title
+    def __init__(self, config):
         self.url = config.get("urlPrefix", "").rstrip("/")
-        self.weight = config.get("weight", 0)
-        self.ignorable = config.get("ignorable", False)
-        self.names_only = config.get("nodeCacheCapable", False)
-        self.resources = {resource.get("name") for resource in config.get("managedResources", [])}
         self.timeout = config.get("httpTimeout", 0) / 10**9 or 5  # the Policy has nanoseconds
         self.session = requests.Session()
         self.session.trust_env = False  # the Policy says all, and REQUESTS_CA_BUNDLE would overrule it
@@ -131,7 +126,8 @@ class Extender:
         self.session.verify = ca or not is_unchecked
         self.session.cert = tuple(client) if all(client) else None
         if tls.get("serverName"):  # that the certificate is for, if it is not the URL's
-            secure = self.session.adapters["https://"].poolmanager.connection_pool_kw
+            adapter = cast(HTTPAdapter, self.session.adapters["https://"])
+            secure = adapter.poolmanager.connection_pool_kw
             secure["server_hostname"] = secure["assert_hostname"] = tls["serverName"]
         # What is not checked, the Policy has decided.
         warnings.filterwarnings("ignore", message="Unverified HTTPS request")
@@ -145,6 +141,46 @@ class Extender:
         made.flush()
         self.made_files.append(made)
         return made.name
+
+    def ask(self, verb: str, body: dict, schema: object) -> object:
+        """Return what is answered in time to a POST. Raises ApiError, OSError, ValueError, RecursionError."""
+        return within(self.timeout, self.post, verb, body, schema)
+
+    def post(self, verb: str, body: dict, schema: object) -> object:
+        """POST to a verb; return the answer. Raises OSError, ValueError, RecursionError."""
+        most = 2**26  # bytes
+        url = f"{self.url}/{verb}"
+        with self.session.post(url, json=body, stream=True, allow_redirects=False,
+                               timeout=self.timeout + 1) as response:  # by then the loop has given up
+            if response.status_code != 200:
+                raise ValueError(f"it answers {response.status_code} {response.reason}")
+            packing = response.headers.get("Content-Encoding", "identity")
+            if packing != "identity":
+                raise ValueError(f"its answer is packed: Content-Encoding {packing}")
+            text = bytearray()
+            for piece in response.iter_content(2**16):
+                text += piece
+                if len(text) > most:
+                    raise ValueError(f"its answer has more than {most} bytes")
+        answer = decode(json.loads(text), schema, "the answer", skipped=[])
+        if isinstance(answer, dict) and answer.get("Error"):
+            raise ValueError(answer["Error"])
+        return answer
+
+
+class Extender:
+    """An HTTP extender of the Policy: a web service that has a say. Upstream: scheduler/core/extender.go."""
+
+    def __init__(self, config: dict, title: str, filtered: object = FILTERED):
+        self.config = config
+        self.filtered = filtered  # what its filter may answer
+        self.title = title
+        self.endpoint = Endpoint(config)
+        self.url = self.endpoint.url
+        self.weight = config.get("weight", 0)
+        self.ignorable = config.get("ignorable", False)
+        self.names_only = config.get("nodeCacheCapable", False)
+        self.resources = {resource.get("name") for resource in config.get("managedResources", [])}
 
     def cares(self, verb, pod):
         """Return whether it has this verb, and the pod names one of its resources, if it has any."""
@@ -166,32 +202,15 @@ class Extender:
             warn_once(f"{blame}; {otherwise}")
 
     def ask(self, verb, body, schema):
-        """POST to a verb; return the answer. Raises OSError, ValueError, RecursionError."""
-        most = 2**26  # bytes
-        url = f"{self.url}/{self.config[verb]}"
-        with self.session.post(url, json=body, stream=True, allow_redirects=False,
-                               timeout=self.timeout + 1) as response:  # by then the loop has given up
-            if response.status_code != 200:
-                raise ValueError(f"it answers {response.status_code} {response.reason}")
-            packing = response.headers.get("Content-Encoding", "identity")
-            if packing != "identity":
-                raise ValueError(f"its answer is packed: Content-Encoding {packing}")
-            text = bytearray()
-            for piece in response.iter_content(2**16):
-                text += piece
-                if len(text) > most:
-                    raise ValueError(f"its answer has more than {most} bytes")
-        answer = decode(json.loads(text), schema, "the answer", skipped=[])
-        if isinstance(answer, dict) and answer.get("Error"):
-            raise ValueError(answer["Error"])
-        return answer
+        """Return what a verb answers in time."""
+        return self.endpoint.ask(self.config[verb], body, schema)
 
     def ask_about(self, nodes, verb, pod, schema):
         """Return what a verb answers in time about nodes: to their names, or to all that they are."""
         names = [node.name for node in nodes] if self.names_only else None
         whole = None if self.names_only else {"metadata": {}, "items": [node.raw for node in nodes]}
         body = {"Pod": pod.raw, "NodeNames": names, "Nodes": whole}
-        return within(self.timeout, self.ask, verb, body, schema)
+        return self.ask(verb, body, schema)
 
     def filter(self, pod, nodes, failed):
         """Return those of the nodes that the extender lets pass, and `failed` with the others added."""
@@ -218,7 +237,7 @@ class Extender:
             return []
         with self.blamed("prioritizeVerb", "its scores are left out"):
             answer = self.ask_about(nodes.values(), "prioritizeVerb", pod, SCORED)
-            scores = collections.Counter()  # of a node that it names twice, the sum
+            scores: collections.Counter[str] = collections.Counter()  # of a node that it names twice, the sum
             for each in answer:
                 add_to(scores, {each.get("Host", ""): each.get("Score", 0)})
             if not all(0 <= score <= 10 for score in scores.values()):
@@ -238,7 +257,7 @@ class Extender:
             pods = [{"UID": victim.uid} if self.names_only else victim.raw for victim in victims.pods]
             said[node.name] = {"Pods": pods, "NumPDBViolations": victims.violations}
         with self.blamed("preemptVerb", "it is ignorable, so it is passed over" if self.ignorable else ""):
-            answer = within(self.timeout, self.ask, "preemptVerb", {"Pod": pod.raw, kind: said}, PREEMPTED)
+            answer = self.ask("preemptVerb", {"Pod": pod.raw, kind: said}, PREEMPTED)
             nodes = {node.name: node for node in found}
             left = pick(answer, dict, "NodeNameToMetaVictims", of=dict)
             if not left.keys() <= nodes.keys():
@@ -261,5 +280,5 @@ class Extender:
         """Have the extender bind the pod. Return True, as a rule does that has bound it."""
         with self.blamed("bindVerb"):
             body = {"PodName": pod.name, "PodNamespace": pod.namespace, "PodUID": pod.uid, "Node": node_name}
-            within(self.timeout, self.ask, "bindVerb", body, BOUND)
+            self.ask("bindVerb", body, BOUND)
         return True

@@ -3,13 +3,18 @@
 policy/reloading.py loads such files; the decorators that they import register with `own_rule`.
 """
 
+from __future__ import annotations
+
 import collections
 import contextlib
 import functools
 import runpy
 import sys
 import traceback
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from importlib.machinery import PathFinder
+from modulefinder import ModuleFinder
 from pathlib import Path
 
 import scheduler
@@ -36,8 +41,29 @@ OPTIONS = ["argument", "default", "member", "steady", "looks_at", "aliases", "al
 NOUNS = {"predicates": "predicate", "priorities": "priority"}
 # Where files of --plugins add their rules, and the modules that they import.
 REGISTERS: list[dict] = [PREDICATES, PRIORITIES, sys.modules]
-Added = collections.namedtuple("Added", "register name thing path")  # path: of the file of --plugins
-PLUGGED_IN: list[Added] = []  # what they have added: a list of Added
+Added = collections.namedtuple("Added", "register name thing")
+
+
+def text_of(file: Path) -> bytes | None:
+    """Return what is in a file, or None. Times would not do: a ConfigMap renews all its files at once."""
+    with contextlib.suppress(OSError):
+        return file.read_bytes() if file.is_file() else None
+    return None
+
+
+@dataclass
+class PluginFile:
+    """A file of --plugins that has run."""
+
+    texts: dict[Path, bytes | None]  # what was in it, and in the files beside it that it imports
+    added: list[Added] = field(default_factory=list)
+
+    def changed(self) -> list[Path]:
+        """Return which of these files have changed."""
+        return [file for file, text in self.texts.items() if text != text_of(file)]
+
+
+PLUGGED_IN: dict[str | Path, PluginFile] = {}  # path -> PluginFile, of the files that are in force
 
 
 def checked_rule(where, name, function, **options):
@@ -115,50 +141,95 @@ def check_rules_of_the_script():
             raise InputError(f"{error} ({place_of(Rule(name, function))})") from None
 
 
-def load_plugins(paths):
-    """Run files that register rules, instead of those that were run before. Raises InputError."""
-    unplug()
+def load_plugins(paths: Sequence[str | Path]) -> list[Path]:
+    """Run files that register rules; those that have run before, only if they or their imports have changed.
+
+    So rules keep what they remember while other files are edited. Return the files that have changed. Raises
+    InputError.
+    """
+    stale = stale_plugins(paths)
+    changed = {file: None for path in stale if path in PLUGGED_IN for file in PLUGGED_IN[path].changed()}
+    unplug([path for path in PLUGGED_IN if path in stale or path not in paths])
     sys.dont_write_bytecode = True  # it would be taken for that of an edit within the same second
     for path in paths:
-        before = [{*register} for register in REGISTERS]
         folder = str(Path(path).resolve().parent)
         if folder not in sys.path:
             sys.path.append(folder)  # so that the file may import others beside it
-        try:
-            with as_in_the_script():
-                runpy.run_path(path)
-        except (Exception, SystemExit) as error:
-            frames = traceback.extract_tb(error.__traceback__)
-            lines = [f", line {frame.lineno}" for frame in frames if frame.filename == str(path)]
-            place = "".join([str(path), *lines[-1:]])
-            kind = "" if isinstance(error, InputError) else f"{type(error).__name__}: "
-            raise InputError(f"{place}: {kind}{one_line(error)}") from error
-        finally:
-            note_added(path, folder, before)
+        if path in stale:
+            run_plugin(path, folder)
+    return [*changed]
 
 
-def note_added(path, folder, before):
-    """Note which rules were not there before, and which modules of a folder: a file has added them."""
-    for known, names in zip(REGISTERS, before, strict=True):
-        for name in [name for name in [*known] if name not in names]:
-            thing = known[name]
-            if isinstance(thing, Rule) or PathFinder.find_spec(name.partition(".")[0], [folder]):
-                PLUGGED_IN.append(Added(known, name, thing, path))
+def stale_plugins(paths: Sequence[str | Path]) -> list[str | Path]:
+    """Return the files to run: new and changed ones, and those that share an import with one of these."""
+    stale = [path for path in paths if path not in PLUGGED_IN or PLUGGED_IN[path].changed()]
+
+    def shares(path):
+        """Return whether a file imports something that is going to be imported again."""
+        return any(PLUGGED_IN[path].texts.keys() & PLUGGED_IN[other].texts.keys()
+                   for other in stale if other in PLUGGED_IN)
+
+    while more := [path for path in paths if path not in stale and shares(path)]:
+        stale += more
+    return stale
 
 
-def rules_in(path):
+def imports_of(path: str | Path, folder: str) -> set[Path]:
+    """Return the file itself, and those in its folder that it imports, also indirectly, there or not."""
+    finder = ModuleFinder([folder], excludes=["scheduler", "scheduler_extras"])
+    with contextlib.suppress(SyntaxError, ValueError, OSError, RecursionError):  # to run it will say why
+        finder.run_script(str(path))
+    files = {name: getattr(module, "__file__", None) for name, module in finder.modules.items()}
+    found = [Path(file).relative_to(folder) for name, file in files.items() if file and name != "__main__"]
+    missing = [f"{name}.py" for name in finder.badmodules if name not in sys.modules and "." not in name]
+    return {Path(path).absolute().parent / name for name in [Path(path).name, *map(str, found), *missing]}
+
+
+def run_plugin(path: str | Path, folder: str) -> None:
+    """Run a file that registers rules. Raises InputError."""
+    plugin = PLUGGED_IN[path] = PluginFile({file: text_of(file) for file in imports_of(path, folder)})
+    before = [{*register} for register in REGISTERS]
+    try:
+        with as_in_the_script():
+            runpy.run_path(str(path))
+    except (Exception, SystemExit) as error:
+        frames = traceback.extract_tb(error.__traceback__)
+        lines = [f", line {frame.lineno}" for frame in frames if frame.filename == str(path)]
+        place = "".join([str(path), *lines[-1:]])
+        kind = "" if isinstance(error, InputError) else f"{type(error).__name__}: "
+        raise InputError(f"{place}: {kind}{one_line(error)}") from error
+    finally:
+        plugin.added = added_since(before, folder)
+
+
+def added_since(before: list[set], folder: str) -> list[Added]:
+    """Return the rules that were not there before, and the modules of a folder: a file has added them."""
+    new = [Added(place, name, place[name]) for place, names in zip(REGISTERS, before, strict=True)
+           for name in place if name not in names]
+    return [added for added in new if isinstance(added.thing, Rule)
+            or PathFinder.find_spec(added.name.partition(".")[0], [folder])]
+
+
+def rules_in(path: str | Path) -> list:
     """Return the rules that a file of --plugins has added."""
-    return [added.thing for added in PLUGGED_IN if added.path == path and isinstance(added.thing, Rule)]
+    added = PLUGGED_IN[path].added if path in PLUGGED_IN else []
+    return [each.thing for each in added if isinstance(each.thing, Rule)]
 
 
-def unplug(instead=()):
-    """Have nothing any more that files of --plugins have added; instead, what they had added before."""
-    while PLUGGED_IN:
-        added = PLUGGED_IN.pop()
-        added.register.pop(added.name, None)
-    for each in instead:
-        PLUGGED_IN.append(each)
-        each.register[each.name] = each.thing
+def unplug(paths: Iterable[str | Path] | None = None) -> None:
+    """Remove what files of --plugins have added: these files, or all."""
+    for path in [*PLUGGED_IN] if paths is None else paths:
+        for added in PLUGGED_IN.pop(path).added:
+            added.register.pop(added.name, None)
+
+
+def restore(plugins: dict[str | Path, PluginFile]) -> None:
+    """Put back what files of --plugins had added before, instead of what they have added since."""
+    unplug()
+    PLUGGED_IN.update(plugins)
+    for plugin in plugins.values():
+        for added in plugin.added:
+            added.register[added.name] = added.thing
 
 
 def idle_plugins(paths, policies):

@@ -13,16 +13,15 @@ from dataclasses import dataclass, field
 
 from scheduler_extras.common.blame import warn_if_broken
 from scheduler_extras.common.chance import CHANCE
-from scheduler_extras.common.clocks import TimeSliceOver
 from scheduler_extras.common.errors import Unschedulable
 from scheduler_extras.common.log_texts import warn_once
-from scheduler_extras.deciding.answers import recall
+from scheduler_extras.deciding.answers import answers_about, memo
 from scheduler_extras.deciding.asking import prepare
 from scheduler_extras.deciding.decision import FullDecision, Vote, put_together
 from scheduler_extras.deciding.extension_points import EXTENSION_POINTS, call_hook, with_reason
 from scheduler_extras.deciding.rule import PREDICATES
-from scheduler_extras.deciding.seen import shared_cache_key
-from scheduler_extras.reading.pods_and_nodes import FullPod
+from scheduler_extras.deciding.seen import shared_key
+from scheduler_extras.reading.pods_and_nodes import FullNode, FullPod
 from scheduler_extras.rules.always import ALWAYS_ASKED
 
 
@@ -54,9 +53,6 @@ class FullPolicy:
     def new_decision(self, pod, snapshot):
         """Return a decision about a pod, in which nothing is decided yet."""
         pod.signatures.clear()  # since it was tried last, it may have changed
-        if not pod.is_undecided:
-            pod.so_far.clear()
-        pod.is_undecided = False
         return FullDecision(pod, snapshot.nodes, policy=self, snapshot=snapshot)
 
     def nodes_that_fit(self, pod, snapshot):
@@ -69,9 +65,9 @@ class FullPolicy:
             passing, refused = rule.split(asked, snapshot)
             if refused:
                 refusals.append((rule.rule.title, refused))
-        feasible, failed = recall(
-            ("failed", self), shared_cache_key(prepared), snapshot, {}, None, [snapshot.nodes, refusals],
-            then=lambda *_: put_together(snapshot.nodes, refusals))
+        feasible, failed = memo(
+            shared_key("failed", prepared), snapshot, [snapshot.nodes, refusals],
+            lambda: put_together(snapshot.nodes, refusals))
         return self.ask_extenders(pod, feasible, failed)
 
     def prioritize(self, decision, feasible):
@@ -84,41 +80,15 @@ class FullPolicy:
             for rule in prepared:
                 decision.votes.append(rule.vote(feasible, snapshot))  # points from 0 to 100
         except Unschedulable as error:  # a priority has given a score that is not from 0 to 100, for example
-            is_single = len(feasible) == 1  # which is taken, whatever its points
-            if isinstance(error, TimeSliceOver) or not is_single:
+            if len(feasible) > 1:  # a single node is taken, whatever its points
                 raise
             warn_once(str(error))
         for extender in self.extenders:
             decision.votes += extender.prioritize(pod, feasible)
-        total = self.add_up(decision, prepared, feasible)
+        total = add_up(decision, prepared, feasible)
         if CHANCE.seed is not None:  # among equal nodes, select_host is to take the same one each time
             random.seed(f"{CHANCE.seed} {pod.key}")
         return total
-
-    def add_up(self, decision, prepared, nodes):
-        """Return the sum of each node's points times their weights; 1 if no rule gives points."""
-        votes = decision.votes
-        if not self.priorities and not self.extenders:
-            votes = [Vote("", 1, None, dict.fromkeys(nodes, 1))]
-
-        def total(node):
-            """Add up what one node gets in all votes."""
-            name = node.name
-            return sum([vote.weight * vote.points[name] for vote in votes])
-
-        def totals(nodes):
-            """Add up what each node gets: vote by vote, which is quicker; first, where all get the same."""
-            of_each = sum([vote.weight * vote.of_each for vote in votes if vote.of_each is not None])
-            sums = dict.fromkeys(nodes, of_each)
-            for weight, points in [(vote.weight, vote.points) for vote in votes if vote.of_each is None]:
-                sums = {name: so_far + weight * points[name] for name, so_far in sums.items()}
-            return sums
-
-        # Points that `reduce` has made rest on all nodes: totals hold only while these points are the same.
-        reduced = [None if vote.points is vote.raw else vote.points for vote in votes]
-        basis = [(each.rule, each.metadata) for each in prepared], reduced
-        return recall(("total", self), shared_cache_key(prepared), decision.snapshot, nodes, total, basis,
-                      at_once=totals)
 
     def look_ahead(self, snapshot):
         """Prepare rules for imaginary pods: the first that comes is not to wait for what they look up."""
@@ -180,6 +150,33 @@ class FullPolicy:
         active = {rule.name for rule in self.rules()}
         idle = [rule for rule in [*PREDICATES.values()] if rule.name not in active]  # also while these change
         return {what: (rule, is_asked) for rule in idle for what, is_asked in rule.looks_at.items()}
+
+
+def add_up(decision: FullDecision, prepared: list, nodes: dict[str, FullNode]) -> dict[str, float]:
+    """Return the sum of each node's points times their weights; 1 if no rule gives points."""
+    policy = decision.policy
+    votes = decision.votes
+    if not policy.priorities and not policy.extenders:
+        votes = [Vote("", 1, None, dict.fromkeys(nodes, 1))]
+
+    def total(name):
+        """Add up what one node gets in all votes."""
+        return sum([vote.weight * vote.points[name] for vote in votes])
+
+    def totals(nodes):
+        """Add up what each node gets: vote by vote, which is quicker; first, where all get the same."""
+        of_each = sum([vote.weight * vote.of_each for vote in votes if vote.of_each is not None])
+        sums = dict.fromkeys(nodes, of_each)
+        for weight, points in [(vote.weight, vote.points) for vote in votes if vote.of_each is None]:
+            sums = {name: so_far + weight * points[name] for name, so_far in sums.items()}
+        return sums
+
+    # Points that `reduce` has made rest on all nodes: totals hold only while these points are the same.
+    reduced = [None if vote.points is vote.raw else vote.points for vote in votes]
+    basis = [(each.rule, each.metadata) for each in prepared], reduced
+    return answers_about(
+        nodes, shared_key(("total", policy), prepared), decision.snapshot,
+        lambda asked: totals(asked) if asked is nodes else {name: total(name) for name in asked}, basis)
 
 
 CONFIGURATION_VERSION = "kubescheduler.config.k8s.io/v1"  # a Policy may have it, too

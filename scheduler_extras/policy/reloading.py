@@ -3,17 +3,19 @@
 The loop asks it for the Policies in force; the command line and --compare make one for each file.
 """
 
+from __future__ import annotations
+
 import contextlib
 import difflib
 import json
 import stat
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from scheduler import log
 from scheduler_extras.common.errors import InputError
 from scheduler_extras.common.log_texts import at_most, one_line, warn_once
-from scheduler_extras.policy.own_rules import PLUGGED_IN, idle_plugins, load_plugins, unplug
+from scheduler_extras.policy.own_rules import PLUGGED_IN, idle_plugins, load_plugins, restore, unplug
 from scheduler_extras.policy.policy import FullPolicy
 from scheduler_extras.policy.reading import default_entries, read_policy
 from scheduler_extras.reading.fields import text_at
@@ -37,7 +39,7 @@ def providers():
 READERS: dict[str, Callable[..., Mapping[str, FullPolicy]]] = {}
 
 
-def load_policies(path, scheduler_name, preempt=False):
+def load_policies(path: str | Path, scheduler_name: str, preempt: bool = False) -> Mapping[str, FullPolicy]:
     """Return {schedulerName: Policy} of a Policy, a configuration or a provider. Raises InputError.
 
     preempt: a Policy names the rule Preemption, even if the file does not.
@@ -74,36 +76,36 @@ def load_policies(path, scheduler_name, preempt=False):
 class PolicyFile:
     """A Policy file, and plugins, which may be edited at any time. Raises InputError if bad at first."""
 
-    def __init__(self, path, scheduler_name, plugins=(), preempt=False):
+    def __init__(self, path: str | Path, scheduler_name: str, plugins: Sequence[str | Path] = (),
+                 preempt: bool = False):
         self.path = path
         self.scheduler_name = scheduler_name
         self.plugins = plugins
         self.preempt = preempt
-        self.policies = {}  # those in force
-        self.seen = {}  # when the files were changed, at the last look
+        self.policies: Mapping[str, FullPolicy] = {}  # those in force
+        self.seen: dict[Path, tuple] = {}  # when the files were changed, at the last look
         self.current()
 
-    def current(self):
+    def current(self) -> Mapping[str, FullPolicy]:
         """Return the Policies, read again if a file has changed. If one is broken, say so, and keep the last.
 
         If nothing has changed, the Policies in force stay, so that no held pod is decided about again.
         """
         seen = self.look()
         if seen != self.seen or not self.policies:
-            changed = [file for file in seen if seen[file] != self.seen.get(file, seen[file])]
             self.seen = seen
-            before = [*PLUGGED_IN]
+            before = {**PLUGGED_IN}
             try:
                 self.check_files()
-                self.load(changed)
+                self.load()
             except InputError as error:
-                unplug(instead=before)
+                restore(before)
                 if not self.policies:
                     raise
                 log.error("%s; the last good Policy stays", error)
         return self.policies
 
-    def look(self):
+    def look(self) -> dict[Path, tuple]:
         """Return when the files, and those beside plugins, which these may import, were changed.
 
         Not of pipes: what they have said cannot be read again, and the loop would wait for more.
@@ -119,7 +121,7 @@ class PolicyFile:
                     changes[file] = status.st_mtime_ns, status.st_size, status.st_ino
         return changes
 
-    def check_files(self):
+    def check_files(self) -> None:
         """Raise InputError if a file is too large, or has become a pipe or a device: it may have no end."""
         for path in [self.path, *self.plugins]:
             with contextlib.suppress(OSError):  # reading it says why it cannot be read
@@ -130,12 +132,14 @@ class PolicyFile:
                 if is_file and status.st_size > MOST_BYTES:
                     raise InputError(f"{path}: it has more than {MOST_BYTES} bytes")
 
-    def load(self, changed):
-        """Read the files, some of which have changed, and say what is different. Raises InputError."""
-        load_plugins(self.plugins)
+    def load(self) -> None:
+        """Read the files, run those plugins that have changed, and log what differs. Raises InputError."""
+        if not self.policies:
+            unplug()  # another Policy has had them, perhaps, and their rules keep what they saw there
+        changed = load_plugins(self.plugins)
         policies = load_policies(self.path, self.scheduler_name, self.preempt)
         lines = differences(self.policies, policies) if self.policies else []
-        lines += [f"{file} has changed" for file in changed if file != Path(self.path).absolute()]
+        lines += [f"{file} has changed" for file in changed]
         if lines or not self.policies:
             self.policies = policies
         else:

@@ -88,8 +88,6 @@ class FullPod:
             self.nonzero = read_only(NOTHING_SCORED | scored)
             self.nonzero_incoming = read_only(incoming)
         self.signatures: dict[Any, Any] = {}  # names of attributes -> see `signature`
-        self.so_far = {}  # what was found out in its decision, and is for no other pod: see `recall`
-        self.is_undecided = False  # whether that decision was broken off
         self.record: Any = None  # of a pending pod: its PodRecord
         self.counts_on = ""  # the node on which the cache counts it: where it runs, or is assumed to run
 

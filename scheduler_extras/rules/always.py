@@ -64,7 +64,7 @@ def nominated_elsewhere(pod, nodes, snapshot):
     prepared = prepare(predicates, pod, snapshot.nodes, snapshot)
     concerns_others = pod.is_affine or any(rule.metadata is not None for rule in prepared)
     if concerns_others or any(map(looks_around, predicates)):
-        prepared = None  # a cluster with those pods is made up
+        return Rivals(on_nodes, snapshot, predicates, None)  # a cluster with those pods is made up
     return Rivals(on_nodes, snapshot, predicates, prepared)
 
 

@@ -8,7 +8,7 @@ import contextlib
 from dataclasses import dataclass
 
 from scheduler_extras.common.errors import ApiError, InvalidSelector
-from scheduler_extras.deciding.answers import recall
+from scheduler_extras.deciding.answers import memo
 from scheduler_extras.reading.fields import pick
 from scheduler_extras.reading.label_selectors import label_selector, labels_match
 from scheduler_extras.reading.pods_and_nodes import FullPod
@@ -23,7 +23,7 @@ def protected_by_budgets(pods, snapshot):
 
     Victims that other pods have chosen count, too, until the budget's controller has counted them.
     """
-    taken = collections.Counter()
+    taken: collections.Counter = collections.Counter()
     uids = {pod.uid for pod in pods}
     for uid, victim in snapshot.victims.items():
         if uid not in uids:
@@ -70,7 +70,7 @@ def budgets_in_namespaces(snapshot):
     """Return {namespace: [(its name, the API's JSON, its selector)]} of the budgets that select any pods."""
     budgets = all_budgets(snapshot)
 
-    def sort(*_):
+    def sort():
         """Return them, sorted."""
         found = collections.defaultdict(list)
         for key, budget in budgets.items():
@@ -80,7 +80,7 @@ def budgets_in_namespaces(snapshot):
                     found[key.partition("/")[0]].append((key, budget, selector))
         return found
 
-    return recall("budgets", "", snapshot, {}, None, [budgets], then=sort)
+    return memo("budgets", snapshot, [budgets], sort)
 
 
 def all_budgets(snapshot):

@@ -6,10 +6,9 @@ The predicates are asked as all others; `bind_volumes` is called before the Bind
 import collections
 import functools
 import time
-from types import MappingProxyType as read_only
 
 from scheduler_extras.common.errors import Unschedulable
-from scheduler_extras.deciding.answers import recall
+from scheduler_extras.deciding.answers import memo
 from scheduler_extras.deciding.asking import prepare
 from scheduler_extras.deciding.rule import SKIP, Rejected, predicate
 from scheduler_extras.reading.fields import pick
@@ -20,8 +19,6 @@ from scheduler_extras.rules.disks import claims_of, class_name_of, storage_class
 
 
 SELECTED_NODE = "volume.kubernetes.io/selected-node"
-ZONE_LABELS = {f"{prefix}.kubernetes.io/{what}"  # of volumes and nodes
-               for prefix in ("topology", "failure-domain.beta") for what in ("zone", "region")}
 ClaimsToBind = collections.namedtuple("ClaimsToBind", "bound delayed")
 Volume = collections.namedtuple("Volume", "raw reach")  # reach: what a node's labels must meet one of
 EVERYWHERE: list[list] = [[]]
@@ -94,7 +91,7 @@ def volumes_to_claim(snapshot):
     """
     volumes = snapshot.objects["persistentvolumes"]
 
-    def sort(*_):
+    def sort():
         """Sort them."""
         sorted_out = collections.defaultdict(list)
         for volume in sorted(volumes.values(), key=lambda volume: storage(volume, "capacity")):
@@ -104,7 +101,7 @@ def volumes_to_claim(snapshot):
             sorted_out[key].append(volume)
         return sorted_out
 
-    return recall("volumes", "", snapshot, {}, None, [volumes], then=sort)
+    return memo("volumes", snapshot, [volumes], sort)
 
 
 def why_unusable(name, claim, pod):
@@ -204,7 +201,7 @@ def patch(thing, resource, annotations, **more):
 
 
 @predicate("CheckVolumeBinding", metadata=claims_to_bind, pre_bind=bind_volumes,
-           plugin="VolumeBinding", by_default=1, steady=True,
+           plugin="VolumeBinding", by_default=1, steady=True, unresolvable=True,
            looks_at={"claims": lambda pod, node: pod.claims})
 def check_volume_binding(pod, node, metadata, gone="pvc(s) bound to non-existent pv(s)",
                          out_of_reach="node(s) had volume node affinity conflict"):
@@ -233,7 +230,7 @@ def find_volumes(delayed, node):
 
     Upstream: plugins/volumebinding, and volume/scheduling/scheduler_binder.go.
     """
-    taken = set()
+    taken: set[str] = set()
     for each in delayed:
         volume = None
         if each.selected_node is None:
@@ -285,53 +282,3 @@ def with_reach(volume):
 def satisfies_one(labels, terms):
     """Return whether labels meet all requirements of one of the terms."""
     return any(labels_match(labels, requirements) for requirements in terms)
-
-
-VolumeZones = collections.namedtuple("VolumeZones", "labels problem")
-
-
-def zones_of_volumes(pod, nodes, snapshot):
-    """The (zone or region label, its values) of the pod's volumes; and what is wrong with a claim."""
-    labels = {}
-    for name, claim, volume in claims_of(pod, snapshot, pod.named_claims):
-        problem = None if volume else dangling(name, claim, snapshot)
-        if problem:
-            return VolumeZones(labels, problem)
-        for label, text in pick(volume, dict, "metadata", "labels").items():
-            zones = tuple(zone.strip() for zone in text.split("__")) if label in ZONE_LABELS else [""]
-            if all(zones):
-                labels[label, zones] = None  # in this order, and each once
-    return VolumeZones(labels, None) if labels else SKIP
-
-
-@predicate("NoVolumeZoneConflict", metadata=zones_of_volumes, plugin="VolumeZone", by_default=1, steady=True)
-def no_volume_zone_conflict(pod, node, metadata, new_names=read_only({})):
-    """The zone and region labels of the pod's volumes allow the node's. A claim to nowhere is an error.
-
-    new_names: {a label of volumes: the name under which a node may have it instead}.
-    """
-    if node.labels.keys().isdisjoint(ZONE_LABELS):
-        return
-    for label, zones in metadata.labels:
-        value = node.labels.get(label, node.labels.get(new_names.get(label)))
-        if value not in zones:
-            yield "node(s) had no available volume zone"
-            return
-    if metadata.problem:
-        raise Unschedulable(
-            f'running "VolumeZone" filter plugin for pod "{pod.name}": {metadata.problem}')
-
-
-def dangling(name, claim, snapshot):
-    """Return what is wrong with a claim that leads to no volume; None if it waits for its first consumer."""
-    volume_name = pick(claim, str, "spec", "volumeName")
-    class_name = class_name_of(claim)
-    if not claim:
-        return f'persistentvolumeclaim "{name}" not found'
-    if volume_name:
-        return f'persistentvolume "{volume_name}" not found'
-    if not class_name:
-        return "PersistentVolumeClaim had no pv name and storageClass name"
-    if not storage_class_of(claim, snapshot):
-        return f'StorageClass "{class_name}" claimed by PersistentVolumeClaim "{name}" not found'
-    return None if waits_for_consumer(claim, snapshot) else "PersistentVolume had no name"

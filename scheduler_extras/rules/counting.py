@@ -1,12 +1,19 @@
 """Counting matching pods per node, for the rules of affinity and spreading."""
 
+from __future__ import annotations
+
 import collections
+from collections.abc import Callable, Iterable
 
-from scheduler_extras.deciding.answers import recall
+from scheduler_extras.deciding.answers import answers_about, for_each
 from scheduler_extras.deciding.seen import signature
+from scheduler_extras.deciding.snapshot import FullSnapshot
+from scheduler_extras.reading.label_selectors import Requirement
+from scheduler_extras.reading.pods_and_nodes import FullNode
+from scheduler_extras.rules.label_index import LabelIndex, labels_needed
 
 
-def count_pods(node, is_meant, namespace=None):
+def count_pods(node: FullNode, is_meant: Callable, namespace: str | None = None) -> int:
     """Return how many pods on a node are meant; of those that are alike to selectors, one is asked about.
 
     namespace: the one whose pods may be meant; None: any.
@@ -18,17 +25,10 @@ def count_pods(node, is_meant, namespace=None):
     return sum([len(pods) for alike in groups for pods in alike.values() if is_meant(pods[0])])
 
 
-def nodes_that_may_count(namespace, requirements, snapshot):
-    """Return the names of the nodes with pods of a namespace that may meet these requirements.
-
-    Where one of these is a label, as in most selectors, they are those with pods that have it.
-    """
-    labels = ((each.key, each.values[0]) for each in requirements
-              if each.operator == "In" and len(each.values) == 1)
-    label = next(labels, None)
-    found = recall("nodes by label", "", snapshot, snapshot.nodes, labels_on,
-                   then=lambda nodes, on_nodes: regroup({}, {}, on_nodes), change=regroup)
-    return found.get(namespace, {}).get(label, ())
+def nodes_that_may_count(namespace: str, requirements: Iterable[Requirement], snapshot: FullSnapshot) -> set:
+    """Return the names of the nodes with pods of a namespace that may meet these requirements."""
+    index = answers_about(snapshot.nodes, "nodes by label", snapshot, for_each(labels_on), update=with_labels)
+    return index.find(namespace, labels_needed(requirements))
 
 
 def labels_on(node):
@@ -38,25 +38,22 @@ def labels_on(node):
         for pods in alike.values() for label in (None, *pods[0].labels.items())])
 
 
-def regroup(found, before, now):
-    """Return {namespace: {label: names of nodes}}, as on some nodes there are other labels than before."""
-    changed = collections.defaultdict(lambda: collections.defaultdict(set))
-    for name, labels in now.items():
-        for namespace, label in labels ^ before.get(name, frozenset()):
-            changed[namespace][label].add(name)
-    found = dict(found)  # what was known is not changed
-    for namespace, names_by_label in changed.items():
-        by_label = dict(found.get(namespace, ()))
-        for label, names in names_by_label.items():
-            by_label[label] = by_label.get(label, set()) ^ names
-        found[namespace] = {label: names for label, names in by_label.items() if names}
-    return {namespace: by_label for namespace, by_label in found.items() if by_label}
+def with_labels(index, before, now):
+    """Return the LabelIndex of nodes, as on some of them there are other labels than before."""
+    return (index or LabelIndex()).updated(
+        (*filing, name) for name, labels in now.items() for filing in labels ^ before.get(name, frozenset()))
+
+
+def without_zeros(numbers: dict) -> dict:
+    """Return those numbers that are not 0."""
+    return {name: number for name, number in numbers.items() if number}
 
 
 def pods_by_namespace(node):
     """Return the pods on a node, {namespace: {what they share: those that are alike to selectors}}."""
     if pods_by_namespace not in node.derived:
-        found = node.derived[pods_by_namespace] = {}
+        found: dict[str, dict] = {}
+        node.derived[pods_by_namespace] = found
         for pod in node.pods.values():
             alike = found.setdefault(pod.namespace, collections.defaultdict(list))
             alike[signature(pod, ("labels", "terminating")) or pod.uid].append(pod)

@@ -13,7 +13,7 @@ import os
 import re
 from dataclasses import dataclass, field
 
-from scheduler_extras.deciding.answers import recall
+from scheduler_extras.deciding.answers import answers_about, for_each
 from scheduler_extras.deciding.rule import SKIP, predicate
 from scheduler_extras.deciding.snapshot import FullSnapshot
 from scheduler_extras.reading.fields import pick
@@ -61,7 +61,7 @@ DISK_IDENTITIES = {"gcePersistentDisk": ["pdName"], "awsElasticBlockStore": ["vo
 @kept_with_pod
 def disks_of(pod):
     """Return the pod's network disks, {identity: whether it may be shared}; of an rbd, for each monitor."""
-    disks = {}
+    disks: dict[tuple, bool] = {}
     for volume in pod.volumes:
         for source in [each for each in DISK_IDENTITIES if volume.get(each)]:
             disk = pick(volume, dict, source)
@@ -216,8 +216,8 @@ def to_attach(wanted, snapshot, attachments=attachments, elsewhere=frozenset()):
         """Return what is attached for the pods on a node."""
         return frozenset().union(*[attachments(pod, snapshot) for pod in node.pods.values() if pod.volumes])
 
-    somewhere, attached = recall(
-        "attached", attachments.__name__, snapshot, snapshot.nodes, attached_to, rests_on,
+    somewhere, attached = answers_about(
+        snapshot.nodes, ("attached", attachments.__name__), snapshot, for_each(attached_to), rests_on,
         then=lambda nodes, attached: (frozenset().union(*attached.values()), attached))
     others = wanted & (somewhere | elsewhere)
     new = collections.Counter([driver for driver, _ in wanted - others])

@@ -7,14 +7,14 @@ import collections
 import contextlib
 import json
 
-from scheduler_extras.deciding.answers import recall
+from scheduler_extras.deciding.answers import answers_about, for_each
 from scheduler_extras.deciding.rule import predicate, priority
 from scheduler_extras.reading.fields import pick
 
 
 def label_conflicts(arguments):
     """Yield what is wrong with labelsPresence and labelPreference: a label wanted both present and absent."""
-    wanted = {}
+    wanted: dict[str, bool] = {}
     for argument in arguments:
         presence = argument.get("presence", False)
         labels = argument.get("labels", []) + ([argument["label"]] if "label" in argument else [])
@@ -24,7 +24,7 @@ def label_conflicts(arguments):
 
 
 @predicate("CheckNodeLabelPresence", member="labelsPresence", check=label_conflicts, steady=True,
-           argument={"labels": [str], "presence": bool})
+           unresolvable=True, argument={"labels": [str], "presence": bool})
 def check_node_label_presence(pod, node, arguments):
     """The node has the labels that the Policy wants present, with any value; not those it wants absent."""
     for argument in arguments:
@@ -45,9 +45,10 @@ def node_label(pod, node, arguments):
 
 def avoiding_nodes(pod, nodes, snapshot):
     """What the nodes say of pods that they would rather not have, {node: JSON}: few nodes do."""
-    return recall("avoiding", "", snapshot, snapshot.nodes,
-                  lambda node: node.annotations.get("scheduler.alpha.kubernetes.io/preferAvoidPods"),
-                  then=lambda nodes, said: {name: said[name] for name in nodes if said[name]})
+    return answers_about(
+        snapshot.nodes, "avoiding", snapshot,
+        for_each(lambda node: node.annotations.get("scheduler.alpha.kubernetes.io/preferAvoidPods")),
+        then=lambda nodes, texts: {name: text for name, text in texts.items() if text})
 
 
 @priority("NodePreferAvoidPodsPriority", metadata=avoiding_nodes, plugin="NodePreferAvoidPods",
@@ -80,7 +81,8 @@ def shares_of(images, snapshot):
 
     Images that no node has are left out.
     """
-    sizes = recall("images", "of all pods", snapshot, snapshot.nodes, lambda node: node.images, then=sizes_of)
+    sizes = answers_about(
+        snapshot.nodes, "images", snapshot, for_each(lambda node: node.images), then=sizes_of)
     shares = []
     for image in images:
         if image.rfind(":") <= image.rfind("/"):  # nodes name images with a tag (normalizedImageName)

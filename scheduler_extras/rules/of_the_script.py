@@ -6,14 +6,12 @@ Edits of these rules in scheduler.py also work here, except for PodFitsHostPorts
 import functools
 import inspect
 import random
-import types
 
 import scheduler
 from scheduler import untolerated_taints
 from scheduler_extras.common.blame import note_rule
 from scheduler_extras.common.chance import CHANCE
 from scheduler_extras.deciding.rule import CATALOGUES, full_rule, requires
-from scheduler_extras.deciding.seen import Seen, looked_at
 
 
 OWN_VERSIONS = {"PodFitsHostPorts", "NoDiskConflict"}  # quicker ones, in ports.py and disks.py
@@ -49,44 +47,21 @@ def random_priority(pod, node):
 random_priority.__wrapped__ = IN_THE_SCRIPT.get("RandomPriority")  # type: ignore[attr-defined]
 
 
-def asked_once(name):
-    """Return a rule of the script that is asked about one of the nodes with the same taints, for all.
-
-    That saves time if a pod has very many tolerations. An edit that reads more of a node is asked each time.
-    """
-    function = IN_THE_SCRIPT.get(name)
-
-    def rule(pod, node):
-        """Return what the rule of the script says, as it is known from another node."""
-        known = function, node.taints
-        if known not in pod.derived:
-            seen = Seen(node)
-            answer = function(pod, seen)
-            answer = [*answer] if isinstance(answer, types.GeneratorType) else answer
-            if looked_at(seen).keys() - {"taints"}:
-                return answer
-            pod.derived[known] = answer
-        return pod.derived[known]
-
-    rule.__wrapped__ = function  # mistakes are reported there
-    return rule
-
-
 # A rule is steady if it gives the same answer whenever it reads the same. If you edit one so that its answers
-# depend on chance, the clock, a file, or what it has kept, add "steady": False here, and remove asked_once:
-# then it is asked each time. A rule of the script that is not listed here is not taken as steady.
-OPTIONS_OF_SCRIPT_RULES = {
-    "CheckNodeUnschedulable": {"plugin": "NodeUnschedulable", "always": True},
-    "HostName": {"plugin": "NodeName", **GENERAL},
+# depend on chance, the clock, a file, or what it has kept, add "steady": False here: then it is asked each
+# time. A rule of the script that is not listed here is not taken as steady.
+OPTIONS_OF_SCRIPT_RULES: dict[str, dict] = {
+    "CheckNodeUnschedulable": {"plugin": "NodeUnschedulable", "always": True, "unresolvable": True},
+    "HostName": {"plugin": "NodeName", "unresolvable": True, **GENERAL},
     "MatchNodeSelector": {
-        "plugin": "NodeAffinity", **GENERAL,
+        "plugin": "NodeAffinity", "unresolvable": True, **GENERAL,
         "looks_at": {"a node selector": lambda pod, node: pod.node_selector,
                      "required node affinity": functools.partial(requires, "nodeAffinity")}},
     "PodFitsResources": {
         "function": pod_fits_other_resources, "plugin": "NodeResourcesFit", **GENERAL,
         "looks_at": {"resource requests": lambda pod, node: any(pod.requests.values())}},
     "PodToleratesNodeTaints": {
-        "function": asked_once("PodToleratesNodeTaints"), "plugin": "TaintToleration", "always": True,
+        "plugin": "TaintToleration", "always": True, "unresolvable": True,
         "looks_at": {
             "no toleration for taints there": lambda pod, node: node and untolerated_taints(pod, node)}},
     "LeastRequestedPriority": {"plugin": "NodeResourcesFit", "by_default": 1},
@@ -94,8 +69,7 @@ OPTIONS_OF_SCRIPT_RULES = {
     "RandomPriority": {"function": random_priority, "steady": False},
     "BalancedResourceAllocation": {"plugin": "NodeResourcesBalancedAllocation", "by_default": 1},
     "NodeAffinityPriority": {"plugin": "NodeAffinity", "by_default": 1},
-    "TaintTolerationPriority": {
-        "function": asked_once("TaintTolerationPriority"), "plugin": "TaintToleration", "by_default": 1}}
+    "TaintTolerationPriority": {"plugin": "TaintToleration", "by_default": 1}}
 
 
 for where, rules in OF_THE_SCRIPT.items():

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from scheduler_extras.common.chance import CHANCE
 from scheduler_extras.common.errors import Unschedulable
-from scheduler_extras.deciding.rule import WHATEVER_THE_NODE, predicate
+from scheduler_extras.deciding.rule import Unresolvable, predicate
 from scheduler_extras.reading.fields import pick
 from scheduler_extras.rules.always import nominate, reasons_supposing
 from scheduler_extras.rules.budgets import protected_by_budgets
@@ -124,25 +124,11 @@ def withdraw(pod, home, failed, snapshot, manner):
     return [nominate(pod, None, snapshot)], ""
 
 
-# Where it helps. Reasons that begin like these hold whoever goes. Upstream: UnschedulableAndUnresolvable.
+# Where it helps.
 
-HOLD_WHOEVER_GOES = (
-    "node(s) were unschedulable", "node(s) didn't match the requested ", "node(s) had taint ",
-    "node(s) had untolerated taint", "node(s) didn't match Pod's node affinity",
-    "node(s) didn't match scheduler-enforced node affinity",
-    "node(s) didn't satisfy plugin(s) [NodeAffinity]", "node(s) didn't have the requested labels",
-    "node(s) didn't match pod affinity rules",
-    "node(s) didn't match pod topology spread constraints (missing required label)",
-    "node(s) had volume node affinity conflict", "node(s) didn't match PersistentVolume's node affinity",
-    "node(s) unavailable due to one or more pvc(s)", "node(s) didn't find available persistent volumes",
-    "node(s) did not have enough free storage", "node(s) had no available volume zone")
-
-
-def is_hopeless(against):
-    """Return whether what is against a node, {predicate: its reasons}, holds whoever goes from there."""
-    is_rejected = any(title.endswith(WHATEVER_THE_NODE) for title in against)
-    reasons = [reason for reasons in against.values() for reason in reasons]
-    return is_rejected or any(reason.startswith(HOLD_WHOEVER_GOES) for reason in reasons)
+def is_hopeless(against: dict) -> bool:
+    """Return whether what is against a node, {predicate: its reasons}, holds whichever pods go from there."""
+    return any(isinstance(reason, Unresolvable) for reasons in against.values() for reason in reasons)
 
 
 def candidates(pod, failed, snapshot, percentage, absolute, manner):
@@ -226,7 +212,7 @@ def where_missed_least(found):
 
 def those_not_refused(pod, found):
     """Return the candidates without nodes whose pods could not be deleted before, unless none is left."""
-    refused = pod.record.refused if pod.record else set()
+    refused = pod.record.retry.refused if pod.record else set()
     left = {node: victims for node, victims in found.items() if node.name not in refused}
     if not left:
         refused.clear()
@@ -235,7 +221,7 @@ def those_not_refused(pod, found):
 
 def after_refusals(pod):
     """Return in words why better nodes have been passed over, or ""."""
-    refused = pod.record.refused if pod.record else set()
+    refused = pod.record.retry.refused if pod.record else set()
     return f", as pods on {', '.join(sorted(refused))} could not be deleted" if refused else ""
 
 

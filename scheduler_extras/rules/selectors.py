@@ -1,18 +1,20 @@
 """Which Services, ReplicaSets, ... select a pod. Rules that spread pods ask for that (`selectors_of`)."""
 
-import collections
 import contextlib
 
 from scheduler_extras.common.errors import InvalidSelector, Malformed
+from scheduler_extras.deciding.snapshot import FullSnapshot
 from scheduler_extras.reading.fields import pick
 from scheduler_extras.reading.label_selectors import label_selector, labels_match
+from scheduler_extras.reading.pods_and_nodes import FullPod
+from scheduler_extras.rules.label_index import LabelIndex, labels_needed, labels_to_look_up
 
 
 OWNERS = ("services", "replicationcontrollers", "replicasets", "statefulsets")  # upstream: DefaultSelector
 SELECT_BY_LABELS = ("services", "replicationcontrollers")  # the oldest kinds: their selector has labels only
 
 
-def selectors_of(pod, snapshot, *resources):
+def selectors_of(pod: FullPod, snapshot: FullSnapshot, *resources: str) -> list:
     """Return the selectors of the services, ReplicaSets, ... that select the pod."""
     selectors = []
     for resource in resources:
@@ -35,9 +37,8 @@ class Selectors:
     def __init__(self, resource):
         self.resource = resource
         self.objects = {}  # namespace/name -> the API's JSON, as it was when selectors were last asked for
-        self.places = {}  # namespace/name -> where its selector is found: the namespace, and a label or None
-        self.found_at = collections.defaultdict(dict)  # such a place -> {namespace/name: the selector}
-        self.unreadable = collections.defaultdict(set)  # namespace -> the namespace/name of such objects
+        self.selectors = {}  # namespace/name -> the selector of such an object, if it can be read
+        self.index = LabelIndex()  # of these objects; those that cannot be read concern each pod
 
     def that_select(self, pod, objects):
         """Return the selectors that select a pod, by the objects as they are by now, sorted by name.
@@ -46,44 +47,32 @@ class Selectors:
         """
         if objects is not self.objects:  # what is there is another dict after each change
             self.keep_up(objects)
-        for key in self.unreadable.get(pod.namespace, ()):
-            self.read(objects[key])  # raises
-        found = {}
-        for label in (None, *pod.labels.items()):
-            found |= self.found_at.get((pod.namespace, label), {})
-        return [found[key] for key in sorted(found) if labels_match(pod.labels, found[key])]
+        found = sorted(self.index.find(pod.namespace, labels_to_look_up(pod)))
+        unreadable = [key for key in found if key not in self.selectors]
+        if unreadable:
+            self.read(objects[unreadable[0]])  # raises
+        return [self.selectors[key] for key in found if labels_match(pod.labels, self.selectors[key])]
 
     def keep_up(self, objects):
         """Apply new, changed and deleted objects."""
         before = self.objects
+        keys = before.keys() | objects.keys()
+        changed = [key for key in keys if before.get(key) is not objects.get(key)]
+        filings = [*self.filings(changed)]
         self.objects = objects
-        changed = [key for key, thing in objects.items() if before.get(key) is not thing]
-        for key in [*(before.keys() - objects.keys()), *changed]:
-            self.forget(key)
         for key in changed:
-            self.take(key)
+            self.selectors.pop(key, None)
+            with contextlib.suppress(Malformed):
+                if key in objects:
+                    self.selectors[key] = self.read(objects[key])
+        self.index = self.index.updated([*filings, *self.filings(changed)])
 
-    def take(self, key):
-        """Read an object's selector, and note where to find it."""
-        namespace = key.rpartition("/")[0]
-        try:
-            selector = self.read(self.objects[key])
-        except Malformed:
-            self.unreadable[namespace].add(key)
-            return
-        labels = [(each.key, each.values[0]) for each in selector
-                  if each.operator == "In" and len(each.values) == 1]
-        self.places[key] = namespace, labels[0] if labels else None
-        self.found_at[self.places[key]][key] = selector
-
-    def forget(self, key):
-        """Forget an object's selector, if there was one."""
-        self.unreadable[key.rpartition("/")[0]].discard(key)
-        place = self.places.pop(key, None)
-        if place:
-            del self.found_at[place][key]
-            if not self.found_at[place]:
-                del self.found_at[place]
+    def filings(self, keys):
+        """Yield where the objects of these keys are filed, (namespace, label, key)."""
+        for key in keys:
+            if key in self.objects:
+                for label in labels_needed(self.selectors.get(key, ())):
+                    yield key.rpartition("/")[0], label, key
 
     def read(self, thing):
         """Return the selector of an object as requirements. Raises Malformed, such as InvalidSelector."""

@@ -1,4 +1,4 @@
-"""Rules that spread the pods of a service, and topology spread constraints.
+"""Topology spread constraints, and the spreading of the pods of a ReplicaSet or a service by default.
 
 Here it is counted how many pods that a constraint means are in each domain (`matching_pods`, `by_domain`).
 """
@@ -9,65 +9,25 @@ import collections
 import functools
 import itertools
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from scheduler import untolerated_taints, matches_node
 from scheduler_extras.common.errors import InvalidSelector, Unschedulable
-from scheduler_extras.deciding.answers import recall
-from scheduler_extras.deciding.rule import SKIP, predicate, priority
+from scheduler_extras.deciding.answers import answers_about, for_each
+from scheduler_extras.deciding.rule import SKIP, Unresolvable, predicate, priority
 from scheduler_extras.deciding.seen import digest
+from scheduler_extras.deciding.snapshot import FullSnapshot
 from scheduler_extras.reading.fields import pick
-from scheduler_extras.reading.label_selectors import NOTHING, labels_match, pod_selector
-from scheduler_extras.rules.counting import count_pods, nodes_that_may_count
+from scheduler_extras.reading.label_selectors import labels_match, pod_selector
+from scheduler_extras.reading.pods_and_nodes import FullPod
+from scheduler_extras.rules.counting import count_pods, nodes_that_may_count, without_zeros
 from scheduler_extras.rules.selectors import OWNERS, selectors_of
 
 
 HOSTNAME = "kubernetes.io/hostname"
 DEFAULT_SPREAD = [{"topologyKey": key, "maxSkew": skew, "whenUnsatisfiable": "ScheduleAnyway"}
                   for key, skew in ((HOSTNAME, 3), ("topology.kubernetes.io/zone", 5))]
-
-
-def service_pairs(pod, nodes, snapshot, arguments):
-    """The node labels that bind the pod's service: of its nodeSelector, and else of a fellow pod's node."""
-    labels = [label for argument in arguments for label in argument.get("labels", [])]
-    pairs = {label: pod.node_selector[label] for label in labels if label in pod.node_selector}
-    if len(pairs) < len(labels) and selectors_of(pod, snapshot, "services"):
-        for node in nodes:
-            if any(other.namespace == pod.namespace and pod.labels.items() <= other.labels.items()
-                   for other in node.pods.values()):
-                return {label: node.labels[label] for label in labels if label in node.labels} | pairs
-    return pairs or SKIP
-
-
-@predicate("CheckServiceAffinity", metadata=service_pairs, member="serviceAffinity",
-           argument={"labels": [str]}, steady=True)
-def check_service_affinity(pod, node, metadata):
-    """For the labels in the Policy, the node has the values that bind the pod's service."""
-    if not metadata.items() <= node.labels.items():
-        yield "node(s) didn't match service affinity"
-
-
-def service_spread(pod, nodes, snapshot, arguments):
-    """For each label in the Policy, how many pods the pod's service has, by their nodes' values."""
-    # A Service with an empty selector counts no pod, like one without a selector.
-    selector = next(iter(selectors_of(pod, snapshot, "services")), ()) or NOTHING
-    labels = [argument.get("label", "") for argument in arguments]
-    numbers = matching_pods(pod, selector, snapshot)
-    return [(label, by_domain(numbers, {node.name: node.labels.get(label) for node in nodes}))
-            for label in labels]
-
-
-@priority("ServiceAffinity", metadata=service_spread, member="serviceAntiAffinity",
-          argument={"label": str}, steady=True)
-def service_affinity(pod, node, metadata):
-    """The share of the service's pods that are elsewhere, by the values of the Policy's labels."""
-    score = 0.0
-    for label, counts in metadata:
-        if label in node.labels:
-            total = sum(counts.values())
-            elsewhere = total - counts[node.labels[label]]
-            score += (100 * (elsewhere / total) if total else 100.0) / len(metadata)
-    return int(score)
 
 
 @dataclass
@@ -81,7 +41,7 @@ class SpreadConstraint:
     domains: dict = field(compare=False)  # name of a node that has its key -> the value
     complete: dict = field(compare=False)  # name -> Node, of those that have all the constraints' keys
     eligible: dict = field(compare=False)  # those where the pod may go, by the constraint's policies
-    counts: dict | None = None  # of ScheduleAnyway: domain -> matching pods
+    counts: dict = field(default_factory=dict)  # of ScheduleAnyway: domain -> matching pods
     full: frozenset = frozenset()  # of DoNotSchedule: the domains that can take no more
     weight: float = 0  # of ScheduleAnyway: how much a pod matters
     needs_key: bool = True  # whether a node must have its key; else those that lack it are a domain
@@ -138,22 +98,20 @@ def spread_constraints(
 
 def nodes_with(keys, snapshot):
     """Return the nodes that have all these labels, {name: Node}."""
-    return recall("nodes with labels", digest(repr(sorted(keys))), snapshot, snapshot.nodes,
-                  lambda node: keys <= node.labels.keys(),
-                  then=lambda nodes, have_all: {name: nodes[name] for name in nodes if have_all[name]})
+    return answers_about(
+        snapshot.nodes, ("nodes with labels", digest(repr(sorted(keys)))), snapshot,
+        for_each(lambda node: keys <= node.labels.keys()),
+        then=lambda nodes, have_all: {name: nodes[name] for name in nodes if have_all[name]})
 
 
 def domains_by(key, snapshot):
     """Return {name of a node that has a label: the label's value}."""
-    def only_those_that_have_it(nodes, values):
-        """Leave out the nodes that lack the label."""
-        return {name: value for name, value in values.items() if value is not None}
-
-    return recall("domains", digest(key), snapshot, snapshot.nodes, lambda node: node.labels.get(key),
-                  then=only_those_that_have_it)
+    return answers_about(
+        snapshot.nodes, ("domains", digest(key)), snapshot, for_each(lambda node: node.labels.get(key)),
+        then=lambda nodes, values: {name: value for name, value in values.items() if value is not None})
 
 
-def matching_pods(pod, requirements, snapshot):
+def matching_pods(pod: FullPod, requirements: Sequence, snapshot: FullSnapshot) -> dict:
     """Return {node: how many pods of the pod's namespace meet the requirements, and are not terminating}.
 
     Nodes without any are left out. As upstream (updateWithPod), a pod that is supposed to have gone is
@@ -172,25 +130,22 @@ def matching_pods(pod, requirements, snapshot):
         """Return how many pods count on a node."""
         return count_pods(node, is_meant, namespace) - sum(map(was_meant, node.taken_off))
 
-    def count_all(nodes):
-        """Return {node: how many pods count there}; asked are only those where some may."""
-        may_have = {*nodes_that_may_count(namespace, requirements, snapshot)}
-        may_have.update(name for name, node in nodes.items() if node.taken_off)
+    def count_each(nodes):
+        """Return {node: how many pods count there}. Of all nodes, the index has those where some may."""
+        may_have = nodes
+        if nodes is snapshot.nodes:
+            may_have = nodes_that_may_count(namespace, requirements, snapshot)
+            may_have.update(name for name, node in nodes.items() if node.taken_off)
         return dict.fromkeys(nodes, 0) | {name: count(nodes[name]) for name in may_have}
 
     namespace = pod.namespace
-    cache_key = digest(repr((namespace, requirements)))
-    return recall("matching pods", cache_key, snapshot, snapshot.nodes, count, at_once=count_all,
-                  then=lambda nodes, numbers: without_zeros(numbers),
-                  change=lambda numbers, before, now: without_zeros(numbers | now))
+    key = "matching pods", digest(repr((namespace, requirements)))
+    return answers_about(
+        snapshot.nodes, key, snapshot, count_each,
+        update=lambda numbers, before, now: without_zeros((numbers or {}) | now))
 
 
-def without_zeros(numbers):
-    """Return those numbers that are not 0."""
-    return {name: number for name, number in numbers.items() if number}
-
-
-def by_domain(numbers, domains):
+def by_domain(numbers: dict, domains: dict) -> collections.Counter:
     """Add up the numbers of nodes, {name: number}, by their domains, {name: domain}."""
     counts = collections.Counter(dict.fromkeys(domains.values(), 0))
     for name in numbers.keys() & domains.keys():
@@ -246,7 +201,8 @@ def even_pods_spread(pod, node, metadata):
     for constraint in metadata:
         domain = node.labels.get(constraint.key)
         if domain is None:
-            yield "node(s) didn't match pod topology spread constraints (missing required label)"
+            yield Unresolvable(
+                "node(s) didn't match pod topology spread constraints (missing required label)")
             return
         if domain in constraint.full:
             yield "node(s) didn't match pod topology spread constraints"

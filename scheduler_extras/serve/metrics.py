@@ -12,7 +12,7 @@ from collections.abc import Callable
 from scheduler_extras.api.election import LeaderElection
 from scheduler_extras.common.version import UPSTREAM, VERSION
 from scheduler_extras.live.live import LiveCluster
-from scheduler_extras.live.queue import WaitsFor
+from scheduler_extras.live.record import WaitsFor
 from scheduler_extras.serve.format import Gauge, exposition
 from scheduler_extras.serve.observations import Observations, queue_of
 from scheduler_extras.serve.process import process_metrics
@@ -45,7 +45,7 @@ class State:
         """Return how many of the pods that wait each plugin has rejected at their last attempt."""
         records = list(self.cluster.pending.values())
         return collections.Counter((plugin, record.pod.scheduler) for record in records
-                                   if record.waits_for not in ASSUMED for plugin in record.rejected_by)
+                                   if record.waits_for not in ASSUMED for plugin in record.retry.rejected_by)
 
     def cache_size(self) -> dict[tuple[str], int]:
         """Return how many nodes there are, and pods on them, and which of these are only assumed there."""

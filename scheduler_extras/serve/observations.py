@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 from scheduler_extras.common.observer import Observer
 from scheduler_extras.deciding.rule import WHATEVER_THE_NODE, FullRule
 from scheduler_extras.live.live import LiveCluster
-from scheduler_extras.live.queue import PodRecord, WaitsFor
+from scheduler_extras.live.record import PodRecord, RetryOn, WaitsFor
 from scheduler_extras.serve.format import Counter, Histogram, exponential
 
 
@@ -74,7 +74,7 @@ class Observations(Observer):
 
     def note_binding(self, decision: Any, record: PodRecord, profile: str) -> None:
         """Note how long a pod has taken since it entered the queue, and how many attempts."""
-        number = record.attempts + 1
+        number = record.retry.attempts + 1
         self.pod_attempts.observe(number)
         label = str(number) if number < MOST_ATTEMPTS else f"{MOST_ATTEMPTS}+"
         self.pod_seconds.observe(time.monotonic() - record.added_at, label)
@@ -87,7 +87,7 @@ class Observations(Observer):
     def note_failure(self, decision: Any, record: PodRecord) -> None:
         """Note in which queue a pod waits now, which plugins have rejected it, and its victims."""
         self.incoming.add(queue_of(record), "ScheduleAttemptFailure")
-        record.rejected_by = plugins_against(decision)
+        record.retry.rejected_by = plugins_against(decision)
         has_preemption = any(rule.plugin == "DefaultPreemption"
                              for rule in decision.policy.rules_with["post_filter"])
         if decision.failed and decision.fits_nowhere and has_preemption:
@@ -136,10 +136,10 @@ class Observations(Observer):
 
 def queue_of(record: PodRecord) -> str:
     """Return which of kube-scheduler's queues a pending pod would be in."""
-    moment = time.monotonic()
-    if record.waits_for is WaitsFor.REMEDY or record.retry_at > max(moment, record.backoff_ends):
+    is_due = record.retry.is_due()
+    if record.waits_for is WaitsFor.REMEDY or (record.retry.on is RetryOn.CHANGE and not is_due):
         return "unschedulable"
-    return "backoff" if record.retry_at > moment else "active"
+    return "active" if is_due else "backoff"
 
 
 def plugins_against(decision: Any) -> frozenset[str]:

@@ -57,7 +57,7 @@ def outcome_of(cluster, policy_file, stop, options):
     """Schedule manifests under a Policy. Return where the pods that waited are, and how full the nodes."""
     policies = policy_file.policies
     waiting = cluster.waiting_pods(policies)
-    pending = sorted(pod.key for pod in cluster.pending.renew(waiting, policies))
+    pending = sorted(pod.key for pod in cluster.pods_to_try(waiting, policies))
     snapshot = make_passes(cluster, policies, stop, options.once)
     nodes = snapshot.nodes.values()
     places = {pod.key: node.name for node in nodes for pod in node.pods.values()}

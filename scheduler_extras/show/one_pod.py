@@ -8,8 +8,9 @@ import json
 
 from scheduler_extras.common.errors import ApiError
 from scheduler_extras.deciding.schedule import schedule
+from scheduler_extras.live.binding import ask_rules
 from scheduler_extras.live.live import come_to
-from scheduler_extras.live.queue import PodRecord
+from scheduler_extras.live.record import PodRecord
 from scheduler_extras.policy.policy import CONFIGURATION_VERSION
 from scheduler_extras.policy.reloading import READERS
 from scheduler_extras.reading.hints import did_you_mean
@@ -76,8 +77,8 @@ def decide_now(pod, cluster, snapshot, policy):
     policy.seek_remedy(decision, snapshot)
     if decision.node:  # rules are asked what they say before the binding
         cluster.cycle.assume(decision)
-        cluster.cycle.ask_rules(decision)
-    cluster.cycle.end_time_slice(decision)  # what has gone wrong makes the exit code 1
+        ask_rules(decision, snapshot)
+    cluster.cycle.end_attempt(decision)  # what has gone wrong makes the exit code 1
     return decision
 
 

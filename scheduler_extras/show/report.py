@@ -8,7 +8,7 @@ import json
 import time
 
 from scheduler_extras.common.log_texts import warn_once
-from scheduler_extras.live.queue import WaitsFor
+from scheduler_extras.live.record import WaitsFor
 from scheduler_extras.show.explain import explain, in_words
 from scheduler_extras.show.text import GREEN, RED
 

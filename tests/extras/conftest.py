@@ -4,13 +4,14 @@ import inspect
 
 import pytest
 from helpers.everything import MODULES, scheduler
-from helpers.extras import PATIENT, Running, ask_all
+from helpers.extras import PATIENT, Running, ask_all, compute_each_time
 
 
 @pytest.fixture
 def without_memory(monkeypatch):
     """Every rule is asked about every node for every pod."""
-    monkeypatch.setattr(scheduler, "recall", ask_all)
+    monkeypatch.setattr(scheduler, "answers_about", ask_all)
+    monkeypatch.setattr(scheduler, "memo", compute_each_time)
     for module in MODULES:
         for name, function in [*vars(module).items()]:
             if hasattr(function, "__wrapped__") and [*inspect.signature(function).parameters][:1] == ["pod"]:

@@ -408,7 +408,7 @@ def test_an_unknown_plugin_is_said_at_every_point():
 def test_extenders_have_their_timeouts_as_durations(timeout, seconds):
     [policy] = load(extenders=[{"urlPrefix": "http://x", "filterVerb": "filter", "httpTimeout": timeout,
                                 "enableHTTPS": True}]).values()
-    assert [(extender.timeout, extender.session.verify) for extender in policy.extenders] == [(seconds, False)]
+    assert [(extender.endpoint.timeout, extender.endpoint.session.verify) for extender in policy.extenders] == [(seconds, False)]
 
 
 def test_a_profile_leaves_only_the_extension_points_that_it_enables():

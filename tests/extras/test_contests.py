@@ -227,7 +227,7 @@ def replay(record, policies):
         while before[-2:] != [server.state()] * 2:
             before.append(server.state())
             a_pass(cluster, policies)
-            cluster.cycle.handle_answers(60)
+            cluster.results.handle(60)
             wait_until_told(cluster)
             cluster.pending.end_backoff()
         states.append(server.state())
@@ -313,7 +313,7 @@ def play(scenario, policies):
         while before[-3:] != [server.state()] * 3:
             before.append(server.state())
             a_pass(cluster, policies)
-            cluster.cycle.finish(60)
+            cluster.results.finish(60)
             cluster.pending.end_backoff()
         states.append(server.state())
     return states

@@ -30,7 +30,7 @@ def make_pass(cluster, report=lambda decision: None):
     """Make one pass with the shipped Policy."""
     policies = scheduler.load_policies(ROOT / "policy.json", "my-scheduler")
     a_pass(cluster, policies, report)
-    cluster.cycle.handle_answers(patience=60)
+    cluster.results.handle(patience=60)
 
 
 def test_pods_of_all_namespaces_are_bound_where_the_policy_says(control_plane, tmp_path):
@@ -125,10 +125,10 @@ def test_a_pod_that_somebody_else_binds_or_deletes_during_the_pass_is_no_error(c
         bind(decision)
 
     cluster = live_cluster(control_plane)
-    bind, cluster.bind = cluster.bind, meddle
+    bind, cluster.cycle.carry_out = cluster.cycle.carry_out, meddle
     shown = []
     make_pass(cluster, shown.append)
-    cluster.bind = bind
+    cluster.cycle.carry_out = bind
     told = {decision.pod.key: decision.node for decision in shown}
     assert told.keys() >= {"default/a-mine", "default/d-mine"} and told.items() <= control_plane.places().items()
     assert control_plane.places().keys() == {"default/a-mine", "default/b-taken", "default/d-mine"}

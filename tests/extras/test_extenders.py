@@ -255,7 +255,7 @@ def test_a_slow_extender_is_not_waited_for(service):
 def test_a_timeout_is_in_nanoseconds(service):
     policy = scheduler.read_policy({"kind": "Policy", "apiVersion": "v1", "extenders": [
         {"urlPrefix": service.url, "httpTimeout": 1500000000}, {"urlPrefix": service.url}]})
-    assert [extender.timeout for extender in policy.extenders] == [1.5, 5]
+    assert [extender.endpoint.timeout for extender in policy.extenders] == [1.5, 5]
 
 
 @table("answer, said", {
@@ -274,10 +274,10 @@ def test_an_extender_that_does_not_bind_has_its_pod_back_off_and_that_is_said(se
     policies["my-scheduler"].initial_backoff = policies["my-scheduler"].max_backoff = 600
     for _ in range(2):
         a_pass(cluster, policies)
-        cluster.cycle.handle_answers(patience=60)
+        cluster.results.handle(patience=60)
     wait_until_told(cluster)
     [record] = cluster.pending.values()
-    assert (len(service.asked), record.attempts, server.places()) == (1, 1, {})
+    assert (len(service.asked), record.retry.attempts, server.places()) == (1, 1, {})
     [message] = [body["message"] for *_, body in server.sent("POST", "/events")]
     assert message.startswith(f"binding rejected: extender {service.url}") and said in message
     assert len(message) <= 1024

@@ -712,7 +712,7 @@ def make_pass(server, spy, cluster=None):
     """Make a pass; return the cluster and the decisions."""
     cluster, decisions = cluster or a_cluster(server), []
     a_pass(cluster, spy.policies, decisions.append)
-    cluster.cycle.handle_answers(patience=60)
+    cluster.results.handle(patience=60)
     wait_until_told(cluster)
     return cluster, decisions
 
@@ -754,7 +754,7 @@ def test_among_manifests_a_rule_is_asked_again_at_once_after_what(spy, asked, is
     assert (cluster.api.objects["pods", "default", "p"]["spec"].get("nodeName") == "n") == is_bound
     waits = "" if is_bound else "Spy prepares the binding to n: it is to be seen"
     assert [decision.waits for decision in decisions] == [waits] and bool(snapshot.nodes["n"].pods) == is_bound
-    assert is_bound or [record.written for record in cluster.pending.values()] == [waits]
+    assert is_bound or [record.published.messages["event"] for record in cluster.pending.values()] == [waits]
 
 
 def test_pre_enqueue_keeps_a_pod_out_of_the_queue_and_that_is_said(spy, caplog):
@@ -1096,17 +1096,17 @@ def test_rules_that_do_not_return_from_bind_are_named_and_are_no_trouble_of_the_
     spy.answers["bind"] = lambda pod, node_name: threading.Event().wait(3600)
     server = Server(node("n"), *(pod(f"p-{i:02}") for i in range(12)))
     cluster, _ = make_pass(server, spy, live_cluster(server))
-    assert {record.attempts for record in cluster.pending.values()} == {1} and len(caplog.messages) == 12
+    assert {record.retry.attempts for record in cluster.pending.values()} == {1} and len(caplog.messages) == 12
     said = "Spy: bind has not returned for 0.2 s"
     assert caplog.messages[0].endswith(said)
-    assert cluster.pending["uid-p-00"].written == f"binding rejected: {said}"
+    assert cluster.pending["uid-p-00"].published.messages["event"] == f"binding rejected: {said}"
 
 
 def test_many_bindings_that_break_at_a_time_are_no_trouble_of_the_api_server(spy):
     spy.answers["bind"] = RuntimeError("oops")
     server = Server(node("n"), *(pod(f"p-{i:02}") for i in range(40)))
     cluster, decisions = make_pass(server, spy, live_cluster(server))
-    assert [record.attempts for record in cluster.pending.values()] == [1] * 40
+    assert [record.retry.attempts for record in cluster.pending.values()] == [1] * 40
     assert not decisions, "none is shown that was not carried out"
 
 
@@ -1152,7 +1152,7 @@ def test_a_bind_that_breaks_is_looked_into(spy, caplog):
     spy.answers["bind"] = RuntimeError("oops")
     server = Server(node("n", cpu="1"), pod("p", {"cpu": "1"}))
     cluster, _ = make_pass(server, spy)
-    assert caplog.messages == [f"default/p: {OOPS}"] and [record.attempts for record in cluster.pending.values()] == [1]
+    assert caplog.messages == [f"default/p: {OOPS}"] and [record.retry.attempts for record in cluster.pending.values()] == [1]
 
 
 def test_a_post_bind_that_breaks_changes_nothing(spy, caplog):
@@ -1273,7 +1273,7 @@ def test_a_held_pod_whose_node_goes_is_placed_anew(spy):
     server.add(node("m"))
     _, [decision] = make_pass(server, spy, cluster)
     assert decision.message == "node n has gone"
-    cluster.pending[decision.pod.uid].retry_at = 0
+    cluster.pending[decision.pod.uid].retry.at_once()
     spy.answers["permit"] = None
     make_pass(server, spy, cluster)
     assert server.places() == {"p": "m"}

@@ -211,7 +211,7 @@ def kube_schedulers_choice(pod, snapshot, is_of_today):
             since = min(start_of(other) for other in victims if other.priority == highest)
             found[place.name] = victims, [violations, first.priority, sum(other.priority + 2**31 for other in victims), len(victims), -since]
     # Otherwise than upstream's: where pods could not be deleted, another node is tried first.
-    found = {name: choice for name, choice in found.items() if name not in pod.record.refused} or found
+    found = {name: choice for name, choice in found.items() if name not in pod.record.retry.refused} or found
     least = min((cost for _, cost in found.values()), default=None)
     return {name: {other.uid for other in victims} for name, (victims, cost) in found.items() if cost == least}
 
@@ -277,7 +277,7 @@ def settle(cluster, server, policies):
     for _ in range(30):
         a_pass(cluster, policies)
         wait_until_told(cluster)
-        cluster.cycle.handle_answers(5)
+        cluster.results.handle(5)
         server.count_those_who_go()
         for pod in server.pods():
             if pod.terminating:
@@ -301,8 +301,8 @@ def history(seed, is_of_today):
         try:
             a_pass(cluster, policies)
         except scheduler.ApiError as error:
-            cluster.end_pass(error)
-        cluster.cycle.finish(60)  # or else two would bind at a time
+            cluster.errors.end_pass(error)
+        cluster.results.finish(60)  # or else two would bind at a time
         wait_until_told(cluster)
         cluster.pending.end_backoff()
     server.faults = 0.0

@@ -267,7 +267,7 @@ def test_a_request_is_sent_again_after_the_seconds_that_the_api_server_says(retr
     headers = [f"Retry-After: {retry_after}"] if retry_after else []
     refusal = answer(b'{"kind": "Status", "message": "too many requests"}', *headers, status=f"{status} Busy")
     pauses = []
-    monkeypatch.setattr(scheduler, "STOP", type("Stop", (), {"wait": lambda stop, pause: pauses.append(pause), "is_set": lambda stop: False})())
+    monkeypatch.setattr(scheduler, "rest", pauses.append)
     server = raw([refusal, refusal, answer()])
     request = scheduler.patiently, scheduler.PooledProxy(server.url).request, "GET", NODES
     if status == 429 and seconds is None:
@@ -275,7 +275,7 @@ def test_a_request_is_sent_again_after_the_seconds_that_the_api_server_says(retr
             request[0](*request[1:])
         assert pauses == [] and len(server.asked) == 1
     else:
-        assert request[0](*request[1:])["items"] == [] and pauses == [seconds or 0] * 2
+        assert request[0](*request[1:])["items"] == [] and pauses == [seconds] * 2 * bool(seconds)
 
 
 def test_a_request_names_the_program_and_its_version(raw):
@@ -301,3 +301,24 @@ def test_https_is_refused_with_a_reason(capsys):
     with pytest.raises(SystemExit):
         scheduler.read_arguments(["--server", "https://127.0.0.1:6443"])
     assert "--server: https needs a CA and a token, which kubectl proxy has: run it, and give its http:// URL" in capsys.readouterr().err
+
+
+@table("errors, pauses, attempts", {
+    "5xx: twice at once, then after longer and longer pauses": ([503] * 5, [1, 2, 4], 6),
+    "no answer: never at once": ([0] * 3, [1, 2, 4], 4),
+    "the API server says when: no sooner": ([(429, 3)] * 5, [3, 3, 3, 3, 4], 6),
+    "a refusal: never": ([403], [], 1),
+    "5xx without end: then it is given up": ([503] * 9, [1, 2, 4], 6),
+})
+def test_a_request_that_matters_is_sent_again_for_some_seconds(errors, pauses, attempts, monkeypatch):
+    waited, asked, left = [], [], iter(errors)
+    monkeypatch.setattr(scheduler, "rest", waited.append)
+
+    def request():
+        asked.append(1)
+        for error in left:
+            raise scheduler.error_of(*(error[0], "busy", error[1]) if isinstance(error, tuple) else (error, "busy"))
+
+    with contextlib.suppress(scheduler.ApiError):
+        scheduler.patiently(request, pauses=scheduler.LASTING)
+    assert (waited, len(asked)) == (pauses, attempts)

@@ -102,13 +102,13 @@ def scheduler_of(server):
 def make_pass(cluster, decisions=None, policy=POLICY, patience=60):
     """Make a pass, and wait for the answers to its Bindings; return how many pods were to be bound."""
     report = (lambda decision: None) if decisions is None else decisions.append
-    plain, states = cluster.cycle.bind, []
-    cluster.cycle.bind = lambda decision, requests: states.append(decision.pod.record.waits_for) or plain(decision, requests)
+    plain, states = cluster.cycle.hand_over, []
+    cluster.cycle.hand_over = lambda decision, requests: states.append(decision.pod.record.waits_for) or plain(decision, requests)
     try:
         a_pass(cluster, {"my-scheduler": policy}, report)
-        cluster.cycle.handle_answers(patience)
+        cluster.results.handle(patience)
     finally:
-        cluster.cycle.bind = plain
+        cluster.cycle.hand_over = plain
     wait_until_told(cluster)
     return states.count(scheduler.WaitsFor.BINDING)
 
@@ -164,7 +164,7 @@ def test_trouble_with_what_a_rule_looks_at_fails_its_pod_only():
     server.failures["persistentvolumeclaims"] = [503] * 3
     cluster, decisions = scheduler_of(server), []
     make_pass(cluster, decisions)
-    assert not cluster.cycle.under_way and server.places() == {"a": "n"}
+    assert not cluster.writer.awaited and server.places() == {"a": "n"}
     assert [(decision.pod.name, decision.message) for decision in decisions] == [
         ("a", None), ("b", "status 503"), ("c", "0/1 nodes are available: 1 Insufficient cpu.")]
 
@@ -255,7 +255,7 @@ def test_a_pod_whose_binding_always_fails_is_told_so_once(status, clock):
         make_pass(cluster)
         clock.now += 20
     assert len(server.sent("POST", "/events")) == len(server.sent("PATCH", "/status")) == 1
-    assert cluster.pending["uid-p"].attempts == 5
+    assert cluster.pending["uid-p"].retry.attempts == 5
 
 
 @table("status", {"as if it were in trouble": 500, "as if somebody had been faster": 409})
@@ -306,10 +306,10 @@ def test_a_binding_that_fails(status, carried_out, clock, monkeypatch):
     cluster = scheduler_of(server)
     make_pass(cluster)
     if carried_out:
-        assert cluster.pending["uid-first"].attempts == 0 and "uid-first" in cluster.look().nodes["n"].pods
+        assert cluster.pending["uid-first"].retry.attempts == 0 and "uid-first" in cluster.look().nodes["n"].pods
         assert [body["reason"] for *_, body in server.sent("POST", "/events")] == ["Scheduled"]
     else:
-        assert cluster.pending["uid-first"].attempts == 1, "it backs off"
+        assert cluster.pending["uid-first"].retry.attempts == 1, "it backs off"
         assert not cluster.look().nodes["n"].pods, "its room is free, as it is known not to be bound"
     server.put(pod("second", {"cpu": "1"}))
     for _ in range(3):
@@ -328,7 +328,7 @@ def test_a_binding_that_was_done_but_answered_with_504_and_then_409_is_followed_
         "post_bind": lambda *_: seen.append("post_bind"), "unreserve": lambda *_: seen.append("unreserve")})
     cluster = scheduler_of(server)
     make_pass(cluster, policy=scheduler.FullPolicy([rule], []))
-    assert server.places() == {"p": "n"} and seen == ["post_bind"] and not cluster.cycle.under_way
+    assert server.places() == {"p": "n"} and seen == ["post_bind"] and not cluster.writer.awaited
     assert [body["reason"] for *_, body in server.sent("POST", "/events")] == ["Scheduled"]
 
 
@@ -352,7 +352,7 @@ def test_where_a_binding_had_no_answer_the_pod_itself_says_whether_it_is_bound(t
     server.request = request
     cluster = scheduler_of(server)
     make_pass(cluster)
-    assert cluster.pending["uid-p"].attempts == attempts
+    assert cluster.pending["uid-p"].retry.attempts == attempts
     assert len(server.sent("GET", "/pods/p")) == 5
 
 
@@ -362,7 +362,7 @@ def test_where_nobody_may_see_the_pod_a_binding_without_an_answer_has_failed(mon
     server.failures |= {"binding": [0], "p": [403]}
     cluster = scheduler_of(server)
     make_pass(cluster)
-    assert cluster.pending["uid-p"].attempts == 1
+    assert cluster.pending["uid-p"].retry.attempts == 1
 
 
 def test_a_pod_whose_writes_fail_holds_nobody_up(clock, caplog):
@@ -398,7 +398,7 @@ def test_a_pod_is_tried_again_at_once_by_another_policy(clock):
     cluster, policy = scheduler_of(server), scheduler.FullPolicy([refuses], [])
     for _ in range(2):
         make_pass(cluster, policy=policy)
-    assert [record.attempts for record in cluster.pending.values()] == [1], "by the same one it backs off"
+    assert [record.retry.attempts for record in cluster.pending.values()] == [1], "by the same one it backs off"
     make_pass(cluster, policy=scheduler.FullPolicy([], []))
     assert server.places() == {"p": "n"}
 
@@ -521,7 +521,7 @@ def test_what_is_no_matter_of_nodes_is_tried_again_after_its_backoff_alone(clock
     policy, cluster, tried = scheduler.FullPolicy([scheduler.FullRule("Broken", broken)], []), scheduler_of(server), []
     for _ in range(40):
         make_pass(cluster, policy=policy)
-        tried.append(cluster.pending["uid-p"].attempts)
+        tried.append(cluster.pending["uid-p"].retry.attempts)
         clock.now += 1
     assert [tried.count(attempts) for attempts in range(1, 7)] == [1, 2, 4, 8, 10, 10]
 
@@ -535,7 +535,7 @@ def test_a_configuration_says_how_long_pods_back_off(clock):
     cluster, tried = scheduler_of(server), []
     for _ in range(23):
         make_pass(cluster, policy=policy)
-        tried.append(cluster.pending["uid-p"].attempts)
+        tried.append(cluster.pending["uid-p"].retry.attempts)
         clock.now += 1
     assert [tried.count(attempts) for attempts in range(1, 5)] == [3, 6, 7, 7]
 
@@ -551,7 +551,7 @@ def test_a_pod_that_takes_long_to_decide_about_has_no_more_than_a_tenth_of_the_l
     for _ in range(100):
         server.put(node("n", labels={"change": str(next(change))}))
         make_pass(cluster, policy=policy)
-        tried.append(cluster.pending["uid-odd"].attempts)
+        tried.append(cluster.pending["uid-odd"].retry.attempts)
         clock.now += 1
     assert tried[-1] == 4, "in 112 seconds, of which it had 12"
     said = [message for message in caplog.messages if not message.startswith("kube-scheduler might delete")]
@@ -568,7 +568,7 @@ def test_a_pod_does_not_back_off_longer_for_an_api_server_that_answers_late(cloc
     for _ in range(2):
         make_pass(cluster, policy=policy)
         clock.now += scheduler.FullPolicy([], []).max_backoff
-    assert cluster.pending["uid-p"].attempts == 2 and not [line for line in caplog.messages if "takes" in line]
+    assert cluster.pending["uid-p"].retry.attempts == 2 and not [line for line in caplog.messages if "takes" in line]
 
 
 def test_pods_that_are_stuck_do_not_come_before_one_that_is_new(clock):
@@ -605,16 +605,16 @@ def test_a_change_of_nodes_or_assigned_pods_has_pods_tried_once_their_backoff_is
     make_pass(cluster)
     clock.now += 5
     make_pass(cluster)
-    assert cluster.pending["uid-big"].attempts == 1
+    assert cluster.pending["uid-big"].retry.attempts == 1
     change[0](server)
     make_pass(cluster)
-    assert cluster.pending["uid-big"].attempts == 2
+    assert cluster.pending["uid-big"].retry.attempts == 2
     server.put(node("another", cpu="1"))
     make_pass(cluster)
-    assert cluster.pending["uid-big"].attempts == 2, "a change does not end the backoff"
+    assert cluster.pending["uid-big"].retry.attempts == 2, "a change does not end the backoff"
     clock.now += 2
     make_pass(cluster)
-    assert cluster.pending["uid-big"].attempts == 3, "and is not forgotten"
+    assert cluster.pending["uid-big"].retry.attempts == 3, "and is not forgotten"
 
 
 def test_a_pod_that_waits_is_written_about_when_its_message_changes_only(clock):
@@ -636,11 +636,23 @@ def test_a_pod_that_waits_is_written_about_when_its_message_changes_only(clock):
     server.failures["status"] = [500] * 3
     server.put(node("o", cpu="1"))
     retry(1)
-    assert retry(3) == (4, 6), "a condition that could not be written is written by the next attempt"
+    assert retry(3) == (3, 6), "a condition that could not be written is written by the next attempt, without another event"
     server.failures["events"] = [500] * 3
     server.put(node("p", cpu="1"))
-    assert retry(1) == (7, 6)
-    assert retry(3) == (8, 7), "and so is an event, and the condition after it"
+    assert retry(1) == (6, 6)
+    assert retry(3) == (7, 7), "and so is an event, and the condition after it"
+
+
+def test_while_the_condition_cannot_be_written_its_event_is_counted_up_and_not_posted_again(clock):
+    server = Server(node("n", cpu="1"), pod("big", {"cpu": "2"}))
+    server.failures["status"] = [500] * 1000
+    cluster = scheduler_of(server)
+    for _ in range(30):
+        make_pass(cluster)
+        clock.now += 61
+    [(_, path, _, event)] = server.sent("POST", "/events")
+    counted = [where for method, where, *_ in server.requests if (method, where) == ("PATCH", f"{path}/{event['metadata']['name']}")]
+    assert len(counted) in range(2, 7) and len(server.sent("PATCH", "/status")) == 3 * 30, "each attempt tries to write it"
 
 
 @table("refused", {"events": ("events",), "conditions": ("status",)})
@@ -966,7 +978,7 @@ def test_a_prepared_pod_is_not_tried_again_while_its_binding_is_under_way(clock,
     server.put(pod("other", {"cpu": "1"}))
     make_pass(cluster, decisions, scheduler.FullPolicy([fits, rule], []), patience=0)
     answer.set()
-    wait_for("the Binding is answered", lambda: not cluster.writer.answered.empty())
+    wait_for("the Binding is answered", lambda: not cluster.writer.results.empty())
     make_pass(cluster, decisions, scheduler.FullPolicy([fits, rule], []))
     assert server.places() == {"p": "n"} and len(server.sent("POST", "/binding")) == 1
 
@@ -1040,7 +1052,7 @@ def test_a_post_bind_that_takes_long_makes_no_bound_pod_count_as_failed_and_hold
     assert cluster.writer.tasks.unfinished_tasks == 20, "they are waited for at the end"
     go_on.set()
     wait_until_told(cluster)
-    assert (len(server.places()), seen, cluster.cycle.under_way) == (20, [], 0) and not cluster.has_failed()
+    assert (len(server.places()), seen, cluster.writer.awaited) == (20, [], 0) and not cluster.has_failed()
     assert len(server.sent("POST", "/events")) == 20
 
 
@@ -1301,8 +1313,9 @@ def test_what_a_rule_wants_sent_for_a_pod_is_not_sent_once_that_has_gone():
     requests = [("PATCH", "/slow", {}), ("PATCH", "/second", {})]
     shown = iter([waiting])  # until it is no longer there
     for step, left in [(scheduler.WaitsFor.REMEDY, 1), (scheduler.WaitsFor.PRE_BIND, 2), (scheduler.WaitsFor.NODE, 0)]:
-        cluster.writer.send_in_order(step, decision, requests, lambda pod: next(shown, None))
-        assert len(cluster.writer.answered.get(timeout=0).left) == left
+        result = scheduler.Result(step, decision, left=requests)
+        cluster.writer.send_in_order(result, lambda pod: next(shown, None))
+        assert cluster.writer.results.get(timeout=0) is result and len(result.left) == left
     assert [path for _, path, *_ in server.requests if path in ("/slow", "/second")] == ["/slow", "/slow", "/second"]
 
 
@@ -1336,10 +1349,10 @@ def test_a_thread_that_cannot_be_started(running, carried_out, monkeypatch):
     monkeypatch.setattr(scheduler.threading, "Thread", Mock(side_effect=RuntimeError("can't start new thread")))
     with contextlib.suppress(scheduler.Trouble):
         a_pass(cluster, {"my-scheduler": POLICY})
-    assert bool(cluster.cycle.under_way or server.places()) == carried_out
+    assert bool(cluster.writer.awaited or server.places()) == carried_out
     monkeypatch.undo()
     for record in cluster.pending.values():
-        record.retry_at = 0
+        record.retry.at_once()
     make_pass(cluster)
     wait_for("it is bound", server.places)
 

@@ -651,6 +651,26 @@ def test_a_predicate_that_looks_at_no_node_is_asked_once_for_all_of_them_and_all
         scheduler.PREDICATES.pop("Quiet")
 
 
+@table("reads, asked", {
+    "a value that many nodes share": (lambda node: node.unschedulable, 2),
+    "more of some nodes than of others": (lambda node: not node.unschedulable or node.name == "n7", 1 + 4),
+    "what cannot be looked up": (lambda node: node.unschedulable or "a" in node.labels, 9),
+})
+def test_a_rule_is_asked_once_for_nodes_that_are_equal_in_all_that_it_reads(reads, asked):
+    calls = []
+
+    def function(pod, node):
+        """Count the calls."""
+        calls.append(None)
+        return ["no"] if reads(node) else []
+
+    policy = scheduler.FullPolicy([scheduler.FullRule("Reads", function, title="Reads", steady=True)], [])
+    snapshot = cluster_of(*(node(f"n{i}", unschedulable=bool(i % 2)) for i in range(9))).look({"my-scheduler": policy})
+    decision = scheduler.schedule(scheduler.FullPod(pod("p")), snapshot, policy)
+    assert len(calls) == asked
+    assert [*decision.failed] == [name for name, each in snapshot.nodes.items() if reads(each)]
+
+
 def test_the_totals_of_other_rules_are_others_even_if_these_look_at_nothing(monkeypatch):
     """Two priorities, of which each has something to say to one pod; to both of them all pods are alike."""
     def wants(what):
@@ -1138,19 +1158,24 @@ def test_of_pods_that_have_gone_no_affinity_term_is_kept():
     server, policy = Server(), scheduler.read_policy(DEFAULTS)
     server.put(node("n", labels={ZONE: "z"}))
     snapshot = a_cluster(server).look({"my-scheduler": policy})
+    gc.collect()
+    known = len(scheduler.TERMS)
     for i in range(20):
         term = {"topologyKey": ZONE, "labelSelector": {"matchLabels": {"job": str(i)}}}
         job = scheduler.FullPod(pod(f"job-{i}", affinity={"podAntiAffinity": {f"required{scheduler.WHEN}": [term]}}))
         snapshot.put(job, snapshot.nodes["n"])
         assert scheduler.schedule(scheduler.FullPod(pod("p")), snapshot, policy).node == "n"
-        assert len(snapshot.memory.findings["term index", ""].result) == 1
+        assert len(scheduler.placed_terms(snapshot).numbers) == 1
         snapshot.take_off(job, snapshot.nodes["n"])
     assert scheduler.schedule(scheduler.FullPod(pod("p")), snapshot, policy).node == "n"
-    assert snapshot.memory.findings["term index", ""].result == {}
+    placed = scheduler.placed_terms(snapshot)
+    del job
+    gc.collect()
+    assert (placed.numbers, placed.index.filed, len(scheduler.TERMS)) == ({}, {}, known)
 
 
-def test_which_pods_seek_a_label_is_known_as_they_come_and_go():
-    """It is what gathering all anew would find; and what was gathered before is not changed."""
+def test_terms_of_placed_pods_are_known_as_they_come_and_go():
+    """They are what starting afresh would find; and what was found before is not changed."""
     chance = random.Random(5)
     nodes = {name: types.SimpleNamespace(name=name, labels={ZONE: name}, pods={}) for name in "abc"}
     number = itertools.count()
@@ -1161,30 +1186,41 @@ def test_which_pods_seek_a_label_is_known_as_they_come_and_go():
         return scheduler.FullPod(pod("p", affinity={"podAntiAffinity": {f"required{scheduler.WHEN}": terms}}))
 
     def there():
-        return {name: scheduler.affine_pods_on(each) for name, each in nodes.items()}
+        return {name: scheduler.terms_on(each) for name, each in nodes.items()}
 
-    gathered, before = {}, there()
+    placed, before = scheduler.with_terms(None, {}, there()), there()
     for _ in range(200):
         for name in chance.sample("abc", chance.randint(1, 3)):
             if nodes[name].pods and chance.random() < 0.5:
                 del nodes[name].pods[chance.choice([*nodes[name].pods])]
             else:
                 nodes[name].pods[next(number)] = seeking(chance.sample("klmnopq", chance.randint(1, 5)))
-        was = {label: [*found] for label, found in gathered.items()}
+        was = copy.deepcopy([*placed.numbers.values()]), {label: {*found} for label, found in placed.index.filed.get("", {}).items()}
         now = there()
-        latest = scheduler.updated_term_index(gathered, before, now)
-        assert latest == scheduler.updated_term_index({}, {}, now)
-        assert was == {label: [*found] for label, found in gathered.items()}
-        gathered, before = latest, now
+        latest, afresh = scheduler.with_terms(placed, before, now), scheduler.with_terms(None, {}, now)
+        assert (latest.numbers, latest.index.filed) == (afresh.numbers, afresh.index.filed)
+        assert was == ([*placed.numbers.values()], placed.index.filed.get("", {}))
+        placed, before = latest, now
 
 
-def test_which_nodes_have_pods_with_a_label_is_known_as_pods_come_and_go():
-    """Labels and namespaces that no pod has any more are forgotten; what was known before is not changed."""
-    def at(**nodes):
-        return {name: frozenset(tuple(label.split("/")) for label in labels.split()) for name, labels in nodes.items()}
+def test_what_is_filed_in_an_index_of_labels_is_found_until_it_is_gone():
+    """Labels and namespaces that nothing has any more are forgotten; an older index is not changed."""
+    def filings(text):
+        return [tuple(filing.split("/")) for filing in text.split()]
 
-    first = scheduler.regroup({}, {}, at(n="a/x b/x b/y", m="b/x"))
-    assert first == {"a": {"x": {"n"}}, "b": {"x": {"n", "m"}, "y": {"n"}}}
-    second = scheduler.regroup(first, at(n="a/x b/x b/y", m="b/x"), at(n="c/x b/y", m="b/x"))
-    assert second == {"b": {"x": {"m"}, "y": {"n"}}, "c": {"x": {"n"}}}
-    assert first == {"a": {"x": {"n"}}, "b": {"x": {"n", "m"}, "y": {"n"}}}
+    first = scheduler.LabelIndex().updated(filings("a/x/n b/x/n b/y/n b/x/m"))
+    second = first.updated(filings("a/x/n b/x/n c/x/n"))
+    assert first.filed == {"a": {"x": {"n"}}, "b": {"x": {"n", "m"}, "y": {"n"}}}
+    assert second.filed == {"b": {"x": {"m"}, "y": {"n"}}, "c": {"x": {"n"}}}
+    assert (first.find("b", "xyz"), second.find("b", "x"), second.find("a", "x")) == ({"n", "m"}, {"m"}, set())
+
+
+@table("requirements, labels", {
+    "none": ([], [None]),
+    "a label that is not there": ([("a", "DoesNotExist", [])], [None]),
+    "a label, and another one": ([("a", "Exists", []), ("b", "In", ["1", "2"]), ("c", "In", ["3"])], [("c", "3")]),
+    "one of two labels": ([("b", "In", ["1", "2", "1"])], [("b", "1"), ("b", "2")]),
+    "what nothing has": (scheduler.NOTHING, []),
+})
+def test_of_what_a_selector_requires_the_fewest_labels_are_looked_up(requirements, labels):
+    assert scheduler.labels_needed([scheduler.Requirement(*each) for each in requirements]) == labels

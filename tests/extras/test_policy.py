@@ -370,7 +370,7 @@ def test_a_hint_that_is_obeyed_leads_to_a_policy_that_means_the_same(document, o
     path.write_text(obeyed(str(error.value), document))
     [built] = scheduler.load_policies(path, "my-scheduler").values()
     assert [rule.name for rule in built.predicates if not rule.always] == predicates
-    assert [extender.timeout for extender in built.extenders] in ([], [30])
+    assert [extender.endpoint.timeout for extender in built.extenders] in ([], [30])
 
 
 def test_a_policy_may_come_from_standard_input():
@@ -500,7 +500,7 @@ def test_a_policy_that_says_the_same_stays_in_force(text, stays, tmp_path):
 
 
 @table("text, said", {
-    "touched": ("yield 'closed'", ["has changed"]),
+    "touched": ("yield 'closed'", ["says the same as before"]),
     "edited": ("yield 'shut'", ["has changed"]),
     "broken": ("yield 'shut", ["the last good Policy stays"]),
 })

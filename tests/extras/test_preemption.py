@@ -505,16 +505,16 @@ def test_a_pod_whose_victims_are_being_asked_to_go_is_not_tried_meanwhile():
 
     server.request = request
     cluster = a_cluster(server)
-    cluster.cycle.handle_answers = lambda patience=0: None
+    cluster.results.handle = lambda patience=0: None
     a_pass(cluster, built())
     assert asked.wait(60)
     for _ in range(3):
         cluster.pending.end_backoff()
         a_pass(cluster, built())
     [record] = cluster.pending.values()
-    assert (record.waits_for, record.attempts) == (scheduler.WaitsFor.REMEDY, 1)
+    assert (record.waits_for, record.retry.attempts) == (scheduler.WaitsFor.REMEDY, 1)
     go_on.set()
-    del cluster.cycle.handle_answers
+    del cluster.results.handle
     make_pass(cluster, built())
     assert preempted(server)["deleted"] == ["a", "b"]
 
@@ -771,7 +771,7 @@ def make_pass(cluster, policies):
     """Make a pass; return the decisions, once all is written."""
     decisions = {}
     a_pass(cluster, policies, lambda decision: decisions.update({id(decision): decision}))
-    cluster.cycle.finish(60)
+    cluster.results.finish(60)
     return [*decisions.values()]
 
 
@@ -805,7 +805,7 @@ def test_a_decision_is_printed_again_when_it_begins_to_cost_others_something():
     preempting.remedy = "It preempts."
     reported = []
     for each in (decision, decision, preempting, preempting):
-        if record.take_note(each):
+        if record.published.show(each):
             reported.append(each)
     assert reported == [decision, preempting]
 

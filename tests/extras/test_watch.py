@@ -67,7 +67,7 @@ class Told:
             self.decided.append((decision.pod.name, decision.node)), report and report(decision)))
         wait_until_told(self.cluster)
         with contextlib.suppress(scheduler.ApiError):
-            self.cluster.cycle.handle_answers(patience)
+            self.cluster.results.handle(patience)
         return self.decided
 
     def on(self, name):
@@ -492,7 +492,7 @@ def test_a_pod_that_changes_all_the_time_begins_ten_passes_a_second_at_most(told
 def test_nothing_of_other_schedulers_pods_is_kept(told):
     cluster = told(node("n"))
     cluster.comes(*(pod(f"p{i}", schedulerName=f"other-{i}") for i in range(50)))
-    cluster.cluster.cache.keep_up()
+    scheduler.keep_up(cluster.cluster.cache)
     assert cluster.cache.arrived == {}
     cluster.comes(*(pod(f"q{i}", schedulerName=f"other-{i}") for i in range(50)))
     cluster.make_pass()
@@ -612,14 +612,14 @@ def test_a_replica_that_waits_to_lead_for_long_keeps_its_memory(told):
         cluster.tell("ADDED", thing)
         cluster.tell("DELETED", thing)
         if i % 100 == 0:
-            cluster.cluster.cache.keep_up()
+            scheduler.keep_up(cluster.cluster.cache)
     assert len(cluster.cache.snapshot.memory.versions) < 2000
 
 
 def test_news_do_not_pile_up_while_lists_fail(told):
     cluster = told(node("n"))
     cluster.tell("MODIFIED", cluster.stamp(node("n")), resource="nodes")
-    cluster.cluster.last_error = scheduler.Trouble(0, "no answer")
+    cluster.cluster.errors.last = scheduler.Trouble(0, "no answer")
     cluster.cluster.rest(0, threading.Event())
     assert not cluster.cache.objects.updates.last
 
@@ -726,7 +726,7 @@ def test_a_volume_that_is_set_aside_stays_so_until_the_watch_shows_it(told):
     cluster.tell("MODIFIED", same, resource="persistentvolumes")  # told twice
     cluster.cluster.pending.end_backoff()
     cluster.make_pass()
-    assert cluster.cluster.pending["uid-uses-more"].attempts == 2
+    assert cluster.cluster.pending["uid-uses-more"].retry.attempts == 2
     assert cluster.cluster.pending["uid-uses-data"].waits_for is scheduler.WaitsFor.PRE_BIND
 
 
@@ -873,7 +873,7 @@ BREAKS = scheduler.error_of(0, "broken")
     "no right to watch: all is listed again": ([scheduler.error_of(403, "no")], 2, ["1000", "2000"], ""),
 })
 def test_a_reflector(streams, lists, versions, names, monkeypatch, caplog):
-    monkeypatch.setattr(scheduler, "backoff", lambda attempts: 0)
+    monkeypatch.setattr(scheduler, "backoff", lambda *failures, **error: 0)
     api, news = Streams(*streams), scheduler.queue.SimpleQueue()
     threading.Thread(target=scheduler.Reflector(api, "nodes", "", news).work, daemon=True).start()
     wait_for("it watches for good", lambda: len(api.asked) == len(versions))
@@ -899,7 +899,7 @@ def test_a_stream_that_tells_nothing_and_is(seconds, lists, monkeypatch):
 
 
 def test_that_streams_tell_nothing_is_said_once(monkeypatch, caplog):
-    monkeypatch.setattr(scheduler, "backoff", lambda attempts: 0)
+    monkeypatch.setattr(scheduler, "backoff", lambda *failures, **error: 0)
     api = Streams(*[[]] * 6)
     threading.Thread(target=scheduler.Reflector(api, "nodes", "", scheduler.queue.Queue()).work, daemon=True).start()
     wait_for("it watches for good", lambda: len(api.asked) == 7)
@@ -928,7 +928,7 @@ def test_a_stream_that_fails_is_begun_again_after_1_2_4_to_10_seconds(monkeypatc
 
 
 def test_a_stream_is_closed_when_it_tells_that_versions_are_gone(monkeypatch):
-    monkeypatch.setattr(scheduler, "backoff", lambda attempts: 0)
+    monkeypatch.setattr(scheduler, "backoff", lambda *failures, **error: 0)
     closed = []
 
     def stream():
@@ -968,7 +968,7 @@ def test_a_line_that_is_cut_in_the_middle_breaks_the_stream_and_loses_nothing():
     try:
         names = []
         with pytest.raises(scheduler.Trouble):
-            for event in scheduler.PooledProxy(server.url).objects_of(io.BytesIO(text), "/api/v1/pods"):
+            for event in scheduler.objects_of(io.BytesIO(text), "/api/v1/pods"):
                 names.append(event["object"]["metadata"]["name"])
         assert names == ["a"], "the rest is told by the next stream"
     finally:

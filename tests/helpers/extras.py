@@ -33,9 +33,9 @@ SLOWNESS = re.compile(r"^.* (takes [0-9.]+ s to decide about|is slow: it has tak
 PATIENT = """import sys, threading
 sys.path.append("tests")
 from helpers.everything import scheduler
-finish, timer = scheduler.BindingCycle.finish, threading.Timer
+finish, timer = scheduler.Results.finish, threading.Timer
 plain_wait = scheduler.Writer.wait_for_a_free_thread
-scheduler.BindingCycle.finish = lambda pending, seconds, *more: finish(pending, 10 * seconds, *more)
+scheduler.Results.finish = lambda pending, seconds, *more: finish(pending, 10 * seconds, *more)
 threading.Timer = lambda seconds, *more: timer(10 * seconds, *more)
 def wait_for_a_free_thread(writer):
     writer.patience = 60
@@ -155,7 +155,7 @@ def csi_node(**limits):
 
 def pending_pods(cluster, policies):
     """The pods that are to be tried, each with its record."""
-    return cluster.pending.renew(cluster.waiting_pods(policies), policies)
+    return cluster.pods_to_try(cluster.waiting_pods(policies), policies)
 
 
 def a_pass(cluster, policies, show=lambda decision: None, stop=None):
@@ -166,7 +166,7 @@ def a_pass(cluster, policies, show=lambda decision: None, stop=None):
 
 def wait_until_told(cluster):
     """Wait until all is written, and rules have followed up all bindings, except Bindings that are under way."""
-    wait_for("all is told", lambda: cluster.writer.tasks.unfinished_tasks <= cluster.cycle.under_way)
+    wait_for("all is told", lambda: cluster.writer.tasks.unfinished_tasks <= cluster.writer.awaited)
 
 
 def writer_of(api, dry_run=False):
@@ -206,7 +206,12 @@ def table(names, rows):
     return pytest.mark.parametrize(names, rows.values(), ids=rows.keys())
 
 
-def ask_all(subject, cache_key, snapshot, nodes, function, basis=None, then=lambda nodes, answers: answers, change=None,
-            at_once=None, so_far=None):
-    """What `recall` says that it is, without memory."""
-    return then(nodes, {name: function(node) for name, node in nodes.items()})
+def ask_all(nodes, key, snapshot, ask, basis=None, then=lambda nodes, answers: answers, update=None):
+    """What `answers_about` says that it returns, without memory."""
+    answers = ask(nodes)
+    return update(None, {}, answers) if update else then(nodes, answers)
+
+
+def compute_each_time(key, snapshot, basis, compute):
+    """What `memo` says that it returns, without memory."""
+    return compute()

@@ -6,9 +6,8 @@ from typing import Any
 from scheduler_extras.configuration.overrides.registry import override
 from scheduler_extras.deciding.snapshot import FullSnapshot
 from scheduler_extras.reading.pods_and_nodes import FullNode, FullPod
-from scheduler_extras.rules.affinity import (
-    affine_scores, affinity_terms, match_inter_pod_affinity, normalize_affinity
-)
+from scheduler_extras.rules.affinity import affine_scores, match_inter_pod_affinity, normalize_affinity
+from scheduler_extras.rules.affinity_terms import affinity_terms
 
 
 @override("MatchInterPodAffinity")

@@ -62,7 +62,8 @@ def is_named(pod: FullPod, node: FullNode, metadata: set[str]) -> Iterator[str]:
         yield "node(s) didn't satisfy plugin(s) [NodeAffinity]"
 
 
-NODES_NAMED = FullRule("NodesNamed", is_named, metadata=nodes_named, title="NodeAffinity", steady=True)
+NODES_NAMED = FullRule("NodesNamed", is_named, metadata=nodes_named, title="NodeAffinity", steady=True,
+                       unresolvable=True)
 
 
 @override("NodeAffinityPriority")

@@ -7,18 +7,18 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from scheduler_extras.configuration.overrides.registry import OVERRIDES, override
-from scheduler_extras.deciding.answers import recall
+from scheduler_extras.deciding.answers import memo
 from scheduler_extras.deciding.rule import SKIP, Rejected
 from scheduler_extras.deciding.snapshot import FullSnapshot
 from scheduler_extras.reading.fields import JsonObject, pick
 from scheduler_extras.reading.pods_and_nodes import FullNode, FullPod
 from scheduler_extras.rules.claims import (
-    bind_volumes, check_volume_binding, claims_to_bind, no_volume_zone_conflict, why_unusable,
-    zones_of_volumes
+    bind_volumes, check_volume_binding, claims_to_bind, why_unusable
 )
 from scheduler_extras.rules.disks import (
     attached_by, claims_of, csi_limit, exclusive_claims, storage_class_of, to_attach, volumes_of
 )
+from scheduler_extras.rules.volume_zones import no_volume_zone_conflict, zones_of_volumes
 
 
 @override("NoDiskConflict", "metadata")
@@ -66,7 +66,7 @@ def volume_attachments_136(pod: FullPod, nodes: list[FullNode], snapshot: FullSn
     attachments = snapshot.objects["volumeattachments"]
     volumes = snapshot.objects["persistentvolumes"]
 
-    def attached_volumes(*_: Any) -> dict[str, set[Any]]:
+    def attached_volumes() -> dict[str, set[Any]]:
         """Return {node: the (CSI driver, handle) of the volumes that are attached to it}."""
         by_node = collections.defaultdict(set)
         for attachment in attachments.values():
@@ -78,8 +78,7 @@ def volume_attachments_136(pod: FullPod, nodes: list[FullNode], snapshot: FullSn
                 by_node[pick(spec, str, "nodeName")].add(volume)
         return by_node
 
-    by_node = recall("volumeattachments", "", snapshot, {}, None, [attachments, volumes],
-                     then=attached_volumes)
+    by_node = memo("volumeattachments", snapshot, [attachments, volumes], attached_volumes)
     elsewhere = frozenset().union(*by_node.values())
     return to_attach(wanted, snapshot, attachments_136, elsewhere), by_node
 

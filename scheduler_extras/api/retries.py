@@ -1,0 +1,62 @@
+"""When a request is sent again: after which errors, and after how long.
+
+All that sends requests uses it: the writer, events, lists and watches, and the loop after a failed pass.
+"""
+
+from __future__ import annotations
+
+import itertools
+import threading
+import time
+from collections.abc import Callable, Iterable
+from typing import TypeVar
+
+from scheduler_extras.common.clocks import STOP
+from scheduler_extras.common.errors import Trouble
+
+
+Answer = TypeVar("Answer")
+AT_ONCE = (0, 0)  # pauses: twice at once, as 5xx is often over by then
+LASTING = (*AT_ONCE, 1, 2, 4)
+
+
+def backoff(failures: int, initial: float = 1, most: float = 10, error: Exception | None = None) -> float:
+    """Return the seconds to wait after so many failures: 1, 2, 4, 8 and so on, up to `most`.
+
+    error: the last failure, with which the API server may ask for a longer pause (Retry-After).
+    """
+    return max(min(initial * 2 ** min(failures - 1, 30), most), getattr(error, "retry_after", 0))
+
+
+def forever() -> Iterable[float]:
+    """Yield pauses without end."""
+    return itertools.chain(AT_ONCE, map(backoff, itertools.count(1)))
+
+
+def patiently(function: Callable[..., Answer], *arguments, pauses: Iterable[float] = AT_ONCE,
+              unless: Callable[[], bool] = lambda: False) -> Answer:
+    """Return what a request returns. While the API server is in trouble, send it again after these pauses.
+
+    A pause is as long as the API server asks for (Retry-After), at least. Without a pause, only 5xx is worth
+    another attempt. unless: whether the request is to be given up instead of waiting.
+    """
+    pauses = iter(pauses)
+    while True:
+        try:
+            return function(*arguments)
+        except Trouble as error:
+            wanted = error.retry_after
+            is_worth_it = wanted > 0 or error.status >= 500
+            pause = next((max(pause, wanted) for pause in pauses if pause or is_worth_it), None)
+            if pause is None or (pause and unless()):
+                raise
+        if pause:
+            rest(pause)
+
+
+def rest(seconds: float) -> None:
+    """Wait; in the main thread, only until a signal comes."""
+    if threading.current_thread() is threading.main_thread():
+        STOP.wait(seconds)
+    else:
+        time.sleep(seconds)

@@ -1,0 +1,57 @@
+"""Nominations: the nodes on which room is kept for pods, and the victims that are about to make it.
+
+The cache notes what the API server shows; results.py takes back what could not be written.
+"""
+
+from __future__ import annotations
+
+from scheduler_extras.deciding.snapshot import FullSnapshot
+from scheduler_extras.reading.fields import text_at
+from scheduler_extras.reading.pods_and_nodes import FullPod
+
+
+class Nominations:
+    """Keeps the snapshot's nominated pods and victims up to date. Upstream: the nominator."""
+
+    def __init__(self, snapshot: FullSnapshot, pods: dict[str, FullPod]):
+        self.snapshot = snapshot
+        self.pods = pods  # those of the cache
+
+    def note(self, before: FullPod | None, pod: FullPod | None) -> None:
+        """Note whether a pod, which was another one before, is nominated to a node.
+
+        What a rule has noted of it, and the API server does not show, lasts as long as the pod waits.
+        """
+        nominated = self.snapshot.nominated
+        for each in filter(None, (before, pod)):
+            if each.nominated_node or not waiting_now(each, self.pods):
+                nominated = [other for other in nominated if other.uid != each.uid]
+        if pod and pod.nominated_node and not (pod.node_name or pod.terminating):
+            nominated = [*nominated, pod]
+        self.snapshot.nominated = nominated
+
+    def renew_victim(self, before: FullPod, pod: FullPod | None) -> None:
+        """Note the current version of a pod, in case it is a victim; None: it has gone."""
+        if pod and pod.uid in self.snapshot.victims:
+            self.snapshot.victims[pod.uid].pod = pod
+        elif not pod:
+            self.snapshot.victims.pop(before.uid, None)
+
+    def take_back(self, requests: list[tuple]) -> None:
+        """Have what requests were to change be as the API server shows it: they have not been carried out."""
+        for method, path, body in requests:
+            if method == "DELETE":
+                self.snapshot.victims.pop(text_at(body, "preconditions", "uid"), None)
+            if method == "PATCH" and "nominatedNodeName" in (body.get("status") or {}):
+                *_, namespace, _, name, _ = path.split("/")
+                uid = text_at(body, "metadata", "uid")
+                others = [other for other in self.snapshot.nominated if other.uid != uid]
+                self.snapshot.nominated = others
+                self.note(None, self.pods.get(f"{namespace}/{name}"))
+
+
+def waiting_now(pod: FullPod, pods: dict[str, FullPod]) -> FullPod | None:
+    """Return a pod as it is among these by now; or None, if it has gone, or is bound."""
+    latest = pods.get(pod.key)
+    is_waiting = latest and latest.uid == pod.uid and not latest.node_name
+    return latest if is_waiting else None

@@ -1,0 +1,204 @@
+"""The record of a pending pod: what it waits for, when it is tried again, and what was published about it.
+
+queue.py keeps the records; binding.py takes them from state to state.
+"""
+
+from __future__ import annotations
+
+import enum
+import random
+import threading
+import time
+from dataclasses import dataclass, field
+
+from scheduler_extras.api.retries import backoff
+from scheduler_extras.common.log_texts import warn_once
+from scheduler_extras.deciding.decision import FullDecision
+from scheduler_extras.policy.policy import FullPolicy
+from scheduler_extras.reading.pods_and_nodes import FullPod
+
+
+class WaitsFor(enum.Enum):
+    """What a pending pod waits for, in this order. docs/design.md has the ways from one to another."""
+
+    NODE = "node"  # a node that fits
+    REMEDY = "remedy"  # no node fits: the requests of PostFilter are being sent; then a node again
+    PERMIT = "permit"  # it is assumed; rules do not permit the binding yet
+    PRE_BIND = "pre_bind"  # likewise; what rules had sent has not taken effect yet
+    BINDING = "binding"  # its Binding is being sent
+    CONFIRMATION = "confirmation"  # it is bound, and the watch has not shown that yet; in a dry run, forever
+
+
+class RetryOn(enum.Enum):
+    """What has a pod without a node tried again."""
+
+    NOTHING = "it is new, or to be tried at once"
+    BACKOFF = "the end of its backoff"  # after an error; or something has changed
+    CHANGE = "a change in the cluster, or the end of a long time"  # it fits nowhere
+    IDLENESS = "the end of its backoff, or an idle queue"  # likewise, and something has changed; 1.36
+
+
+BRAKE = 10  # a pod backs off for at least this many times the time that its attempt took
+REPEAT_SECONDS = 300  # for which an event is not counted up
+
+
+@dataclass
+class Retry:
+    """When a pod is tried again, and why. Times are in monotonic seconds."""
+
+    on: RetryOn = RetryOn.NOTHING
+    attempts: int = 0  # that have failed
+    rejected_by: frozenset[str] = frozenset()  # plugins that were against it at the last of them, for metrics
+    has_met_trouble: bool = False  # of the API server, at the last of them
+    backoff_ends: float = 0
+    change_ends: float = 0  # when it is tried again without any change
+    refused: set[str] = field(default_factory=set)  # nodes whose pods could not be deleted for it
+    began_at: float = 0  # when the loop took it up last
+    took: float = 0  # seconds that the loop has spent on it then
+
+    def begin(self) -> None:
+        """Note that the loop takes up the pod."""
+        self.began_at = time.monotonic()
+
+    def end(self) -> None:
+        """Note how long the loop has spent on the pod."""
+        self.took = time.monotonic() - self.began_at
+
+    def back_off(self, decision: FullDecision) -> None:
+        """Begin the backoff after an attempt; if no node fits, wait for a change as well."""
+        policy = decision.policy
+        self.has_met_trouble = decision.trouble is not None
+        self.attempts += 1
+        moment = time.monotonic()
+        self.backoff_ends = moment + self.seconds_after(decision)
+        self.change_ends = max(self.backoff_ends, moment + policy.unschedulable_seconds)
+        self.on = RetryOn.CHANGE if decision.fits_nowhere else RetryOn.BACKOFF
+
+    def seconds_after(self, decision: FullDecision) -> float:
+        """Return for how long the pod backs off: longer if the attempt took long by itself."""
+        policy = decision.policy
+        usual = backoff(self.attempts, policy.initial_backoff, policy.max_backoff)
+        if decision.trouble:
+            return usual
+        seconds = max(usual, BRAKE * self.took)
+        if self.took > 1:
+            pause = f"it is tried again after {seconds:.0f} s at the earliest, so that others have turns"
+            warn_once(f"{decision.pod.key} takes {self.took:.1f} s to decide about: {pause}", about="brake")
+        return seconds
+
+    def at_once(self) -> None:
+        """Have the pod tried again, whether or not its backoff is over."""
+        self.on = RetryOn.NOTHING
+
+    def is_due(self) -> bool:
+        """Return whether the pod is to be tried now."""
+        ends = {RetryOn.NOTHING: 0, RetryOn.CHANGE: self.change_ends}.get(self.on, self.backoff_ends)
+        return time.monotonic() >= ends
+
+
+@dataclass
+class Published:
+    """What was published about a pending pod: shown, in an event, and in its condition PodScheduled."""
+
+    shown: tuple | None = None
+    messages: dict[str, str | None] = field(default_factory=lambda: {"event": None, "condition": None})
+    event: tuple | None = None  # the request that recorded the event
+    count_at: float = 0  # when the event may be counted up
+    writing: threading.Lock = field(default_factory=threading.Lock, repr=False)  # held while it is written
+
+    def note(self, message: str, parts: dict[str, tuple]) -> None:
+        """Note that a message is being written to these parts."""
+        self.messages.update(dict.fromkeys(parts, message))
+        if "event" in parts:
+            self.count_at = time.monotonic() + random.uniform(1, 2) * REPEAT_SECONDS
+
+    def forget(self, message: str, parts: list[str]) -> None:
+        """Have the next attempt write these parts again, unless a newer message has replaced this one."""
+        for part in parts:
+            if self.messages[part] == message:
+                self.messages[part] = None
+
+    def show(self, decision: FullDecision) -> bool:
+        """Note what is shown of a decision. Return whether it differs from what was shown last."""
+        last = self.shown
+        self.shown = (decision.node or decision.message, decision.remedy, decision.waits)
+        return self.shown != last
+
+
+@dataclass
+class PodRecord:
+    """What is remembered of a pending pod from pass to pass: first of all, what it waits for."""
+
+    pod: FullPod  # as it is by now
+    added_at: float = field(default_factory=lambda: time.monotonic())  # to the queue
+    policy: FullPolicy | None = None  # by which it is tried
+    waits_for: WaitsFor = WaitsFor.NODE
+    since: float = 0  # when it began to wait for that; for a node: it came, or the last attempt failed
+    decision: FullDecision | None = None  # by which it has its node, as long as rules are asked
+    changed: list[tuple] = field(default_factory=list)  # objects in memory: (part, name, value before)
+    retry: Retry = field(default_factory=Retry)
+    published: Published = field(default_factory=Published)
+
+    def renew(self, pod: FullPod) -> None:
+        """Replace the pod with its current version."""
+        self.pod = pod
+        pod.record = self
+        if self.decision:
+            self.decision.pod = pod
+
+    def obey(self, policy: FullPolicy) -> None:
+        """Have the pod tried at once, by another Policy."""
+        self.policy = policy
+        self.retry.at_once()
+
+    def wait_for(self, what: WaitsFor, decision: FullDecision | None = None) -> None:
+        """Have the pod wait for the next thing on its way. A decision is kept as long as rules are asked."""
+        if what is not self.waits_for:
+            self.since = time.monotonic()
+        self.waits_for = what
+        self.decision = decision
+
+    def back_off(self, decision: FullDecision) -> None:
+        """Have the pod back off, and wait for a node again; or first for its remedy."""
+        self.put_back()
+        self.waits_for = WaitsFor.REMEDY if decision.requests else WaitsFor.NODE
+        self.since = time.monotonic()
+        self.decision = None
+        self.retry.back_off(decision)
+
+    def note_change(self) -> None:
+        """Note that something has changed since the last attempt."""
+        if self.retry.on is RetryOn.CHANGE:
+            pops = self.policy is not None and self.policy.pops_from_backoff
+            self.retry.on = RetryOn.IDLENESS if pops else RetryOn.BACKOFF
+
+    def end_remedy(self) -> None:
+        """Have the pod wait for a node again; it keeps its place in the queue."""
+        self.waits_for = WaitsFor.NODE
+
+    def set_aside(self, part: dict, name: str, value: object) -> None:
+        """Change a part of an object in memory, as it will be once that is written."""
+        self.changed.append((part, name, part.get(name)))
+        part[name] = value
+
+    def put_back(self) -> None:
+        """Undo these changes. If one of them was written, the watch brings the object again."""
+        while self.changed:
+            part, name, before = self.changed.pop()
+            part[name] = before
+
+    def is_held(self) -> bool:
+        """Return whether the pod has a node, and a rule does not permit the binding yet."""
+        return self.waits_for is WaitsFor.PERMIT
+
+    def is_being_prepared(self) -> bool:
+        """Return whether what rules have had written before the binding is to take effect."""
+        return self.waits_for is WaitsFor.PRE_BIND
+
+    def may_be_bound(self) -> bool:
+        """Return whether its Binding was sent, or is about to be."""
+        return self.waits_for in (WaitsFor.BINDING, WaitsFor.CONFIRMATION)
+
+    def is_due(self) -> bool:
+        """Return whether this pass has to do with the pod."""
+        return self.retry.is_due() if self.waits_for is WaitsFor.NODE else self.decision is not None

@@ -1,0 +1,120 @@
+"""The results of writes, as threads report them, and what follows for the pods.
+
+live.py handles them between decisions and at the end of a pass.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+import time
+
+from scheduler_extras.api.errors import Conflict, is_answer, warn_of_failure
+from scheduler_extras.common.blame import what_broke
+from scheduler_extras.common.clocks import heartbeat
+from scheduler_extras.common.errors import ApiError
+from scheduler_extras.live.binding import BindingCycle
+from scheduler_extras.live.record import WaitsFor
+from scheduler_extras.live.writer import Result
+from scheduler_extras.rules.always import nominate
+from scheduler_extras.rules.preemption import nomination_of
+
+
+class Results:
+    """Handles the results of writes, in the loop's thread."""
+
+    def __init__(self, cycle: BindingCycle):
+        self.cycle = cycle
+        self.cache = cycle.cache
+        self.writer = cycle.writer
+
+    def handle(self, patience: float = 0.5) -> None:
+        """Handle the results that there are; wait up to `patience` seconds for those under way."""
+        until = time.monotonic() + patience
+        while self.writer.awaited:
+            try:
+                result = self.writer.results.get(timeout=max(until - time.monotonic(), 0))
+            except queue.Empty:
+                return
+            self.writer.awaited -= 1
+            self.handle_one(result)
+
+    def handle_one(self, result: Result) -> None:
+        """Handle the result of a decision's writes at one step."""
+        if result.step is WaitsFor.BINDING:
+            self.handle_binding(result)
+        elif result.step is WaitsFor.REMEDY:
+            self.handle_remedy(result)
+        elif result.error and result.step is WaitsFor.NODE:
+            warn_of_write(result.error)
+        elif result.step is WaitsFor.PRE_BIND and result.decision.pod.record.decision is result.decision:
+            self.handle_preparation(result)
+
+    def handle_preparation(self, result: Result) -> None:
+        """Report what a pod waits for after its writes; if one failed, let the pod fall back."""
+        if result.error:
+            self.cycle.fail(result.decision, result.error)
+        else:
+            self.cycle.report_waiting(result.decision)
+
+    def handle_binding(self, result: Result) -> None:
+        """Have a pod that is bound wait until it is shown on its node; if its Binding failed, fall back."""
+        if result.error:
+            self.cycle.fail(result.decision, result.error, heading="binding rejected: ")
+        else:
+            result.decision.pod.record.wait_for(WaitsFor.CONFIRMATION)
+            self.cycle.bound += 1
+            self.cycle.observer.attempted(result.decision, "scheduled")
+            self.cycle.troubles.clear()
+            self.cycle.show_if_new(result.decision)
+
+    def handle_remedy(self, result: Result) -> None:
+        """Have a pod wait for a node again, now that what may help it is written.
+
+        What a request that failed was to change stays as it was. If victims may not be deleted, the pod tries
+        another node first. If none was, it gives up its nomination.
+        """
+        decision, left = result.decision, result.left
+        pod = decision.pod
+        record = pod.record
+        snapshot = self.cache.snapshot
+        record.end_remedy()
+        if result.error:
+            decision.remedy = ""
+            record.note_change()
+            self.cache.nominations.take_back(left)
+            warn_of_write(result.error)
+            is_refused = not (isinstance(result.error, Conflict) or is_answer(result.error, 0, 429))
+            if is_refused and deletions(left) and not nominations(left):
+                record.retry.refused.add(nomination_of(pod, snapshot))
+                if deletions(left) == deletions(decision.requests):
+                    self.cycle.send(WaitsFor.NODE, decision, [nominate(pod, None, snapshot)])
+        elif decision.policy.retries_preemptors and deletions(decision.requests):
+            record.retry.at_once()
+        self.cycle.show_if_new(decision)
+
+    def finish(self, seconds: float, stop: threading.Event | None = None) -> None:
+        """Wait until all is written, but no longer than this, or until `stop` is set."""
+        until = time.monotonic() + seconds
+        while self.writer.awaited or self.writer.tasks.unfinished_tasks:
+            if time.monotonic() > until or (stop and stop.is_set()):
+                break
+            heartbeat()
+            self.handle(patience=0.02)
+            time.sleep(0.002)
+
+
+def warn_of_write(error: BaseException) -> None:
+    """Log a failed write, unless it merely came too late."""
+    warn_of_failure(error, str(error) if isinstance(error, ApiError) else what_broke(error))
+
+
+def nominations(requests: list[tuple]) -> list[tuple]:
+    """Return the requests that nominate a pod to a node, or to none."""
+    return [(method, path, body) for method, path, body in requests
+            if method == "PATCH" and "nominatedNodeName" in (body.get("status") or {})]
+
+
+def deletions(requests: list[tuple]) -> int:
+    """Return how many requests delete something."""
+    return [method for method, *_ in requests].count("DELETE")

@@ -1,0 +1,63 @@
+"""Threads that do one task after another, so that the loop does not wait for requests.
+
+The writer is made of them.
+"""
+
+from __future__ import annotations
+
+import queue
+import time
+from collections.abc import Callable
+
+from scheduler_extras.common.blame import warn_if_broken
+from scheduler_extras.common.clocks import heartbeat, start_thread
+from scheduler_extras.common.errors import Trouble
+
+
+THREADS = 64  # that write at a time
+
+
+class Threads:
+    """Up to 64 threads, which are started as they are needed."""
+
+    patience = 5  # seconds to wait for a free one
+
+    def __init__(self):
+        self.threads = 0  # that have been started
+        self.tasks: queue.Queue = queue.Queue()  # what they are to do: (function, arguments)
+
+    def start(self, function: Callable, *arguments) -> None:
+        """Have a thread call a function, as soon as one is free. Raises Trouble."""
+        self.tasks.put((function, arguments))
+        if self.threads < min(self.tasks.unfinished_tasks, THREADS):
+            try:
+                start_thread(self.work)
+                self.threads += 1
+            except Trouble:  # then those that there are do it
+                if not self.threads:
+                    self.tasks.get()
+                    self.tasks.task_done()
+                    raise
+
+    def work(self) -> None:
+        """Do one task after another, forever."""
+        while True:
+            function, arguments = self.tasks.get()
+            with warn_if_broken("what was to be written is not"):
+                function(*arguments)
+            self.tasks.task_done()
+            del function, arguments  # while the thread waits, it keeps no decision and no nodes
+
+    def is_busy(self) -> bool:
+        """Return whether all threads have something to do."""
+        return self.tasks.unfinished_tasks >= THREADS
+
+    def wait_for_a_free_thread(self) -> None:
+        """Wait until a thread has nothing to do. Raises ApiError if that takes long."""
+        until = time.monotonic() + self.patience
+        while self.is_busy():
+            if time.monotonic() > until:
+                what = f"no answer to {THREADS} writes, or to what rules do after them"
+                raise Trouble(0, f"{what}, for {self.patience} s")
+            heartbeat()
+            time.sleep(0.002)

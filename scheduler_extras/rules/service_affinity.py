@@ -1,0 +1,49 @@
+"""Rules that keep the pods of a service together, or apart, by labels of nodes that the Policy names."""
+
+from scheduler_extras.deciding.rule import SKIP, predicate, priority
+from scheduler_extras.reading.label_selectors import NOTHING
+from scheduler_extras.rules.selectors import selectors_of
+from scheduler_extras.rules.spreading import by_domain, matching_pods
+
+
+def service_pairs(pod, nodes, snapshot, arguments):
+    """The node labels that bind the pod's service: of its nodeSelector, and else of a fellow pod's node."""
+    labels = [label for argument in arguments for label in argument.get("labels", [])]
+    pairs = {label: pod.node_selector[label] for label in labels if label in pod.node_selector}
+    if len(pairs) < len(labels) and selectors_of(pod, snapshot, "services"):
+        for node in nodes:
+            if any(other.namespace == pod.namespace and pod.labels.items() <= other.labels.items()
+                   for other in node.pods.values()):
+                return {label: node.labels[label] for label in labels if label in node.labels} | pairs
+    return pairs or SKIP
+
+
+@predicate("CheckServiceAffinity", metadata=service_pairs, member="serviceAffinity",
+           argument={"labels": [str]}, steady=True)
+def check_service_affinity(pod, node, metadata):
+    """For the labels in the Policy, the node has the values that bind the pod's service."""
+    if not metadata.items() <= node.labels.items():
+        yield "node(s) didn't match service affinity"
+
+
+def service_spread(pod, nodes, snapshot, arguments):
+    """For each label in the Policy, how many pods the pod's service has, by their nodes' values."""
+    # A Service with an empty selector counts no pod, like one without a selector.
+    selector = next(iter(selectors_of(pod, snapshot, "services")), ()) or NOTHING
+    labels = [argument.get("label", "") for argument in arguments]
+    numbers = matching_pods(pod, selector, snapshot)
+    return [(label, by_domain(numbers, {node.name: node.labels.get(label) for node in nodes}))
+            for label in labels]
+
+
+@priority("ServiceAffinity", metadata=service_spread, member="serviceAntiAffinity",
+          argument={"label": str}, steady=True)
+def service_affinity(pod, node, metadata):
+    """The share of the service's pods that are elsewhere, by the values of the Policy's labels."""
+    score = 0.0
+    for label, counts in metadata:
+        if label in node.labels:
+            total = sum(counts.values())
+            elsewhere = total - counts[node.labels[label]]
+            score += (100 * (elsewhere / total) if total else 100.0) / len(metadata)
+    return int(score)
