@@ -163,7 +163,7 @@ def prepare(rules: list[FullRule], pod: FullPod, nodes: dict, snapshot: FullSnap
         try:
             began = snapshot.time_rule and time.monotonic()
             metadata = rule.metadata(pod, node_list, snapshot) if rule.metadata else None
-            if began and rule.metadata:
+            if snapshot.time_rule and began and rule.metadata:
                 snapshot.time_rule(rule, True, time.monotonic() - began)
         except Rejected as error:
             error.title = rule.title
