@@ -4,7 +4,9 @@ import inspect
 
 import pytest
 from helpers.everything import MODULES, scheduler
+from helpers.extender import service  # noqa: F401 (a fixture)
 from helpers.extras import PATIENT, Running, ask_all, compute_each_time
+from helpers.preempting import contested  # noqa: F401 (a fixture)
 
 
 @pytest.fixture

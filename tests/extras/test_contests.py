@@ -17,9 +17,8 @@ import pytest
 from helpers.everything import scheduler
 from helpers.control_plane import wait_for
 from helpers.extras import a_cluster, a_pass, node, pod, wait_until_told
-from extras.test_extenders import service  # noqa: F401 (a fixture)
-from extras.test_loop import Server
-from extras.test_preemption import BUDGETS, GOING, LEVELS, POLICY, PORT, apart, budget, built, configured, contested  # noqa: F401 (a fixture)
+from helpers.fake_api import Server
+from helpers.preempting import BUDGETS, GOING, POLICY, PORT, apart, budget, built, configured
 
 SCENARIOS = int(os.environ.get("SCENARIOS", 16))  # so many begin at the same moment, on nodes of their own
 WITHOUT = POLICY | {
@@ -142,7 +141,7 @@ def by_scenario(state):
     return cut
 
 
-def run_both(contested, tmp_path, start_scheduler, scenarios, extenders=()):  # noqa: F811
+def run_both(contested, tmp_path, start_scheduler, scenarios, extenders=()):
     """What becomes of scenarios by this script, and by kube-scheduler."""
     file = tmp_path / "policy.json"
     file.write_text(json.dumps(WITHOUT | {"extenders": [*extenders]}))
@@ -160,7 +159,7 @@ def differences(answer, expected):
     return [{seed: (state[seed], theirs[seed]) for seed in theirs if state[seed] != theirs[seed]} for state, theirs in both]
 
 
-def test_scenarios_end_as_with_kube_scheduler(contested, tmp_path, start_scheduler):  # noqa: F811
+def test_scenarios_end_as_with_kube_scheduler(contested, tmp_path, start_scheduler):
     answer, expected = run_both(contested, tmp_path, start_scheduler, [*map(Scenario, range(100, 100 + SCENARIOS))])
     victims, nominations = (sum(bool(where[part]) for where in expected[0].values()) for part in (2, 1))
     assert victims > SCENARIOS and nominations > SCENARIOS and any(where[2] for where in expected[1].values())
@@ -176,7 +175,7 @@ class ScenarioWithSpareNode(Scenario):
         self.nodes.append(node(name, cpu="9", labels=self.mine | {"kubernetes.io/hostname": name}))
 
 
-def has_a_say(service, keeps=lambda name: True):  # noqa: F811
+def has_a_say(service, keeps=lambda name: True):
     """Have a service refuse spare nodes, and leave some candidates. Return its entry, and that of an ignorable one, which fails."""
     def what_is_left(field, is_left):
         given = service.asked[-1][1][field]
@@ -190,7 +189,7 @@ def has_a_say(service, keeps=lambda name: True):  # noqa: F811
             {"urlPrefix": service.url, "filterVerb": "fail", "preemptVerb": "fail", "ignorable": True}]
 
 
-def test_scenarios_with_extenders_end_as_with_kube_scheduler(contested, tmp_path, start_scheduler, service):  # noqa: F811
+def test_scenarios_with_extenders_end_as_with_kube_scheduler(contested, tmp_path, start_scheduler, service):
     scenarios = [*map(ScenarioWithSpareNode, range(200, 200 + SCENARIOS // 2))]
     answer, expected = run_both(contested, tmp_path, start_scheduler, scenarios, has_a_say(service))
     assert sum(where[2] for where in expected[0].values()) > SCENARIOS // 2

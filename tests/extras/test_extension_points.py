@@ -16,7 +16,7 @@ from helpers.extras import (
     MANDATORY_PREDICATES, ROOT, a_cluster, a_pass, cluster_of, decide, node, pending_pods, pod, run_afresh, run_scheduler,
     table, wait_until_told
 )
-from extras.test_loop import Server
+from helpers.fake_api import Server
 
 with scheduler.as_in_the_script():
     import tutorial_rules  # noqa: F401 (registers its rules)

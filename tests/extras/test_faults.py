@@ -8,7 +8,6 @@ import gzip
 import json
 import os
 import re
-import resource
 import signal
 import subprocess
 import sys
@@ -19,7 +18,7 @@ from types import SimpleNamespace
 
 import pytest
 from helpers.control_plane import wait_for
-from helpers.extras import PATIENT, ROOT, UNCHECKED, node, pod, run_scheduler, table
+from helpers.extras import PATIENT, ROOT, UNCHECKED, limits, node, pod, run_scheduler, table
 from helpers.faulty import ApiServer, Choice, ExtenderServer, answering, failure, hang, trickle
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "bench"))
@@ -36,11 +35,6 @@ def start(start_scheduler):
     """A function that starts the script beside a server."""
     return lambda server, *arguments, program=None, **options: start_scheduler(
         "--server", server.url, *arguments, limits=limits(600), program=program, **options)
-
-
-def limits(seconds):
-    """Keep what should end at once from taking the machine down: memory, and seconds of CPU."""
-    return [(resource.RLIMIT_AS, 2 << 30), (resource.RLIMIT_CPU, seconds)]
 
 
 def run_limited(*arguments, timeout=300, **options):

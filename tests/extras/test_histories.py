@@ -10,8 +10,8 @@ import random
 import pytest
 from helpers.everything import scheduler
 from helpers.extras import a_cluster, a_pass, node, wait_until_told
-from extras.test_loop import Server
-from extras.test_preemption import A, GOING, budget, built, configured, incoming, running
+from helpers.fake_api import Server
+from helpers.preempting import A, GOING, budget, built, configured, incoming, running
 
 LEVELS = [-5, 0, 3, 7, 20]
 

@@ -16,13 +16,9 @@ import yaml
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import padding
 from helpers.control_plane import free_port, wait_for
-from helpers.extras import ROOT, node, pod, run_scheduler, table
+from helpers.extras import MANIFESTS, node, pod, run_scheduler, table
 
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases"
-MANIFESTS = (ROOT / "scheduler_extras" / "examples" / "my-scheduler.yaml").read_text().replace(
-    "apiVersion: policy/v1\n", "apiVersion: policy/v1beta1\n")  # this API server is of 1.20, which has no other
-
-
 # ---- the service account -------------------------------------------------------------------------------
 
 IN_A_POD = """import os, pathlib, sys

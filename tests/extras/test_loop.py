@@ -22,70 +22,10 @@ from helpers.everything import scheduler
 from helpers.control_plane import wait_for
 from helpers.extras import ROOT, a_cluster, a_live_cluster, a_pass, cluster_of, node, pending_pods, pod, table, wait_until_told
 from helpers.faulty import ApiServer
+from helpers.fake_api import Clock, Server, make_pass, scheduler_of, times_tried
 
 
 pytestmark = pytest.mark.usefixtures("memory")
-
-class Server(scheduler.Manifests):
-    """Manifests that record the requests, page their lists, and fail when a test says so."""
-
-    server = "http://127.0.0.1:8001"
-
-    def __init__(self, *objects):
-        super().__init__()
-        self.requests, self.failures, self.page = [], {}, 10**9
-        self.put(*objects)
-
-    def put(self, *objects):
-        for thing in objects:
-            thing["metadata"].setdefault("uid", f"uid-{thing['metadata']['name']}")
-            with contextlib.suppress(scheduler.Malformed):  # it let it pass
-                self.add(thing)
-
-    def request(self, method, path, body=None, params=None, accept=None):
-        self.requests.append((method, path, params or {}, body))
-        failure = self.failures.get(path.rpartition("/")[2])
-        failure = failure.pop(0) if failure else None
-        if isinstance(failure, dict):  # an answer that is none of an API server
-            return failure
-        if isinstance(failure, tuple):  # a status, and whether the request is carried out all the same
-            failure, carried_out = failure
-            if carried_out:
-                super().request(method, path, body, params)
-        if failure == 404 and path.endswith("/binding"):  # as it is gone
-            self.objects.pop(("pods", *path.split("/")[4:7:2]), None)
-        if failure is not None:
-            raise scheduler.error_of(failure, f"status {failure}")
-        *_, namespace, resource, name = ["", "", *path.split("/")]
-        if method == "GET" and resource == "pods":  # one of them
-            if ("pods", namespace, name) not in self.objects:
-                raise scheduler.error_of(404, "it has gone")
-            return self.objects["pods", namespace, name]
-        answer = super().request(method, path, body, params)
-        if method != "GET":
-            return {"kind": "Status", "status": "Success"}
-        start = int(params.get("continue", 0))
-        page = answer["items"][start:start + self.page]
-        more = {"continue": str(start + self.page)} if start + self.page < len(answer["items"]) else {}
-        versions = [scheduler.version_of(thing) for thing in [*self.objects.values()]]  # threads write meanwhile
-        latest = str(max(map(int, filter(None, versions)), default=0))
-        return {"items": page, "metadata": {"resourceVersion": latest, **more}}
-
-    def sent(self, method, last):
-        return [request for request in self.requests if request[0] == method and request[1].endswith(last)]
-
-    def places(self):
-        return {name: thing["spec"]["nodeName"] for (kind, _, name), thing in self.objects.items()
-                if kind == "pods" and "nodeName" in thing["spec"]}
-
-
-class Clock:
-    """Time that only the test moves."""
-
-    def __init__(self, monkeypatch):
-        self.now = 1000.0
-        monkeypatch.setattr(scheduler.time, "monotonic", lambda: self.now)
-
 
 @pytest.fixture
 def clock(monkeypatch):
@@ -93,24 +33,6 @@ def clock(monkeypatch):
 
 
 [POLICY] = scheduler.load_policies(ROOT / "policy.json", "my-scheduler").values()
-
-
-def scheduler_of(server):
-    return a_cluster(server)
-
-
-def make_pass(cluster, decisions=None, policy=POLICY, patience=60):
-    """Make a pass, and wait for the answers to its Bindings; return how many pods were to be bound."""
-    report = (lambda decision: None) if decisions is None else decisions.append
-    plain, states = cluster.cycle.hand_over, []
-    cluster.cycle.hand_over = lambda decision, requests: states.append(decision.pod.record.waits_for) or plain(decision, requests)
-    try:
-        a_pass(cluster, {"my-scheduler": policy}, report)
-        cluster.results.handle(patience)
-    finally:
-        cluster.cycle.hand_over = plain
-    wait_until_told(cluster)
-    return states.count(scheduler.WaitsFor.BINDING)
 
 
 def test_pods_come_in_order_of_priority_then_age_and_each_sees_those_before_it():
@@ -485,20 +407,6 @@ def test_nothing_is_written_by_a_replica_that_does_not_lead_any_more():
     assert len(decided) == 40 and bound in range(21)  # others were about to be sent
     make_pass(cluster, decided)
     assert bound == len(server.places()) == len(server.sent("POST", "/binding"))
-
-
-def times_tried(cluster, clock, seconds, step=0.1, meanwhile=lambda: None, policy=POLICY):
-    """Make passes for so long; return the seconds between the tries."""
-    tried = []
-    plain, scheduler.schedule = scheduler.schedule, lambda *args: tried.append(clock.now) or plain(*args)
-    try:
-        for _ in range(round(seconds / step)):
-            meanwhile()
-            make_pass(cluster, policy=policy)
-            clock.now += step
-    finally:
-        scheduler.schedule = plain
-    return [round(later - earlier) for earlier, later in itertools.pairwise(tried)]
 
 
 def test_without_any_change_a_pod_that_fits_nowhere_is_tried_again_after_a_minute(clock):

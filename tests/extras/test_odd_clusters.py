@@ -14,9 +14,8 @@ from collections import Counter
 
 
 from helpers.control_plane import wait_for
-from helpers.extras import ROOT, node, pod, table
+from helpers.extras import ROOT, limits, node, pod, table
 from helpers.faulty import ApiServer, Choice, failure
-from extras.test_faults import limits
 
 SMALL = {"cpu": "100m"}
 FIRST, NEXT = range(20), range(20, 40)

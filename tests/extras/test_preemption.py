@@ -8,64 +8,21 @@ import subprocess
 import threading
 from collections import Counter
 
-import pytest
 from helpers.everything import scheduler
 from helpers.control_plane import free_port, wait_for
 from helpers.extras import (
-    DEFAULT_PREDICATES, MANDATORY_PREDICATES, ROOT, a_cluster, a_live_cluster, a_pass, cluster_of, node, pending_pods, pod,
+    ROOT, a_cluster, a_live_cluster, a_pass, cluster_of, node, pending_pods, pod,
     run_scheduler, table, wait_until_told
 )
-from extras.test_in_cluster import MANIFESTS
-from extras.test_loop import Server
-
-POLICY = {"kind": "Policy", "apiVersion": "v1", "priorities": [],
-          "predicates": [{"name": name} for name in [*DEFAULT_PREDICATES, *MANDATORY_PREDICATES, "Preemption"]]}
-
-
-def built(document=POLICY):
-    """A Policy as the loop takes it."""
-    return {"my-scheduler": scheduler.read_policy(document)}
-
-
-def running(name, on, priority=0, cpu="1", start=10, **options):
-    """A pod that has run on a node since some second."""
-    status = {"phase": "Running", **({"startTime": f"2020-01-01T00:00:{start}Z"} if start else {})}
-    return pod(name, {"cpu": cpu}, nodeName=on, priority=priority, status=status, **options)
-
-
-def incoming(cpu="1", priority=10, nominated=None, name="p", **options):
-    """A pod that needs room."""
-    return pod(name, {"cpu": cpu}, priority=priority, status={"nominatedNodeName": nominated}, **options)
-
+from helpers.extras import MANIFESTS
+from helpers.fake_api import Server
+from helpers.preempting import A, BUDGETS, GOING, LEVELS, POLICY, PORT, apart, budget, built, configuration, configured, incoming, running
 
 def victim(name, on, **options):
     """A pod that is on its way out, as it was preempted."""
     thing = running(name, on, metadata=GOING, **options)
     thing["status"]["conditions"] = [{"type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler"}]
     return thing
-
-
-def budget(allowed, app="a", namespace="default", name="budget", **status):
-    """A PodDisruptionBudget for the pods of an app, of which some may go; or of a selector."""
-    return {"kind": "PodDisruptionBudget", "metadata": {"name": name, "namespace": namespace},
-            "spec": {"selector": {"matchLabels": {"app": app}} if isinstance(app, str) else app},
-            "status": {"disruptionsAllowed": allowed, **status}}
-
-
-def apart(app, **more):
-    """An affinity that wants no node where pods of an app are."""
-    return {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [
-        {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": app, **more}}}]}}
-
-
-def configured(**profile):
-    """A KubeSchedulerConfiguration with one profile, as the loop takes it."""
-    return scheduler.read_configuration(configuration(**profile), "my-scheduler")
-
-
-def configuration(**profile):
-    """A KubeSchedulerConfiguration with one profile."""
-    return {"apiVersion": scheduler.CONFIGURATION_VERSION, "kind": "KubeSchedulerConfiguration", "profiles": [profile]}
 
 
 OFF = {"plugins": {"postFilter": {"disabled": [{"name": "DefaultPreemption"}]}}}
@@ -99,10 +56,6 @@ def sent(decision, method, pattern):
 
 
 HOST = {"kubernetes.io/hostname": "n"}
-GOING = {"deletionTimestamp": "2020-01-01T00:01:00Z"}
-A, PORT = {"app": "a"}, [{"name": "main", "image": "nginx", "ports": [{"containerPort": 80, "hostPort": 80}]}]
-
-
 @table("objects, victims, nominated", {
     "who is less important goes": (
         [node("n", cpu="1"), running("a", "n"), incoming()], ["a"], {"p": "n"}),
@@ -914,27 +867,6 @@ def test_of_manifests_who_was_tried_before_gets_the_room_that_becomes_free(tmp_p
     assert run.stdout.splitlines()[:2] == [
         "default/q stays pending: 0/1 nodes are available: 1 Insufficient cpu.",
         "default/q -> n  (1 of 1 nodes fit, score 398)"]
-
-
-LEVELS = {"abyss": -2**31, "low": 0, "middle": 5, "high": 20, "p10": 110, "p30": 130, "p50": 150, "never": 140}
-
-
-@pytest.fixture
-def contested(control_plane):
-    """A control plane with priority classes, and without the budgets of an earlier test."""
-    api = scheduler.PooledProxy(control_plane.server)
-    for name, value in LEVELS.items():
-        try:
-            api.request("POST", "/apis/scheduling.k8s.io/v1/priorityclasses", {
-                "metadata": {"name": name}, "value": value,
-                "preemptionPolicy": "Never" if name == "never" else "PreemptLowerPriority"})
-        except scheduler.ApiError as error:
-            assert error.status == 409
-    yield control_plane
-    api.request("DELETE", BUDGETS)
-
-
-BUDGETS = "/apis/policy/v1beta1/namespaces/default/poddisruptionbudgets"
 
 
 def random_scenario(seed):

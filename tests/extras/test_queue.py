@@ -5,7 +5,7 @@ import itertools
 import pytest
 from helpers.everything import scheduler
 from helpers.extras import node, pod
-from extras.test_loop import Clock, Server, make_pass, scheduler_of, times_tried
+from helpers.fake_api import Clock, Server, make_pass, scheduler_of, times_tried
 
 [PROFILE] = scheduler.read_configuration({"apiVersion": scheduler.CONFIGURATION_VERSION}, "my-scheduler").values()
 

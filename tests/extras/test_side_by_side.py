@@ -6,7 +6,7 @@ import random
 from helpers.everything import scheduler
 from helpers.control_plane import wait_for
 from helpers.extras import DEFAULT_PREDICATES, DEFAULT_PRIORITIES, a_cluster, node, pod, run_scheduler, table
-from extras.test_extenders import Service
+from helpers.extender import Service
 
 ZONE = "topology.kubernetes.io/zone"
 DEFAULTS = {"kind": "Policy", "apiVersion": "v1"}

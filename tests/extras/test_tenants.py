@@ -12,7 +12,7 @@ import weakref
 from helpers.everything import MODULES, scheduler
 from helpers.extras import claim, cluster_of, node, pending_pods, pod, run_scheduler, storage_class, table, volume
 from helpers.faulty import ApiServer
-from extras.test_watch import Told
+from helpers.fake_api import Told
 
 FILES = {module.__file__ for module in MODULES}
 PROVIDER = scheduler.load_policies("DefaultProvider", "my-scheduler")

@@ -1,10 +1,8 @@
 """News at the worst moment: what Reflectors bring is told by hand; and Reflectors themselves, beside servers that fail."""
 
-import contextlib
 import copy
 import gc
 import io
-import itertools
 import threading
 import time
 import weakref
@@ -13,82 +11,12 @@ import pytest
 from helpers.everything import scheduler
 from helpers.control_plane import wait_for
 from helpers.extras import (
-    ROOT, a_cluster, a_live_cluster, a_pass, claim, node, pod, storage_class, table, volume, wait_until_told
+    ROOT, a_cluster, a_live_cluster, a_pass, claim, node, pod, storage_class, table, volume
 )
 from helpers.faulty import ApiServer
-from extras.test_loop import Clock, Server
+from helpers.fake_api import Clock, Told
 
 [POLICY] = scheduler.load_policies(ROOT / "policy.json", "my-scheduler").values()
-
-
-class Told:
-    """A cluster that is watched; the test says when news come."""
-
-    def __init__(self, monkeypatch, *objects, policy=POLICY):
-        monkeypatch.setattr(scheduler.Reflector, "work", lambda reflector: None)
-        self.version = itertools.count(1)
-        self.server = Server()
-        self.cluster = a_live_cluster(self.server)
-        self.cluster.cache.snapshot.is_live = True
-        self.policies, self.decided = {"my-scheduler": policy}, []
-        for thing in objects:
-            self.put(thing)
-        self.cluster.look(self.policies)
-
-    @property
-    def cache(self):
-        return self.cluster.cache
-
-    def stamp(self, thing, **metadata):
-        """An object as the API server shows it."""
-        uid = {"uid": f"uid-{thing['metadata']['name']}"}
-        version = {"resourceVersion": str(next(self.version)), "creationTimestamp": "2026-01-01T00:00:00Z"}
-        return thing | {"metadata": thing["metadata"] | uid | version | metadata}
-
-    def put(self, thing, **metadata):
-        """Have an object, which nobody is told of yet; return it."""
-        stamped = self.stamp(thing, **metadata)
-        self.server.put(stamped)
-        return stamped
-
-    def tell(self, what, *things, resource="pods"):
-        """Bring news of objects; of LISTED, all of them; of FAILED, a status and a text."""
-        for content in [list(things)] if what == "LISTED" else things:
-            self.cache.objects.updates.put((resource, what, content))
-
-    def comes(self, *things, **metadata):
-        """Pods come, and are told."""
-        self.tell("ADDED", *(self.put(thing, **metadata) for thing in things))
-
-    def make_pass(self, report=None, patience=60):
-        """Make a pass, and wait for the answers to its Bindings; return whom it decided about."""
-        self.decided.clear()
-        a_pass(self.cluster, self.policies, lambda decision: (
-            self.decided.append((decision.pod.name, decision.node)), report and report(decision)))
-        wait_until_told(self.cluster)
-        with contextlib.suppress(scheduler.ApiError):
-            self.cluster.results.handle(patience)
-        return self.decided
-
-    def on(self, name):
-        """The names of the pods that count on a node, after the news."""
-        self.cache.apply_updates()
-        for each in self.cache.nodes.values():  # what a node has is always the sum of its pods
-            assert each.requested["cpu"] == sum(there.requests["cpu"] for there in each.pods.values())
-        return sorted(there.name for there in self.cache.nodes[name].pods.values())
-
-    def counted(self):
-        """The pods that count on a node."""
-        return [there for there in self.cache.pods.values() if there.counts_on]
-
-    def under_way(self):
-        """The names of the pods that are neither without a node nor shown on one."""
-        return {record.pod.name for record in self.cluster.pending.values()
-                if record.may_be_bound()}
-
-    def bound(self):
-        """The pods for which Bindings were sent."""
-        return [path.split("/")[-2] for _, path, *_ in self.server.sent("POST", "/binding")]
 
 
 @pytest.fixture

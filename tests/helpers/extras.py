@@ -3,6 +3,7 @@
 import contextlib
 import os
 import re
+import resource
 import subprocess
 import sys
 import tempfile
@@ -215,3 +216,13 @@ def ask_all(nodes, key, snapshot, ask, basis=None, then=lambda nodes, answers: a
 def compute_each_time(key, snapshot, basis, compute):
     """What `memo` says that it returns, without memory."""
     return compute()
+
+
+def limits(seconds):
+    """Keep what should end at once from taking the machine down: memory, and seconds of CPU."""
+    return [(resource.RLIMIT_AS, 2 << 30), (resource.RLIMIT_CPU, seconds)]
+
+
+# The example that runs the program in a cluster. The API server of 1.20 has budgets in an older version only.
+MANIFESTS = (ROOT / "scheduler_extras" / "examples" / "my-scheduler.yaml").read_text().replace(
+    "apiVersion: policy/v1\n", "apiVersion: policy/v1beta1\n")

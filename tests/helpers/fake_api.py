@@ -1,0 +1,172 @@
+"""An API server in memory, and a clock, for tests of the loop in one process."""
+
+import contextlib
+import itertools
+
+from helpers.everything import scheduler
+from helpers.extras import ROOT, a_cluster, a_live_cluster, a_pass, wait_until_told
+
+[POLICY] = scheduler.load_policies(ROOT / "policy.json", "my-scheduler").values()
+
+
+class Server(scheduler.Manifests):
+    """Manifests that record the requests, page their lists, and fail when a test says so."""
+
+    server = "http://127.0.0.1:8001"
+
+    def __init__(self, *objects):
+        super().__init__()
+        self.requests, self.failures, self.page = [], {}, 10**9
+        self.put(*objects)
+
+    def put(self, *objects):
+        for thing in objects:
+            thing["metadata"].setdefault("uid", f"uid-{thing['metadata']['name']}")
+            with contextlib.suppress(scheduler.Malformed):  # it let it pass
+                self.add(thing)
+
+    def request(self, method, path, body=None, params=None, accept=None):
+        self.requests.append((method, path, params or {}, body))
+        failure = self.failures.get(path.rpartition("/")[2])
+        failure = failure.pop(0) if failure else None
+        if isinstance(failure, dict):  # an answer that is none of an API server
+            return failure
+        if isinstance(failure, tuple):  # a status, and whether the request is carried out all the same
+            failure, carried_out = failure
+            if carried_out:
+                super().request(method, path, body, params)
+        if failure == 404 and path.endswith("/binding"):  # as it is gone
+            self.objects.pop(("pods", *path.split("/")[4:7:2]), None)
+        if failure is not None:
+            raise scheduler.error_of(failure, f"status {failure}")
+        *_, namespace, resource, name = ["", "", *path.split("/")]
+        if method == "GET" and resource == "pods":  # one of them
+            if ("pods", namespace, name) not in self.objects:
+                raise scheduler.error_of(404, "it has gone")
+            return self.objects["pods", namespace, name]
+        answer = super().request(method, path, body, params)
+        if method != "GET":
+            return {"kind": "Status", "status": "Success"}
+        start = int(params.get("continue", 0))
+        page = answer["items"][start:start + self.page]
+        more = {"continue": str(start + self.page)} if start + self.page < len(answer["items"]) else {}
+        versions = [scheduler.version_of(thing) for thing in [*self.objects.values()]]  # threads write meanwhile
+        latest = str(max(map(int, filter(None, versions)), default=0))
+        return {"items": page, "metadata": {"resourceVersion": latest, **more}}
+
+    def sent(self, method, last):
+        return [request for request in self.requests if request[0] == method and request[1].endswith(last)]
+
+    def places(self):
+        return {name: thing["spec"]["nodeName"] for (kind, _, name), thing in self.objects.items()
+                if kind == "pods" and "nodeName" in thing["spec"]}
+
+
+class Clock:
+    """Time that only the test moves."""
+
+    def __init__(self, monkeypatch):
+        self.now = 1000.0
+        monkeypatch.setattr(scheduler.time, "monotonic", lambda: self.now)
+
+
+def scheduler_of(server):
+    return a_cluster(server)
+
+
+def make_pass(cluster, decisions=None, policy=POLICY, patience=60):
+    """Make a pass, and wait for the answers to its Bindings; return how many pods were to be bound."""
+    report = (lambda decision: None) if decisions is None else decisions.append
+    plain, states = cluster.cycle.hand_over, []
+    cluster.cycle.hand_over = lambda decision, requests: states.append(decision.pod.record.waits_for) or plain(decision, requests)
+    try:
+        a_pass(cluster, {"my-scheduler": policy}, report)
+        cluster.results.handle(patience)
+    finally:
+        cluster.cycle.hand_over = plain
+    wait_until_told(cluster)
+    return states.count(scheduler.WaitsFor.BINDING)
+
+
+def times_tried(cluster, clock, seconds, step=0.1, meanwhile=lambda: None, policy=POLICY):
+    """Make passes for so long; return the seconds between the tries."""
+    tried = []
+    plain, scheduler.schedule = scheduler.schedule, lambda *args: tried.append(clock.now) or plain(*args)
+    try:
+        for _ in range(round(seconds / step)):
+            meanwhile()
+            make_pass(cluster, policy=policy)
+            clock.now += step
+    finally:
+        scheduler.schedule = plain
+    return [round(later - earlier) for earlier, later in itertools.pairwise(tried)]
+
+
+class Told:
+    """A cluster that is watched; the test says when news come."""
+
+    def __init__(self, monkeypatch, *objects, policy=POLICY):
+        monkeypatch.setattr(scheduler.Reflector, "work", lambda reflector: None)
+        self.version = itertools.count(1)
+        self.server = Server()
+        self.cluster = a_live_cluster(self.server)
+        self.cluster.cache.snapshot.is_live = True
+        self.policies, self.decided = {"my-scheduler": policy}, []
+        for thing in objects:
+            self.put(thing)
+        self.cluster.look(self.policies)
+
+    @property
+    def cache(self):
+        return self.cluster.cache
+
+    def stamp(self, thing, **metadata):
+        """An object as the API server shows it."""
+        uid = {"uid": f"uid-{thing['metadata']['name']}"}
+        version = {"resourceVersion": str(next(self.version)), "creationTimestamp": "2026-01-01T00:00:00Z"}
+        return thing | {"metadata": thing["metadata"] | uid | version | metadata}
+
+    def put(self, thing, **metadata):
+        """Have an object, which nobody is told of yet; return it."""
+        stamped = self.stamp(thing, **metadata)
+        self.server.put(stamped)
+        return stamped
+
+    def tell(self, what, *things, resource="pods"):
+        """Bring news of objects; of LISTED, all of them; of FAILED, a status and a text."""
+        for content in [list(things)] if what == "LISTED" else things:
+            self.cache.objects.updates.put((resource, what, content))
+
+    def comes(self, *things, **metadata):
+        """Pods come, and are told."""
+        self.tell("ADDED", *(self.put(thing, **metadata) for thing in things))
+
+    def make_pass(self, report=None, patience=60):
+        """Make a pass, and wait for the answers to its Bindings; return whom it decided about."""
+        self.decided.clear()
+        a_pass(self.cluster, self.policies, lambda decision: (
+            self.decided.append((decision.pod.name, decision.node)), report and report(decision)))
+        wait_until_told(self.cluster)
+        with contextlib.suppress(scheduler.ApiError):
+            self.cluster.results.handle(patience)
+        return self.decided
+
+    def on(self, name):
+        """The names of the pods that count on a node, after the news."""
+        self.cache.apply_updates()
+        for each in self.cache.nodes.values():  # what a node has is always the sum of its pods
+            assert each.requested["cpu"] == sum(there.requests["cpu"] for there in each.pods.values())
+        return sorted(there.name for there in self.cache.nodes[name].pods.values())
+
+    def counted(self):
+        """The pods that count on a node."""
+        return [there for there in self.cache.pods.values() if there.counts_on]
+
+    def under_way(self):
+        """The names of the pods that are neither without a node nor shown on one."""
+        return {record.pod.name for record in self.cluster.pending.values()
+                if record.may_be_bound()}
+
+    def bound(self):
+        """The pods for which Bindings were sent."""
+        return [path.split("/")[-2] for _, path, *_ in self.server.sent("POST", "/binding")]
