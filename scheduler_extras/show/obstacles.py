@@ -6,9 +6,10 @@ explain.py asks it for the words behind a node's name.
 import functools
 
 from scheduler_extras.reading.fields import pick, text_at
-from scheduler_extras.rules.affinity import affinity_terms
-from scheduler_extras.rules.claims import ZONE_LABELS, satisfies_one, waits_for_consumer, with_reach
+from scheduler_extras.rules.affinity_terms import affinity_terms
+from scheduler_extras.rules.claims import satisfies_one, waits_for_consumer, with_reach
 from scheduler_extras.rules.disks import claims_of, class_name_of, storage_class_of
+from scheduler_extras.rules.volume_zones import ZONE_LABELS
 
 
 class Obstacles:
