@@ -28,6 +28,7 @@ from scheduler_extras.live.loop import run
 from scheduler_extras.live.record import WaitsFor
 from scheduler_extras.live.writer import DryRun, Writer
 from scheduler_extras.manifests.manifests import Manifests
+from scheduler_extras.manifests.stateful_sets import pods_to_come
 from scheduler_extras.manifests.writer import WriterOfManifests
 from scheduler_extras.options import PROXY, read_arguments
 from scheduler_extras.policy.own_rules import check_rules_of_the_script
@@ -38,10 +39,11 @@ from scheduler_extras.serve.metrics import State, metrics_route
 from scheduler_extras.serve.observations import Observations
 from scheduler_extras.serve.server import Server
 from scheduler_extras.show.compare import compare
+from scheduler_extras.show.drain import Cordoned, show_drain
 from scheduler_extras.show.one_pod import show_one_pod
 from scheduler_extras.show.page.page import Page
 from scheduler_extras.show.picture import picture, pods_without_node
-from scheduler_extras.show.report import Reporter
+from scheduler_extras.show.report import Reporter, how_to_place_others, mistakes_once, those_gone
 from scheduler_extras.show.text import RED, Screen, traceback_in_lines
 
 
@@ -96,10 +98,15 @@ def run_command(options, screen):
     stop = stop_on_signals()
     if options.compare:
         return compare(api, files, stop, options, screen)
+    if options.drain:
+        api = Cordoned(api, options.drain)
     is_explained = isinstance(options.explain, str)
     report = Page(files[0].path) if options.output == "html" else Reporter(options, screen)
-    kind_of_cluster = ListedCluster if options.cluster or is_explained or options.fits else LiveCluster
+    is_asked = is_explained or options.fits or options.drain
+    kind_of_cluster = ListedCluster if options.cluster or is_asked else LiveCluster
     cluster = kind_of_cluster(writer_for(api, options), report, at_rest=report.sum_up)
+    if options.drain:
+        return show_drain(cluster, files[0], options, screen)
     if is_explained or options.fits:
         return show_one_pod(cluster, files[0], stop, options, screen)
     say_at_start(policies, files[0].path, options, api)
@@ -226,14 +233,20 @@ def run_to_the_end(cluster, policy_file, stop, interval, once):
 
 def schedule_manifests(cluster, policies, stop, options, screen):
     """Schedule the pods of manifests, and show where they are then. Return whether something failed."""
-    waiting = {pod.uid for pod in cluster.waiting_pods(policies)}
+    cluster.look(policies)
+    placed = {pod.uid: pod for pod in cluster.cache.pods.values() if pod.node_name}
     snapshot = make_passes(cluster, policies, stop, options.once)
     cluster.at_rest()
     if options.output == "text":
         pods = cluster.cache.pods.values()
-        reasons = {uid: record.published.messages["event"] for uid, record in cluster.pending.items()}
+        waiting = {pod.uid for pod in pods} - placed.keys()  # when the run began, or made since
+        reasons = mistakes_once({uid: record.published.messages["event"]
+                                 for uid, record in cluster.pending.items()})
         screen.print(*picture(snapshot.nodes.values(), pods, screen, waiting),
-                     *pods_without_node(pods, snapshot, screen, reasons))
+                     *those_gone(placed, pods, screen),
+                     *pods_without_node(pods, snapshot, screen, reasons),
+                     *pods_to_come(cluster.api.objects),
+                     *how_to_place_others(pods, policies, options, screen))
     return cluster.has_failed() or stop.is_set()
 
 

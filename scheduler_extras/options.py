@@ -42,7 +42,7 @@ def option_parser():
   {Manifests.COMMAND} | \\
     python scheduler_extras --cluster -           schedule a copy of a live cluster
 
-exit codes: 0 success, 1 failure, 2 wrong usage, Policy or manifest""")
+exit codes: 0 success, 1 failure or an object left out, 2 wrong usage, Policy or manifest""")
     parser.add_argument("--version", action="version", help="show the version and exit",
         version=f"scheduler_extras {VERSION} (decides like kube-scheduler {UPSTREAM})")
     add_rules(parser.add_argument_group("rules").add_argument)
@@ -94,6 +94,8 @@ def add_show(add):
     add("--explain", type=not_empty, nargs="?", const=True, metavar="POD",
         help="explain each decision node by node, or only where POD would go")
     add("--fits", type=not_empty, metavar="POD", help="count how many copies of POD would fit")
+    add("--drain", type=not_empty, metavar="NODE", help="show where NODE's pods would go if you drained it")
+    add("-n", "--namespace", type=not_empty, metavar="NAMESPACE", help="the namespace of POD")
     add("-o", "--output", choices=["text", "json", "html"], default="text",
         help="print lines, a JSON object for each decision, or a web page of all decisions")
     add("-v", "--verbose", action="store_true", help="log every request to the API server")
@@ -116,10 +118,12 @@ def read_arguments(argv):
     if not 0 < options.interval < 1e6:
         parser.error(f"--interval {options.interval}: expected a number of seconds above 0")
     is_about_one = bool(options.fits) or isinstance(options.explain, str)
+    if options.drain and (is_about_one or options.compare or options.output == "html"):
+        parser.error("--drain excludes --fits, --explain POD, --compare and --output html")
     is_compared_otherwise = options.explain or options.fits or options.output == "html"
     if options.compare and (is_compared_otherwise or not options.cluster):
         parser.error("--compare needs --cluster, and excludes --explain, --fits and --output html")
-    options.goes_on = not (options.cluster or options.once or is_about_one)  # until a signal
+    options.goes_on = not (options.cluster or options.once or is_about_one or options.drain)  # until a signal
     if options.listen and not options.goes_on:
         parser.error("--listen needs a live cluster, without --once, --explain POD and --fits")
     return options

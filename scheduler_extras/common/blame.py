@@ -4,6 +4,7 @@ Rules are other people's code: they may fail, return nonsense, or be slow. Calle
 """
 
 import contextlib
+import difflib
 import functools
 import inspect
 import re
@@ -89,7 +90,16 @@ def what_broke(error: BaseException) -> str:
             place = f" ({Path(code.co_filename).name}, line {line})"
     if isinstance(error, InputError):
         return f"{error}{about}"
-    return f"{type(error).__name__} in {function}: {one_line(error)}{place}{about}"
+    return f"{type(error).__name__} in {function}: {one_line(error)}{attribute_meant(error)}{place}{about}"
+
+
+def attribute_meant(error):
+    """Return a hint at the attribute that is meant by one that there is not; else ""."""
+    if not isinstance(error, AttributeError):
+        return ""
+    known = [name for name in dir(error.obj) if not name.startswith("_")]
+    near = difflib.get_close_matches(str(error.name), known, 1, cutoff=0.75)
+    return f'; did you mean "{near[0]}"?' if near else ""
 
 
 def check_points(rule: Any, points: Mapping[str, Any], function: Callable[..., Any] | None = None) -> None:

@@ -56,6 +56,23 @@ def check_configuration(body: JsonObject, notices: list[str], problems: list[str
     check_plugins(profiles, notices, problems)
 
 
+NEEDED_BEFORE = {  # point -> the point before it, and the plugins that fail every pod unless they run there
+    "filter": ("preFilter", [
+        "NodePorts", "NodeResourcesFit", "VolumeRestrictions", "VolumeBinding", "PodTopologySpread",
+        "InterPodAffinity", "DynamicResources", "NodeDeclaredFeatures"]),
+    "score": ("preScore", ["TaintToleration", "PodTopologySpread", "InterPodAffinity"])}
+
+
+def half_a_plugin(profile: JsonObject) -> Iterator[str]:
+    """Yield the plugins that run at a point but not at the one before it, which they need."""
+    for point, (before, plugins) in NEEDED_BEFORE.items():
+        there, prepared = plugins_at(point, profile), plugins_at(before, profile)
+        for name in plugins:
+            if name in there and name not in prepared:
+                yield (f"{before}: {name} is disabled there and still runs at {point}: kube-scheduler fails "
+                       f"every pod then; disable it at {point}, too")
+
+
 def profile_problems(profiles: list[JsonObject]) -> Iterator[str]:
     """Yield the mistakes in profiles, apart from those in their lists of plugins."""
     names = [profile.get("schedulerName", "") for profile in profiles]
@@ -68,6 +85,8 @@ def profile_problems(profiles: list[JsonObject]) -> Iterator[str]:
         sorting = plugins_at("queueSort", profile)
         if len(sorting) != 1:
             yield f"{place}.plugins.queueSort: expected one plugin, got {', '.join(sorting) or 'none'}"
+        for problem in half_a_plugin(profile):
+            yield f"{place}.plugins.{problem}"
         if not plugins_at("bind", profile):
             yield f"{place}.plugins.bind: expected one plugin, got none"
 

@@ -12,6 +12,7 @@ from scheduler_extras.deciding.snapshot import FullSnapshot
 from scheduler_extras.policy.policy import FullPolicy
 from scheduler_extras.reading.pods_and_nodes import FullNode, FullPod
 from scheduler_extras.rules.always import nominate
+from scheduler_extras.rules.preemption import why_nobody
 
 
 class Profile(FullPolicy):
@@ -22,6 +23,7 @@ class Profile(FullPolicy):
     unschedulable_seconds = 300  # upstream: DefaultPodMaxInUnschedulablePodsDuration
     retries_preemptors = False
     pops_from_backoff = True  # upstream: SchedulerPopFromBackoffQ, since 1.33
+    deallocates = False  # whether DynamicResources runs at postFilter
 
     def predicates_to_ask(self) -> list[FullRule]:
         """Return the predicates in order. The first one confines the pod to the nodes that it names."""
@@ -43,6 +45,13 @@ class Profile(FullPolicy):
         has_remedy = decision.requests or decision.remedy or self.leaves_nomination(decision)
         if is_nominated and not has_remedy and not decision.trouble:
             decision.requests = [nominate(decision.pod, None, snapshot)]
+        if decision.failed and decision.fits_nowhere and not decision.remedy:
+            decision.message = " ".join(filter(None, [decision.message, self.why_no_remedy(decision)]))
+
+    def why_no_remedy(self, decision):
+        """Return what the plugins say that run at postFilter and do not help. Upstream: PostFilterMsg."""
+        of_devices = "no new claims to deallocate" if self.deallocates else ""
+        return ", ".join(filter(None, [of_devices, why_nobody(decision)]))
 
     def leaves_nomination(self, decision: FullDecision) -> bool:
         """Return whether DefaultPreemption keeps the nomination because the pod may not preempt."""

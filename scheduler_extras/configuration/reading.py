@@ -80,7 +80,9 @@ def read_profile(profile: JsonObject, place: str, left_out: list[str], of_all: J
     for point in HOOK_POINTS.values():
         others |= rules_at(point, own)
     with_hooks = [rule for rule in others.values() if rule.hooks]
-    return Profile([*predicates.values()], [*priorities.values()], others=with_hooks, **of_all)
+    made = Profile([*predicates.values()], [*priorities.values()], others=with_hooks, **of_all)
+    made.deallocates = "DynamicResources" in running["postFilter"]
+    return made
 
 
 WITH_RULES = {name for name, points in PLUGIN_POINTS.items() if {"filter", "score"} & {*points.split()}}

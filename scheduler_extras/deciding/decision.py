@@ -99,6 +99,7 @@ class FullDecision(Decision):
     condition_reason: str = "Unschedulable"  # without a node: in its condition PodScheduled
     votes: list = field(default_factory=list)  # of each priority and each extender, on the nodes that fit
     remedy: str = ""  # without a node: what a rule does about that
+    in_vain: object = ""  # without a node: why preemption does not help, a text, or {node: reasons}
     trouble: Trouble | None = None  # what was the matter with the API server
     waits: str = ""  # with a node: why the pod is not bound to it yet
     requests: list = field(default_factory=list)  # without a node: to be sent, as a remedy

@@ -159,6 +159,10 @@ class ListedCluster(LiveCluster):
         """Return False: no pod appears between lists."""
         return False
 
+    def has_failed(self):
+        """Return whether something has failed, or was left out of manifests."""
+        return super().has_failed() or getattr(self.api, "lacks_some", False)
+
 
 def come_to(pod: FullPod, cluster: LiveCluster, policies: dict[str, FullPolicy],
             stop: threading.Event) -> int:

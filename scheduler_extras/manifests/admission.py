@@ -1,121 +1,72 @@
-"""What an API server adds to objects: the defaults of their fields, and what admission gives them.
+"""What admission and the controllers of volumes make of objects, once all are there.
 
-manifests.py has each object completed by it as it is read, and all of them admitted once they are there.
+manifests.py has them admitted by it, and what comes later, too.
 """
 
 import collections
 import contextlib
-from types import MappingProxyType as read_only
 
 from scheduler_extras.common.errors import Malformed
 from scheduler_extras.common.log_texts import warn_once
-from scheduler_extras.manifests.refusals import CONTAINERS
+from scheduler_extras.manifests.volumes import bind_claim, make_available
 from scheduler_extras.reading.fields import pick, text_at
 from scheduler_extras.reading.hints import did_you_mean
-from scheduler_extras.reading.pod_requests import container_requests, pod_amounts
 from scheduler_extras.reading.pods_and_nodes import FullNode
-from scheduler_extras.rules.disks import class_name_of
-from scheduler_extras.rules.selectors import OWNERS, SELECT_BY_LABELS
 
 
 SYSTEM_CLASSES = {  # the PriorityClasses that every cluster has
     "system-node-critical": {"value": 2000001000}, "system-cluster-critical": {"value": 2000000000}}
 
 
-def complete(resource, thing, age):
-    """Complete an object as the API server does by itself. age: less for older ones. Raises Malformed."""
-    metadata = thing["metadata"]
-    if not metadata.get("creationTimestamp"):
-        metadata["creationTimestamp"] = f"{age:09}"
-    spec = pick(thing, dict, "spec")
-    if resource == "pods":
-        thing["spec"] = with_defaults(spec)
-    elif resource in READ_BY:
-        READ_BY[resource](thing)
+# What admission knows of the other objects: {name: class}, the names of volumes that claims have, and
+# resources that are taints of nodes, too.
+Known = collections.namedtuple("Known", "storage_classes priority_classes runtime_classes claimed tainted")
 
 
-def read_node(node):
-    """Read a node; what is allocatable is its capacity, unless it says so. Raises Malformed."""
-    if not pick(node, dict, "status", "allocatable"):
-        capacity = pick(node, dict, "status", "capacity")
-        node["status"] = pick(node, dict, "status") | {"allocatable": capacity}
-    FullNode(node)
-
-
-def read_priority_class(thing):
-    """Read what is looked at of a PriorityClass. Raises Malformed."""
-    pick(thing, int, "value")
-    pick(thing, bool, "globalDefault")
-
-
-READ_BY = {  # resource -> a function that raises Malformed if the object cannot be read
-    "nodes": read_node,
-    "priorityclasses": read_priority_class,
-    "storageclasses": lambda thing: pick(thing, dict, "metadata", "annotations", of=str),
-    **dict.fromkeys(OWNERS, lambda thing: pick(thing, dict, "spec", "selector")),
-    **dict.fromkeys(SELECT_BY_LABELS, lambda thing: pick(thing, dict, "spec", "selector", of=str))}
-
-
-def with_defaults(spec):
-    """Return a pod's spec as the API server completes it. Upstream: pkg/apis/core/v1/defaults.go."""
-    spec = spec | {"schedulerName": pick(spec, str, "schedulerName") or "default-scheduler"}
-    on_host_network = pick(spec, bool, "hostNetwork")
-    for kind in CONTAINERS:
-        containers = [dict(container) for container in pick(spec, list, kind, of=dict)]
-        if containers:
-            spec[kind] = containers
-        for container in containers:
-            container["resources"] = with_requests(pick(container, dict, "resources"))
-            for port in pick(container, list, "ports", of=dict) if on_host_network else ():
-                port["hostPort"] = port.get("hostPort") or port.get("containerPort")
-    for volume in pick(spec, list, "volumes", of=dict):
-        if rbd := pick(volume, dict, "rbd"):
-            rbd["pool"] = rbd.get("pool") or "rbd"
-    if pick(spec, dict, "resources", "limits"):  # of the pod as a whole
-        wanted = pod_amounts(container_requests({"spec": spec}), {}, {}, {})  # by its containers together
-        units = {"cpu": "m", "memory": ""}  # besides huge pages, all that a pod as a whole requests
-        requests = {name: f"{wanted[name]}{unit}" for name, unit in units.items() if name in wanted}
-        spec["resources"] = with_requests(spec["resources"], requests)
-    return spec
-
-
-def with_requests(resources, default_requests=read_only({})):
-    """Return resources with requests: what is said, else these, else the limits."""
-    requests = pick(resources, dict, "limits") | default_requests | pick(resources, dict, "requests")
-    return resources | {"requests": requests}
-
-
-# What admission knows of the other objects: {name: class}, and the names of volumes that claims have.
-Known = collections.namedtuple("Known", "storage_classes priority_classes runtime_classes claimed")
-
-
-def admit(manifests):
-    """Complete the objects as admission does, once all are there. Upstream: plugin/pkg/admission."""
-    for namespace in {namespace for _, namespace, _ in manifests.objects if namespace}:
-        manifests.objects.setdefault(("namespaces", None, namespace), {"metadata": {"name": namespace}})
+def what_is_known(manifests):
+    """Return what admission knows of the objects that are there."""
     claimed = {text_at(thing, "spec", "volumeName") for (resource, *_), thing in manifests.objects.items()
                if resource == "persistentvolumeclaims"}
-    known = Known(
+    tainted = {taint.key for node in map(FullNode, manifests.by_name("nodes").values())
+               for taint in node.taints if taint.key in node.allocatable}
+    return Known(
         manifests.by_name("storageclasses"), SYSTEM_CLASSES | manifests.by_name("priorityclasses"),
-        manifests.by_name("runtimeclasses"), claimed)
-    for place, thing in [*manifests.objects.items()]:
-        resource, _, name = place
-        with contextlib.suppress(Malformed):  # which rules will say that look at it
-            if resource in ADMITTED_BY:
-                manifests.leave_out(place, ADMITTED_BY[resource](name, thing, known))
+        manifests.by_name("runtimeclasses"), claimed, tainted)
+
+
+def admit(manifests, places=None):
+    """Complete objects, or those at these places, as admission does. Upstream: plugin/pkg/admission.
+
+    What controllers of volumes do comes with it.
+    """
+    if places is None:
+        for namespace in {namespace for _, namespace, _ in manifests.objects if namespace}:
+            manifests.objects.setdefault(("namespaces", None, namespace), {"metadata": {"name": namespace}})
+    known = what_is_known(manifests)
+    places = [*(manifests.objects if places is None else places)]
+    for resource, admit_one in ADMITTED_BY.items():
+        for place in [place for place in places if place[0] == resource]:
+            with contextlib.suppress(Malformed):  # which rules will say that look at it
+                thing = manifests.objects[place]
+                manifests.leave_out(place, admit_one(place[-1], thing, known, manifests))
 
 
 # Of each resource, a function that completes an object by what is known. It returns why admission refuses the
 # object, if it does.
 
-def admit_namespace(name, namespace, _):
+def admit_namespace(name, namespace, *_):
     """Give a namespace the label with its name."""
     labels = pick(namespace, dict, "metadata", "labels")
     namespace["metadata"]["labels"] = labels | {"kubernetes.io/metadata.name": name}
 
 
-def admit_claim(name, claim, known):
-    """Give a claim the default StorageClass; warn if no controller would bind it here."""
+def admit_volume(name, volume, known, _):
+    """Make a volume available that is no claim's."""
+    make_available(volume, known.claimed)
+
+
+def admit_claim(name, claim, known, manifests):
+    """Give a claim the default StorageClass, and bind it, unless it waits for its consumer."""
     classes = known.storage_classes
     spec = pick(claim, dict, "spec")
     of_old = "volume.beta.kubernetes.io/storage-class" in pick(claim, dict, "metadata", "annotations")
@@ -128,34 +79,37 @@ def admit_claim(name, claim, known):
         if defaults:  # the youngest one counts
             youngest = max(defaults, key=lambda name: text_at(classes[name], "metadata", "creationTimestamp"))
             claim["spec"] = spec | {"storageClassName": youngest}
-    mode = text_at(classes.get(class_name_of(claim)), "volumeBindingMode")
-    if not spec.get("volumeName") and mode != "WaitForFirstConsumer":
-        warn_once(f"PersistentVolumeClaim {name}: nobody binds it here: add volumeName to its spec, "
-                  "and the annotation pv.kubernetes.io/bind-completed")
+    bind_claim(claim, classes, manifests)
 
 
-def admit_volume(name, volume, known):
-    """Warn about an unclaimed volume that no controller makes available here."""
-    is_copied = "uid" in volume["metadata"]
-    has_owner = name in known.claimed or pick(volume, dict, "spec").get("claimRef")
-    has_phase = pick(volume, dict, "status").get("phase")
-    if not (is_copied or has_owner or has_phase):
-        warn_once(f"PersistentVolume {name}: nobody makes it available here: add a status with the phase "
-                  "Available")
-
-
-def admit_pod(name, pod, known):
+def admit_pod(name, pod, known, _):
     """Give a pod its priority and tolerations, unless a live cluster has; say which class there is not."""
     spec = pod["spec"]
     is_copied = "uid" in pod["metadata"]  # admission has seen it, when the classes may have been others
     runtime = text_at(spec, "runtimeClassName")
     if not is_copied:
         give_tolerations(spec)
+        remark_on_devices(name, pod, known.tainted)
     if not is_copied and runtime and runtime not in known.runtime_classes:
         warn_once(f'Pod {name}: spec.runtimeClassName: there is no RuntimeClass "{runtime:.60}"')
     if is_copied and spec.get("priority") is not None:
         return ""
     return give_priority(name, spec, known.priority_classes)
+
+
+def remark_on_devices(name, pod, tainted):
+    """Say which taint some clusters have a pod tolerate that requests a device. (ExtendedResourceToleration)
+
+    tainted: resources of which a node has the taint.
+    """
+    requested = {resource for container in pick(pod, list, "spec", "containers", of=dict)
+                 for resource in pick(container, dict, "resources", "requests")} & tainted
+    keys = [each.get("key") for each in pick(pod, list, "spec", "tolerations", of=dict)]
+    for resource in sorted(requested):
+        if not {resource, None, ""} & {*keys}:
+            warn_once(f"Pod {name} requests {resource} and does not tolerate this taint; GKE and AKS add a "
+                      "toleration, this program does not: add it to the pods", about=f"taint {resource}")
+
 
 
 def give_priority(pod, spec, classes):
@@ -189,5 +143,6 @@ def give_tolerations(spec):
                 "key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300})
 
 
-ADMITTED_BY = {"namespaces": admit_namespace, "persistentvolumeclaims": admit_claim,
-               "persistentvolumes": admit_volume, "pods": admit_pod}
+ADMITTED_BY = {  # in this order, as claims are bound to volumes
+    "namespaces": admit_namespace, "persistentvolumes": admit_volume, "persistentvolumeclaims": admit_claim,
+    "pods": admit_pod}

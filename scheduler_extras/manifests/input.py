@@ -4,12 +4,16 @@ import re
 from pathlib import Path
 
 from scheduler_extras.common.errors import InputError
+from scheduler_extras.manifests.hints import what_it_is_instead, what_packs
 from scheduler_extras.reading.fields import pick, text_at
-from scheduler_extras.reading.texts import parse, text_in
+from scheduler_extras.reading.texts import decoded, parse, read_bytes
 
 
+COMMAND = ("kubectl get nodes,pods,ns,svc,rc,rs,sts,pv,pvc,sc,csinodes,csidrivers,csistoragecapacities,"
+           "volumeattachments,pdb,pc -A -o json")  # copies a live cluster
 SUFFIXES = (".yaml", ".yml", ".json")  # of the files of a folder that are read
 LOGS = re.compile(r"^==== START (logs for [^\n]*) ====$.*?==== END \1 ====", re.MULTILINE | re.DOTALL)
+BYTE_ORDER_MARK = re.compile("^\ufeff", re.MULTILINE)
 EXPORTED = {  # what an export of kube-scheduler-simulator has, today and at first -> the kind
     "namespaces": "Namespace", "priorityClasses": "PriorityClass", "storageClasses": "StorageClass",
     "pvs": "PersistentVolume", "pvcs": "PersistentVolumeClaim", "nodes": "Node", "pods": "Pod",
@@ -38,23 +42,70 @@ def is_to_be_read(path):
 
 
 def objects_in(path):
-    """Yield the objects of a file, each with its kind if it does not say one. Raises OSError, ValueError."""
-    text = LOGS.sub(lambda logs: "\n" * logs[0].count("\n"), text_in(path))  # of `kubectl cluster-info dump`
-    for document in parse(text):
-        yield from things_in(document)
+    """Yield the objects of a file, and what it holds besides. Raises OSError, ValueError."""
+    text = text_of_manifests(path)
+    if str(path) == "-" and not text.strip():
+        raise InputError("standard input is empty; has the command before the pipe failed? "
+                         "(Before Kubernetes 1.24, leave out csistoragecapacities.)")
+    try:
+        for document in parse(text):
+            what = what_it_is_instead(text, COMMAND) if is_foreign(document) else ""
+            if what:
+                raise InputError(what)
+            yield from things_in(document)
+    except InputError:
+        raise
+    except ValueError as error:
+        raise InputError(what_it_is_instead(text, COMMAND) or str(error)) from error
 
 
-def things_in(document, kind=""):
-    """Yield the objects of a document, each with the kind of its list. Raises Malformed."""
+def text_of_manifests(path):
+    """Return the text of a file without what is no manifest in it. Raises OSError, ValueError."""
+    data = read_bytes(path)
+    packed = what_packs(data)
+    if packed:
+        raise InputError(packed)
+    text = decoded(data)
+    if "\ufeff" in text:
+        text = BYTE_ORDER_MARK.sub("", text)
+    return LOGS.sub(lambda logs: "\n" * logs[0].count("\n"), text)  # of `kubectl cluster-info dump`
+
+
+def is_foreign(document):
+    """Return whether a document is no list, and does not say of what kind it is."""
+    return not isinstance(document, (list, dict, type(None))) or (
+        isinstance(document, dict) and not {"kind", "apiVersion", "items", *EXPORTED} & document.keys())
+
+
+def things_in(document, of_list=None):
+    """Yield the objects of a document, each with the kind and version of its list, if it says none itself."""
     if document is None:
         return
     if isinstance(document, list):
         for each in document:
-            yield from things_in(each, kind)
-    elif isinstance(document, dict) and "items" in document:
-        yield from things_in(pick(document, list, "items"), text_at(document, "kind").removesuffix("List"))
-    elif isinstance(document, dict) and not document.get("kind") and EXPORTED.keys() & document.keys():
-        for name, kind_of_all in EXPORTED.items():
-            yield from things_in(pick(document, list, name), kind_of_all)
+            yield from things_in(each, of_list)
+    elif isinstance(document, dict) and isinstance(document.get("items"), (list, type(None))) and (
+            "items" in document and is_list(document)):
+        kind = text_at(document, "kind").removesuffix("List")
+        of_items = {"apiVersion": text_at(document, "apiVersion"), "kind": kind} if kind else None
+        yield from things_in(document["items"], of_items)
+    elif isinstance(document, dict) and is_export(document):
+        for name, kind in EXPORTED.items():
+            yield from things_in(pick(document, list, name), {"kind": kind})
+    elif isinstance(document, dict) and of_list and not document.get("kind"):
+        yield of_list | document
     else:
-        yield document, kind
+        yield document
+
+
+def is_export(document):
+    """Return whether a document is an export of kube-scheduler-simulator."""
+    lists = [document[name] for name in EXPORTED.keys() & document.keys()]
+    are_lists = all(isinstance(each, (list, type(None))) for each in lists)
+    return not document.get("kind") and any(lists) and are_lists
+
+
+def is_list(document):
+    """Return whether a document with items is a list of objects, and not an object of some other tool."""
+    kind = document.get("kind")
+    return not kind or (isinstance(kind, str) and kind.endswith("List"))

@@ -1,16 +1,18 @@
-"""What is odd in a manifest, though an API server may take it: fields that are misplaced or misspelt, kinds
-that nobody obeys.
+"""What is odd in a manifest, though an API server may take it: fields that are misplaced or misspelt, and
+what nobody obeys here.
 
-manifests.py asks it about each object.
+objects.py asks it about each object.
 """
 
 import functools
 
 from scheduler_extras.common.errors import Malformed
 from scheduler_extras.deciding.rule import WHEN
-from scheduler_extras.manifests.refusals import CHECKED_KINDS, CONTAINERS, FIELDS, parts_of
+from scheduler_extras.manifests.fields import CONTAINERS, FIELDS
+from scheduler_extras.manifests.kinds import counts, is_of_kubernetes
+from scheduler_extras.manifests.refusals import CHECKED_KINDS, parts_of
 from scheduler_extras.manifests.workloads import WORKLOADS
-from scheduler_extras.reading.fields import pick, text_at
+from scheduler_extras.reading.fields import pick
 from scheduler_extras.reading.hints import nearly
 from scheduler_extras.reading.label_selectors import read_requirement
 
@@ -37,49 +39,109 @@ SPELT = {  # part -> fields that rules look at: of what is nearly one of these, 
     **dict.fromkeys(["labelSelector", "namespaceSelector"], ("matchLabels", "matchExpressions")),
     **dict.fromkeys([f"required{WHEN}[]", "podAffinityTerm"],
                     ("topologyKey", "labelSelector", "namespaces", "namespaceSelector")),
+    "ports[]": ("hostPort", "protocol"),
     **{part: tuple(FIELDS[part]) for part in (
-        "tolerations[]", "ports[]", "matchExpressions[]", "nodeAffinity", "podAffinity", "podAntiAffinity",
+        "tolerations[]", "matchExpressions[]", "nodeAffinity", "podAffinity", "podAntiAffinity",
         "topologySpreadConstraints[]")}}
-CLUSTER_WIDE = [  # kinds of objects that have no namespace
-    "Node", "Namespace", "PersistentVolume", "StorageClass", "CSINode", "CSIDriver", "VolumeAttachment",
-    "PriorityClass"]
-GROUPS = {  # API group of a kind that is looked at, "" for the oldest one -> the kinds
-    "": ["Node", "Namespace", "PersistentVolume", "Pod", "Service", "ReplicationController",
-         "PersistentVolumeClaim"],
-    "apps": ["ReplicaSet", "StatefulSet", "Deployment", "DaemonSet"], "batch": ["Job"],
-    "storage.k8s.io": ["StorageClass", "CSINode", "CSIDriver", "VolumeAttachment", "CSIStorageCapacity"],
-    "scheduling.k8s.io": ["PriorityClass"], "policy": ["PodDisruptionBudget"]}
 NOT_OBEYED = {  # kind of an object that admission obeys -> what is said of it
     "LimitRange": "pods do not get its requests and limits here: add these to the pods themselves",
     "RuntimeClass": "pods do not get its overhead, nodeSelector and tolerations here: add these to the pods "
                     "themselves",
     "ResourceQuota": "pods are not refused because of it here"}
+ANNOTATIONS = {  # of a namespace, which plugins of admission obey -> what pods get by it
+    "scheduler.alpha.kubernetes.io/node-selector": "node selector",  # PodNodeSelector
+    "openshift.io/node-selector": "node selector",
+    "scheduler.alpha.kubernetes.io/defaultTolerations": "tolerations"}  # PodTolerationRestriction
+SPEC_FIELDS = {kind: tuple(fields.split()) for kind, fields in {  # of workloads, today's fields
+    "Deployment": "replicas selector template strategy minReadySeconds revisionHistoryLimit paused "
+                  "progressDeadlineSeconds rollbackTo",
+    **dict.fromkeys(["ReplicaSet", "ReplicationController"], "replicas minReadySeconds selector template"),
+    "StatefulSet": "replicas selector template volumeClaimTemplates serviceName podManagementPolicy "
+                   "updateStrategy revisionHistoryLimit minReadySeconds ordinals "
+                   "persistentVolumeClaimRetentionPolicy",
+    "DaemonSet": "selector template updateStrategy minReadySeconds revisionHistoryLimit",
+    "Job": "parallelism completions activeDeadlineSeconds podFailurePolicy successPolicy backoffLimit "
+           "backoffLimitPerIndex maxFailedIndexes selector manualSelector template ttlSecondsAfterFinished "
+           "completionMode suspend podReplacementPolicy managedBy",
+    "CronJob": "schedule timeZone startingDeadlineSeconds concurrencyPolicy suspend jobTemplate "
+               "successfulJobsHistoryLimit failedJobsHistoryLimit"}.items()}
+NO_TEMPLATES = ("kyverno.io", "gatekeeper.sh", "apiextensions.k8s.io")  # groups with patterns and schemas
+NO_PODS = "no pods are made of its template here: add the pods themselves"
 
 
 def remarks_on(kind, thing):
     """Yield what is odd in an object of this kind."""
-    version = text_at(thing, "apiVersion")
-    known = [each for group, kinds in GROUPS.items() for each in kinds
-             if not version or version.rpartition("/")[0] == group]
-    meant = nearly(kind, known)
-    if meant:
-        yield f'kind: did you mean "{meant}"?'
-    spec = pick(thing, dict, "spec")
-    if kind in (*CHECKED_KINDS, *WORKLOADS, "CronJob"):  # elsewhere, a field of such a name may be anything
-        yield from odd_in(spec)
     is_copied = "uid" in thing["metadata"]  # then what is to become of it has
-    if kind in NOT_OBEYED and not is_copied:
-        yield NOT_OBEYED[kind]
-    has_template = "jobTemplate" in spec or any(
-        is_of_pods(part["template"]) for part in (thing, spec) if "template" in part)
-    if has_template and not is_copied and kind not in WORKLOADS:
-        yield "no pods are made of its template here: add the pods themselves"
+    if kind.name in CHECKED_KINDS and counts(kind):  # elsewhere, a field of such a name may be anything
+        yield from odd_in(pick(thing, dict, "spec"))
+    elif (kind.name in WORKLOADS or kind.name == "CronJob") and counts(kind):
+        yield from odd_in_workload(kind.name, thing)
+    if not is_copied:
+        yield from what_is_not_done(kind, thing)
+    if kind.name == "Node" and counts(kind):
+        yield from room_missing(pick(thing, dict, "status", "allocatable"))
 
 
-def is_of_pods(template):
-    """Return whether a template is one of pods, or does not say what it is of."""
-    spec = template.get("spec") if isinstance(template, dict) else None
-    return not template or (isinstance(spec, dict) and "containers" in spec)
+def what_is_not_done(kind, thing):
+    """Yield what is done for an object on a cluster, and not here."""
+    if counts(kind) and kind.name in NOT_OBEYED:
+        yield NOT_OBEYED[kind.name]
+    for annotation, what in ANNOTATIONS.items() if kind.name == "Namespace" else ():
+        if pick(thing, dict, "metadata", "annotations").get(annotation, "") not in ("", "[]"):
+            yield (f"pods do not get the {what} of its annotation {annotation} here: add these to the pods "
+                   "themselves")
+    if makes_pods_elsewhere(kind) and has_template_of_pods(thing, kind.name):
+        yield NO_PODS
+
+
+def makes_pods_elsewhere(kind):
+    """Return whether a kind's templates, if it has any, may be those of pods that are not made here."""
+    if counts(kind) or is_of_kubernetes(kind):
+        return kind.name in ("CronJob", "PodTemplate")
+    return not (kind.group or "").endswith(NO_TEMPLATES)
+
+
+def has_template_of_pods(thing, kind):
+    """Return whether an object, or one in it, has a template of pods, or one that does not say of what."""
+    spec = thing.get("spec") if isinstance(thing.get("spec"), dict) else {}
+    is_empty = any(not part["template"] for part in (thing, spec) if "template" in part)
+    return is_empty or "jobTemplate" in spec or any(templates_in(thing, kind))
+
+
+def templates_in(part, name, is_in_one=False):
+    """Yield what is a template of pods: what has containers in its spec, and template in a name above it."""
+    is_in_one = is_in_one or "template" in name.lower()
+    if isinstance(part, list):
+        for each in part:
+            yield from templates_in(each, "", is_in_one)
+    elif isinstance(part, dict):
+        if is_in_one and isinstance(part.get("spec"), dict) and isinstance(
+                part["spec"].get("containers"), list):
+            yield part
+        for field, each in part.items():
+            yield from templates_in(each, field, is_in_one)
+
+
+def room_missing(allocatable):
+    """Yield what a node does not say of its room, so that pods that want it do not fit."""
+    missing = [name for name in ("cpu", "memory", "pods") if name not in allocatable]
+    if len(missing) == 3:
+        yield "it has neither status.allocatable nor status.capacity, so no pod fits"
+    elif "pods" in missing:
+        yield "status.allocatable has no pods, so no pod fits"
+    elif missing:
+        yield f"status.allocatable has no {missing[0]}, so no pod that requests it fits"
+
+
+def odd_in_workload(kind, thing):
+    """Yield what is odd in a workload: fields that are unknown, and what is odd in its template."""
+    spec = pick(thing, dict, "spec")
+    for field in thing.keys() - {"apiVersion", "kind", "metadata", "spec", "status"}:
+        yield f"{field}: " + ("belongs in spec" if field in SPEC_FIELDS[kind] else "unknown field")
+    for field in spec.keys() - SPEC_FIELDS[kind]:
+        meant = spelt(field, SPEC_FIELDS[kind])
+        yield f"spec.{field}: unknown field" + (f'; did you mean "{meant}"?' if meant else "")
+    yield from odd_in(spec)
 
 
 def odd_in(spec):

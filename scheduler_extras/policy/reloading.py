@@ -48,8 +48,8 @@ def load_policies(path: str | Path, scheduler_name: str, preempt: bool = False) 
     try:
         provider = providers().get(path)
         text = "" if provider else text_in(path, MOST_BYTES)
-        documents = iter([provider]) if provider else parse(text)
-        document = next(documents, None)
+        documents = [provider] if provider else documents_in(text)
+        document = chosen_of(documents)
         check_end_of_json(text)
         reader = READERS.get(text_at(document, "kind"))
         if reader:
@@ -64,13 +64,37 @@ def load_policies(path: str | Path, scheduler_name: str, preempt: bool = False) 
     if preempt and reader:
         policy.notices.append("--preempt changes nothing: DefaultPreemption of a profile does it, unless its "
                               "plugins.postFilter disables that")
-    with contextlib.suppress(ValueError):
-        if any(documents):
-            policy.notices.append("only the first document is read, as in kube-scheduler")
+    if documents[0] is not document:
+        policy.notices.append("kube-scheduler reads only the first document, which is another one")
+    elif any(documents[1:]):
+        policy.notices.append("only the first document is read, as in kube-scheduler")
     if path in providers():  # their predicates run in the order of the plugins
         order = PLUGIN_ORDER + [rule.plugin for rule in policy.predicates]
         policy.predicates.sort(key=lambda rule: order.index(rule.plugin))
     return policies
+
+
+def documents_in(text):
+    """Return the documents of a file, at least one; behind the first, until one cannot be read.
+
+    Raises ValueError.
+    """
+    documents = parse(text)
+    found = [next(documents, None)]
+    with contextlib.suppress(ValueError):
+        found += documents
+    return found
+
+
+def chosen_of(documents):
+    """Return the document that is a Policy or a configuration; else one that may hold it; else the first."""
+    if not text_at(documents[0], "kind"):
+        return documents[0]
+    for kinds in (("Policy", *READERS), ("ConfigMap", "ConfigMapList", "List")):
+        for document in documents:
+            if text_at(document, "kind") in kinds:
+                return document
+    return documents[0]
 
 
 class PolicyFile:

@@ -113,7 +113,12 @@ def unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def text_in(path: str | Path, most: int | None = None) -> str:
-    """Return the text of a file, or of standard input for "-". It may be UTF-16, which PowerShell writes.
+    """Return the text of a file, or of standard input for "-". Raises OSError, ValueError."""
+    return decoded(read_bytes(path, most))
+
+
+def read_bytes(path: str | Path, most: int | None = None) -> bytes:
+    """Return the content of a file, or of standard input for "-".
 
     Raises ValueError if it has more than `most` bytes; a device may be endless.
     """
@@ -121,6 +126,11 @@ def text_in(path: str | Path, most: int | None = None) -> str:
         data = file.read(-1 if most is None else most + 1)
     if most is not None and len(data) > most:
         raise ValueError(f"it has more than {most} bytes")
+    return data
+
+
+def decoded(data: bytes) -> str:
+    """Return bytes as text. It may be UTF-16, which PowerShell writes. Raises ValueError."""
     return data.decode(json.detect_encoding(data))
 
 
@@ -203,11 +213,14 @@ def mistake_at(text: str, at: int, what: str) -> ValueError:
     return mistake(text, len(lines) - 1, len(lines[-1]), what)
 
 
+RENDER_FIRST = ": render the template first"
+
+
 def mistake(text: str, line: int, column: int, what: str) -> ValueError:
     """Return the ValueError that describes a mistake at a line and column, and quotes the text there."""
     quoted = "".join(text.split("\n")[line:line + 1])
     before, marks, _ = text.partition("{{")
     marked = before.count("\n") + 1
-    hint = f"; line {marked} has {marks}: render the template first" if marks else ""
+    hint = f"; line {marked} has {marks}{RENDER_FIRST}" if marks else ""
     near = quoted[max(column - 150, 0):column + 150].strip()
     return ValueError(": ".join(filter(None, [f"line {line + 1}", what, near])) + hint)

@@ -7,6 +7,7 @@ configuration/overrides/preemption.py. Upstream: framework/plugins/defaultpreemp
 import random
 from dataclasses import dataclass
 
+from scheduler import sum_up
 from scheduler_extras.common.chance import CHANCE
 from scheduler_extras.common.errors import Unschedulable
 from scheduler_extras.deciding.rule import Unresolvable, predicate
@@ -59,6 +60,13 @@ class Manner:
         """Return whether a victim need not be deleted, as it is rejected."""
         return False
 
+    def is_too_small(self, node, pod, against):
+        """Return whether a node has too little room even when empty, so that it is skipped.
+
+        against: {predicate: its reasons} of the node.
+        """
+        return False
+
     def ends_nominations(self, victims):
         """Return whether less important pods are no longer nominated to the node from which these go."""
         return True
@@ -69,12 +77,14 @@ def preempt(pod, failed, snapshot, percentage=10, absolute=100, manner=Manner())
 
     percentage, absolute: as many candidates are compared, of all nodes and at least, if there are more.
     """
+    pod.derived[NOBODY] = "not eligible due to preemptionPolicy=Never."
     if pod.spec.get("preemptionPolicy") == "Never":
         return None
     home = nomination_of(pod, snapshot)
     if waits_for_victims(pod, snapshot.nodes.get(home), failed, snapshot, manner):
+        pod.derived[NOBODY] = "not eligible due to a terminating pod on the nominated node."
         return go_on_waiting(pod, home, snapshot)
-    found = candidates(pod, failed, snapshot, percentage, absolute, manner)
+    found, pod.derived[NOBODY] = candidates(pod, failed, snapshot, percentage, absolute, manner)
     if not found:
         return withdraw(pod, home, failed, snapshot, manner)
     try:
@@ -82,9 +92,11 @@ def preempt(pod, failed, snapshot, percentage=10, absolute=100, manner=Manner())
     except Unschedulable as error:
         return [], f"It preempts nobody: {error}."
     if not found:
+        pod.derived[NOBODY] = "no candidate node for preemption"
         return [], "It preempts nobody, as extenders leave it no node."
     best, why = where_missed_least(those_not_refused(pod, found))
     victims = found[best].pods
+    del pod.derived[NOBODY]
     who = ", ".join(victim.key for victim in victims)
     requests = make_room(pod, best, victims, snapshot, manner)
     return requests, f"It preempts {who} on {best.name}, {why}{after_refusals(pod)}."
@@ -94,6 +106,21 @@ def preempt(pod, failed, snapshot, percentage=10, absolute=100, manner=Manner())
 def preemption(pod, node):
     """Every pod fits every node. Room for nominated pods is left to them whatever the Policy names."""
     return []
+
+
+# Why nobody goes: a text, or {node: what is against it all the same}. The Policy puts it into the decision.
+
+NOBODY = "nobody is preempted"
+NOT_HELPFUL = "Preemption is not helpful for scheduling"
+NO_VICTIMS = "No preemption victims found for incoming pod"
+
+
+def why_nobody(decision):
+    """Return kube-scheduler's words for why a pod preempts nobody; "" if it does, or was not asked to."""
+    found = decision.in_vain
+    if isinstance(found, dict):
+        found = sum_up({name: {"": reasons} for name, reasons in found.items()})
+    return found and f"preemption: {found}"
 
 
 # Who waits. A pod that has made room is nominated to the node, until it is bound.
@@ -132,12 +159,14 @@ def is_hopeless(against: dict) -> bool:
 
 
 def candidates(pod, failed, snapshot, percentage, absolute, manner):
-    """Return {node: its Victims} of nodes that the pod fits once these have gone. Upstream: DryRunPreemption.
+    """Return {node: its Victims} of nodes that the pod fits once these have gone, and {node: why not}.
 
-    Of many nodes it looks at those from a random one on, until there are enough, of which one violates no
-    budget.
+    Upstream: DryRunPreemption. Of many nodes it looks at those from a random one on, until there are enough,
+    of which one violates no budget.
     """
-    nodes = [node for name, node in snapshot.nodes.items() if not is_hopeless(failed.get(name, {}))]
+    nodes = [node for name, node in snapshot.nodes.items() if not is_hopeless(failed.get(name, {}))
+             and not manner.is_too_small(node, pod, failed.get(name, {}))]
+    against = dict.fromkeys(snapshot.nodes, (NOT_HELPFUL,))
     enough = max(len(nodes) * percentage // 100, absolute)
     if enough < len(nodes):
         chance = random.Random(None if CHANCE.seed is None else f"{CHANCE.seed} {pod.key}")
@@ -145,19 +174,22 @@ def candidates(pod, failed, snapshot, percentage, absolute, manner):
         nodes = nodes[start:] + nodes[:start]
     found = {}
     for node in nodes:
-        victims = victims_on(pod, node, snapshot, manner)
+        victims, against[node.name] = victims_on(pod, node, snapshot, manner)
         if victims:
             found[node] = victims
         if len(found) >= enough and any(victims.violations == 0 for victims in found.values()):
             break
-    return found
+    return found, against
 
 
 def victims_on(pod, node, snapshot, manner):
-    """Return the Victims on a node; None if preemption does not help there. (SelectVictimsOnNode)"""
+    """Return the Victims on a node, or None; and the reasons why there are none. (SelectVictimsOnNode)"""
     lower = lower_on(node, pod, manner)
-    if not lower or reasons_supposing(pod, node, snapshot, lower):
-        return None
+    if not lower:
+        return None, (NO_VICTIMS,)
+    reasons = reasons_supposing(pod, node, snapshot, lower)
+    if reasons:
+        return None, reasons
     protected = protected_by_budgets(lower, snapshot)
     gone = [*lower]
     for other in sorted(lower, key=lambda other: other not in protected):  # all are gone; who may come back?
@@ -165,8 +197,8 @@ def victims_on(pod, node, snapshot, manner):
         if reasons_supposing(pod, node, snapshot, gone):
             gone.append(other)
     if not gone:  # it is an extender that refuses the node
-        return None
-    return Victims(manner.in_order(gone), sum(other in protected for other in gone))
+        return None, (NO_VICTIMS,)
+    return Victims(manner.in_order(gone), sum(other in protected for other in gone)), ()
 
 
 def lower_on(node, pod, manner):
@@ -194,6 +226,7 @@ def started(pod):
 
 WHY = ["where the fewest budgets are violated", "where the most important of these matters least",
        "where their priorities add up to the least", "where they are the fewest", "where they started last"]
+WHY_ONE = [WHY[0], "where the victim matters least", *WHY[2:]]  # of a single victim
 
 
 def merits(victims):
@@ -227,7 +260,8 @@ def after_refusals(pod):
 
 def what_decides(victims, others):
     """Return in words why these victims are missed less than those of another node."""
-    compared = zip(WHY, merits(victims), merits(others), strict=True)
+    words = WHY_ONE if len(victims.pods) == 1 else WHY
+    compared = zip(words, merits(victims), merits(others), strict=True)
     differing = [why for why, ours, its in compared if ours != its]
     return differing[0] if differing else "where that helps"
 

@@ -57,7 +57,8 @@ def outcome_of(cluster, policy_file, stop, options):
     """Schedule manifests under a Policy. Return where the pods that waited are, and how full the nodes."""
     policies = policy_file.policies
     waiting = cluster.waiting_pods(policies)
-    pending = sorted(pod.key for pod in cluster.pods_to_try(waiting, policies))
+    pending = {pod.key for pod in cluster.pods_to_try(waiting, policies)}
+    there = {*cluster.cache.pods}
     snapshot = make_passes(cluster, policies, stop, options.once)
     nodes = snapshot.nodes.values()
     places = {pod.key: node.name for node in nodes for pod in node.pods.values()}
@@ -66,4 +67,5 @@ def outcome_of(cluster, policy_file, stop, options):
         shares = [100 * node.requested[resource] / max(node.allocatable[resource], 1) for node in nodes]
         utilization[resource] = {"min": min(shares), "mean": statistics.mean(shares), "max": max(shares),
                                  "standard deviation": statistics.pstdev(shares)}
-    return {"pods": {key: places.get(key) for key in pending}, "utilization": utilization}
+    pending |= cluster.cache.pods.keys() - there  # a StatefulSet makes its pods one by one
+    return {"pods": {key: places.get(key) for key in sorted(pending)}, "utilization": utilization}

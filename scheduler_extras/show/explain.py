@@ -13,10 +13,12 @@ import re
 from scheduler import satisfies, term_matches
 from scheduler_extras.common.errors import InvalidSelector, Malformed
 from scheduler_extras.common.log_texts import at_most
-from scheduler_extras.deciding.rule import WHEN
+from scheduler_extras.deciding.rule import PREDICATES, WHEN
 from scheduler_extras.reading.fields import pick
 from scheduler_extras.reading.node_affinity import node_selector_term
+from scheduler_extras.rules.preemption import NO_VICTIMS, NOT_HELPFUL
 from scheduler_extras.rules.spreading import by_domain, shared_domains, spread_constraints
+from scheduler_extras.show.obstacles import Obstacles
 from scheduler_extras.show.picture import MANY
 from scheduler_extras.show.text import BOLD, DIM, GREEN, RED, align, in_digits, in_units, short_names, shorten
 
@@ -79,6 +81,8 @@ def best_nodes(decision, screen):
         # Entries of the Policy that make one rule, A+B, have a line each.
         first, *others = [shorten(f"  {part}", screen.width // 2) for part in re.split(r"(?=\+)", title)]
         rows += [[first, *cells], *([other] for other in others)]
+    if any("→" in cell for row in rows for cell in row):
+        rows[0][0] = "  raw→points×weight"
     lines = align(rows)
     shown = len(rows[0]) - 1
     while shown > 1 and max(map(len, lines)) > screen.width:
@@ -106,6 +110,8 @@ def sentences_about(decision, shown):
         yield "no priority is active: each node that fits has a total of 1"
     if len(ties) > 1:
         yield f"{len(ties)} nodes (* and =) tie: any of them is taken, at random"
+    if decision.in_vain and isinstance(decision.in_vain, str):
+        yield f"nobody is preempted: {decision.in_vain.removesuffix('.')}"
     for what in [*decision.unheeded, *invalid_terms(decision.pod)]:
         yield f"! {decision.pod.key} {what}"
 
@@ -177,15 +183,18 @@ def groups_of_failing(decision):
     Of each node it is said what the pod lacks there. In a group, the one that nearly fits comes first.
     """
     short = short_names(tuple(decision.nodes))
+    obstacles = Obstacles(decision)
+    why_nobody = reasons_of_preemption(decision)
     is_spread = "topology spread constraints" in repr([*decision.failed.values()])
     spread = [*spread_of(decision)] if is_spread else []
     names_by_reasons = collections.defaultdict(list)
     for name, against in decision.failed.items():
         said = [f"{title}: {', '.join(reasons) or 'no reason given'}" for title, reasons in against.items()]
+        said += why_nobody.get(name, ())
         names_by_reasons[tuple(said)].append(name)
     for sentences, names in sorted(names_by_reasons.items(), key=lambda group: -len(group[1])):
         label = short[names[0]] if len(names) == 1 else f"{len(names)} nodes"
-        misses = [(*shortage(decision, name, spread), short[name]) for name in names]
+        misses = [(*shortage(decision, name, spread, obstacles), short[name]) for name in names]
         misses.sort(key=lambda miss: miss[0])
         nodes = [node + (f" ({'; '.join(words)})" if words else "") for _, words, node in misses]
         yield label, sentences, [node for node in nodes if node != label]
@@ -212,7 +221,21 @@ def skews(node, spread):
             yield f"{numbers}, maxSkew {constraint.max_skew}"
 
 
-def shortage(decision, name, spread):
+def reasons_of_preemption(decision):
+    """Return {node: in a list, why preemption does not help there}, if a rule has tried it in vain."""
+    if not isinstance(decision.in_vain, dict):
+        return {}
+    title = decision.policy.name_for(PREDICATES["Preemption"])
+    return {name: [f"{title}: {preemption_in_words(why)}"] for name, why in decision.in_vain.items() if why}
+
+
+def preemption_in_words(why):
+    """Return why preemption does not help on a node: kube-scheduler's words, or what stays against it."""
+    said = ", ".join(why)
+    return said if said in (NO_VICTIMS, NOT_HELPFUL) else f"{said}, even without all less important pods"
+
+
+def shortage(decision, name, spread, obstacles):
     """Return what share of its requests a pod lacks on a node, and all that it lacks there in words."""
     node = decision.nodes[name]
     share = 0
@@ -232,6 +255,7 @@ def shortage(decision, name, spread):
         words += skews(node, spread)
     if any("didn't match Pod's node affinity" in reason for reason in reasons):
         words += labels_amiss(decision.pod, node)
+    words += obstacles.words(name)
     return share, words
 
 

@@ -6,15 +6,14 @@ The command line calls it in place of the loop.
 import collections
 import json
 
-from scheduler_extras.common.errors import ApiError
 from scheduler_extras.deciding.schedule import schedule
 from scheduler_extras.live.binding import ask_rules
 from scheduler_extras.live.live import come_to
 from scheduler_extras.live.record import PodRecord
 from scheduler_extras.policy.policy import CONFIGURATION_VERSION
 from scheduler_extras.policy.reloading import READERS
-from scheduler_extras.reading.hints import did_you_mean
 from scheduler_extras.reading.pods_and_nodes import FullPod
+from scheduler_extras.show.names import find_pod
 from scheduler_extras.show.picture import where_it_stands
 
 
@@ -24,7 +23,7 @@ MOST = 10_000  # copies that are tried
 def show_one_pod(cluster, policy_file, stop, options, screen):
     """Show what is asked about a pod. Return whether a rule failed. Raises ApiError if there is none."""
     snapshot = cluster.look(policy_file.policies)
-    pod = find_pod(options.fits or options.explain, cluster.cache.pods)
+    pod = find_pod(options.fits or options.explain, cluster.cache.pods, options.namespace)
     stands = where_it_stands(pod, snapshot)
     policies, path = policies_for(pod, policy_file, options)
     policy = snapshot.policies.setdefault(pod.scheduler, next(iter(policies.values())))
@@ -41,18 +40,6 @@ def show_one_pod(cluster, policy_file, stop, options, screen):
         cluster.show.path = path
         screen.print(cluster.show.document(nodes=()))
     return cluster.has_failed()
-
-
-def find_pod(asked, pods):
-    """Return the pod of this name, or namespace/name. Raises ApiError, with a hint which one may be meant."""
-    namespace, _, name = asked.rpartition("/")
-    key = f"{namespace or 'default'}/{name}"
-    if key not in pods:
-        hint = "NAMESPACE/NAME of one that has not ended; default/ may be left out"
-        of_workload = next((each for each in pods if each.startswith(f"{key}-")), None)
-        meant = f'; did you mean "{of_workload}"?' if of_workload else did_you_mean(key, [*pods], "")
-        raise ApiError(404, f'pod "{key}" not found ({hint}){meant}')
-    return pods[key]
 
 
 def policies_for(pod, policy_file, options):

@@ -5,6 +5,8 @@ The cluster calls it for each decision that is news.
 
 import itertools
 import json
+import re
+import shlex
 import time
 
 from scheduler_extras.common.log_texts import warn_once
@@ -51,7 +53,8 @@ class Reporter:
         for why, count in self.others.items():
             if count:
                 are = "pod stays" if count == 1 else "pods stay"
-                self.print(f"{count} other {are} pending: {why}", RED)
+                because = " for the same mistake in a rule" if is_mistake(why) else f": {why}"
+                self.print(f"{count} other {are} pending{because}", RED)
         self.others.clear()
 
 
@@ -74,3 +77,37 @@ def in_json(decision):
             "failedBy": {node: list(against) for node, against in failed}, "requests": requests, "free": free,
             "raw": decision.raw, "scores": decision.scores, "total": decision.total,
             "held": is_held, "waits": decision.waits, "message": decision.message, "remedy": decision.remedy}
+
+
+def is_mistake(why):
+    """Return whether a pod stays pending because of a mistake in a rule: a line of a file is named."""
+    return bool(re.search(r"\.py, line \d+\)", why or ""))
+
+
+def mistakes_once(reasons):
+    """Return {uid: why a pod stays pending} in which a mistake in a rule is told of its first pod only."""
+    seen = set()
+    told = {}
+    for uid, why in reasons.items():
+        told[uid] = "the same mistake in a rule" if why in seen and is_mistake(why) else why
+        seen.add(why)
+    return told
+
+
+def those_gone(placed, pods, screen):
+    """Yield which pods that had a node have been deleted. placed: {uid: pod}."""
+    there = {pod.uid for pod in pods}
+    gone = [f"{pod.key} (was on {pod.node_name})" for uid, pod in placed.items() if uid not in there]
+    if gone:
+        yield from ["", *screen.fold(f"deleted to make room: {', '.join(gone)}", rest="    ")]
+
+
+def how_to_place_others(pods, policies, options, screen):
+    """Yield the command that places pods which name no scheduler, if there are any."""
+    left = [pod for pod in pods if pod.scheduler == "default-scheduler" and not pod.node_name]
+    if left and "default-scheduler" not in policies:
+        paths = " ".join(map(shlex.quote, options.cluster))
+        policy = f" --policy {shlex.quote(options.policy)}" if options.policy else ""
+        who = "a pod that names" if len(left) == 1 else f"{len(left)} pods that name"
+        yield from ["", *screen.fold(f"to place {who} no scheduler: python scheduler_extras --cluster {paths}"
+                                     f"{policy} --scheduler-name default-scheduler", rest="    ")]

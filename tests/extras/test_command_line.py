@@ -18,7 +18,7 @@ from helpers.everything import scheduler
 import yaml
 from helpers.control_plane import free_port, wait_for
 from helpers.extras import (
-    PATIENT, ROOT, SCHEDULER, a_cluster, claim, cluster_of, node, on_any_machine, pod, run_afresh, run_scheduler, table
+    PATIENT, ROOT, SCHEDULER, a_cluster, claim, cluster_of, node, on_any_machine, pod, run_afresh, run_scheduler, table, volume
 )
 from helpers.faulty import ApiServer, QuietServer
 
@@ -113,6 +113,18 @@ def test_the_pods_of_a_node_are_below_it_and_new_ones_are_marked():
     assert nodes["n"][0][0] == "3/110" and nodes["n"][0][1].endswith("█ 3.9/4") and nodes["no-room"][0][0] == "0/0"
 
 
+LEFT_OUT = " is left out, as it would be refused"
+MODES = ["ReadWriteOnce"]
+
+
+def kind(kind, name, namespace=None, **more):
+    """An object of a kind; claims and volumes have access modes."""
+    metadata = {"name": name} | ({"namespace": namespace} if namespace else {})
+    if kind in ("PersistentVolumeClaim", "PersistentVolume"):
+        more["spec"] = {"accessModes": MODES} | more.get("spec", {})
+    return {"kind": kind, "metadata": metadata | more.pop("metadata", {}), **more}
+
+
 def limited(limits, requests=None, kind="containers", **spec):
     """A pod of which a container has limits, and maybe requests."""
     resources = {"limits": limits} | ({"requests": requests} if requests else {})
@@ -178,7 +190,9 @@ def test_of_many_pods_without_a_node_some_are_shown_and_the_others_counted():
 })
 def test_of_a_pod_without_a_node_it_is_said_where_it_stands(thing, said):
     _, below = pictured(node("n"), thing)
-    assert below == ([f"default/p {said}"] if said else [])
+    assert below[:1] == ([f"default/p {said}"] if said else [])
+    assert below[1:] == (["", "to place a pod that names no scheduler: python scheduler_extras --cluster -", "    --scheduler-name default-scheduler"]
+                         if thing["spec"]["schedulerName"] is None else [])
 
 
 @table("size, place, below, placed", {
@@ -286,64 +300,105 @@ def test_wrong_usage_is_exit_code_2(arguments, said):
 
 
 @table("thing, said", {
-    "text": ("just text", 'it: expected an object, got "just text"'),
+    "text": ("just text", 'left out: expected a Kubernetes object with kind and metadata.name, got "just text"'),
     "an object without a name": (
-        {"kind": "Pod"}, 'expected a Kubernetes object with kind and metadata.name, got {"kind": "Pod"}'),
+        {"kind": "Pod"}, "Pod{}: metadata.name: Required value; spec.containers: Required value"),
     "a PriorityClass of no number": (
         {"kind": "PriorityClass", "metadata": {"name": "c"}, "value": "high"},
-        'PriorityClass c: value: expected a whole number, got "high"'),
-    "a spec that is none": (
-        {"kind": "ConfigMap", "metadata": {"name": "c"}, "spec": 7}, "ConfigMap c: spec: expected an object, got 7"),
+        'PriorityClass c{}: value: expected a whole number, got "high"'),
     "a node whose taints are none": (
         {"kind": "Node", "metadata": {"name": "n"}, "spec": {"taints": "gpu"}},
-        'Node n: spec.taints: expected a list, got "gpu"'),
+        'Node n{}: spec.taints: expected a list, got "gpu"'),
     "a pod that requests what is no amount": (
-        {"kind": "Pod", "metadata": {"name": "p"}, "spec": {"containers": [{"resources": {"requests": {"cpu": "much"}}}]}},
-        'Pod p: "much" is not a quantity of 0 or more, such as 100m, 0.5 or 1.5Gi'),
+        pod("p", {"cpu": "much"}), 'Pod p{}: spec.containers[0].resources.requests.cpu: "much" is not a '
+        "quantity of 0 or more, such as 100m, 0.5 or 1.5Gi"),
+    "... in a unit that there is not": (
+        pod("p", {"memory": "512MB"}), 'Pod p{}: spec.containers[0].resources.requests.memory: "512MB" is not a '
+        'quantity of 0 or more, such as 100m, 0.5 or 1.5Gi; did you mean "512M"?'),
     # Bars of the picture took all memory, where a node was full to minus some billion times what it has.
     "a running pod that requests less than nothing": (
-        {"kind": "Pod", "metadata": {"name": "p"}, "spec": {
-            "nodeName": "a", "containers": [{"resources": {"requests": {"example.com/gpu": "-2M"}}}]}},
-        'Pod p: "-2M" is not a quantity of 0 or more, such as 100m, 0.5 or 1.5Gi'),
+        pod("p", {"example.com/gpu": "-2M"}, nodeName="a"), 'Pod p{}: spec.containers[0].resources.requests.example.com/gpu: '
+        '"-2M" is not a quantity of 0 or more, such as 100m, 0.5 or 1.5Gi'),
     "... by less than what is counted": (
-        {"kind": "Pod", "metadata": {"name": "p"}, "spec": {"containers": [{"resources": {"requests": {"cpu": "-0.5m"}}}]}},
-        'Pod p: "-0.5m" is not a quantity of 0 or more, such as 100m, 0.5 or 1.5Gi'),
+        pod("p", {"cpu": "-0.5m"}), 'Pod p{}: spec.containers[0].resources.requests.cpu: "-0.5m" is not a '
+        "quantity of 0 or more, such as 100m, 0.5 or 1.5Gi"),
     # BalancedResourceAllocation gave it -74 points, for which the rule was blamed.
     "a node that has less than nothing": (
         {"kind": "Node", "metadata": {"name": "n"}, "status": {"allocatable": {"cpu": -1.0}}},
-        'Node n: "-1" is not a quantity of 0 or more, such as 100m, 0.5 or 1.5Gi'),
+        "Node n{}: status.allocatable.cpu: -1 is not a quantity of 0 or more, such as 100m, 0.5 or 1.5Gi"),
     "... or takes fewer pods than none": (
         {"kind": "Node", "metadata": {"name": "n"}, "status": {"allocatable": {"pods": "-1"}}},
-        'Node n: "-1" is not a quantity of 0 or more, such as 100m, 0.5 or 1.5Gi'),
+        'Node n{}: status.allocatable.pods: "-1" is not a quantity of 0 or more, such as 100m, 0.5 or 1.5Gi'),
     "a pod whose container is called a list": (
-        {"kind": "Pod", "metadata": {"name": "p"}, "spec": {"containers": [{"name": []}]}},
-        "Pod p: name: expected a string, got []"),
+        {"kind": "Pod", "metadata": {"name": "p"}, "spec": {"containers": [{"name": ["c"]}]}},
+        'Pod p{}: spec.containers[0].name: expected a string, got ["c"]'),
     "a pod whose schedulerName is none": (
-        {"kind": "Pod", "metadata": {"name": "p"}, "spec": {"schedulerName": False}},
-        "Pod p: schedulerName: expected a string, got false"),
+        pod("p", schedulerName=False), "Pod p{}: spec.schedulerName: expected a string, got false"),
+    "a pod on the host's network by a text": (
+        pod("p", hostNetwork="true"), 'Pod p{}: spec.hostNetwork: expected true or false, got "true"'),
+    "a pod with an empty toleration": (
+        pod("p", tolerations=[None]), "Pod p{}: spec.tolerations[0].operator: must be Exists when `key` is empty"),
     "a Service that selects as a ReplicaSet does": (
         {"kind": "Service", "metadata": {"name": "s"}, "spec": {"selector": {"matchLabels": {"app": "x"}}}},
-        'Service s: spec.selector[matchLabels]: expected a string, got {"app": "x"}'),
+        'Service s{}: spec.selector[matchLabels]: expected a string, got {{"app": "x"}}'),
     "a default class of pods by a text": (
         {"kind": "PriorityClass", "metadata": {"name": "c"}, "value": 5, "globalDefault": "false"},
-        'PriorityClass c: globalDefault: expected true or false, got "false"'),
+        'PriorityClass c{}: globalDefault: expected true or false, got "false"'),
     "a default class of volumes without quotes": (
         {"kind": "StorageClass", "metadata": {"name": "s", "annotations": {
             "storageclass.kubernetes.io/is-default-class": True}}},
-        "StorageClass s: metadata.annotations[storageclass.kubernetes.io/is-default-class]: expected a string, got true"),
+        "StorageClass s{}: metadata.annotations.storageclass.kubernetes.io/is-default-class: expected a string, got true; "
+        "put it in quotes"),
     "a Service that selects by a list": (
         {"kind": "Service", "metadata": {"name": "s"}, "spec": {"selector": ["web"]}},
-        'Service s: spec.selector: expected an object, got ["web"]'),
+        'Service s{}: spec.selector: expected an object, got ["web"]'),
+    "a claim for a size in a unit that there is not": (
+        claim("c", resources={"requests": {"storage": "5GB"}}),
+        'PersistentVolumeClaim c{}: spec.resources.requests.storage: "5GB" is not a quantity of 0 or more, such as 100m, 0.5 '
+        'or 1.5Gi; did you mean "5G"?'),
+    "... for a size that is none": (
+        claim("c", resources={"requests": 5}), "PersistentVolumeClaim c{}: spec.resources.requests: expected an object, got 5"),
+    "a claim that is bound to a number": (
+        claim("c", volumeName=7), "PersistentVolumeClaim c{}: spec.volumeName: expected a string, got 7"),
+    "a claim that selects volumes by no label": (
+        claim("c", selector={"matchLabels": {"": ":"}}), 'PersistentVolumeClaim c{}: spec.selector.matchLabels: invalid label key: ""'),
+    "a volume that is used in a way that is a list": (
+        volume("v", accessModes=[["RWO"]]), "PersistentVolume v{}: spec.accessModes[0]: expected one of ReadOnlyMany, "
+        'ReadWriteMany, ReadWriteOnce, ReadWriteOncePod, got ["RWO"]'),
+    "a budget of a number as a text": (
+        kind("PodDisruptionBudget", "b", spec={"minAvailable": "1"}),
+        'PodDisruptionBudget b{}: spec.minAvailable: expected a number of pods, or a share such as "50%", got "1"'),
+    "a scaler of a number as a text": (
+        kind("HorizontalPodAutoscaler", "h", spec={"minReplicas": "2"}),
+        'HorizontalPodAutoscaler h{}: spec.minReplicas: expected a whole number, got "2"'),
 })
-def test_a_manifest_that_cannot_be_read_is_one_line_and_exit_code_2(thing, said):
-    others = [{"kind": "Node", "metadata": {"name": name}} for name in ("a", "b")]
+def test_an_object_that_cannot_be_read_is_left_out_and_the_run_goes_on(thing, said):
+    others = [node("a"), pod("other")]
     for text in (yaml.safe_dump({"kind": "List", "items": [others[0], thing, others[1]]}),
                  yaml.safe_dump_all([others[0], thing, others[1]])):
         run = run_scheduler("--cluster", "-", input=text)
-        assert (run.returncode, run.stdout, run.stderr) == (2, "", f"-: {said}\n")
+        assert (run.returncode, run.stderr) == (1, f"-: {said.format(LEFT_OUT)}\n")
+        assert re.findall("^default/.*", run.stdout, re.M) == ["default/other -> a  (1 of 1 nodes fit, score 296)"]
 
 
-MODES = ["ReadWriteOnce"]
+@table("thing", {
+    "a label": (pod("p", labels={"app": None}),),
+    "an annotation": (pod("p", metadata={"annotations": {"a": None}}),),
+    "a node's label that is asked for": (pod("p", nodeSelector={"disk": None}),),
+    "a request": (pod("p", {"cpu": None}),),
+    "a value that is chosen from": (pod("p", affinity={"nodeAffinity": {f"required{scheduler.WHEN}": {"nodeSelectorTerms": [
+        {"matchExpressions": [{"key": "disk", "operator": "In", "values": [None]}]}]}}}),),
+})
+def test_null_in_a_map_is_an_empty_text_or_none_of_a_resource_as_for_an_api_server(thing):
+    run = run_scheduler("--cluster", "-", input=yaml.safe_dump_all([node("a", labels={"disk": None}), thing[0]]))
+    assert (run.returncode, run.stderr) == (0, "") and run.stdout.startswith("default/p -> a ")
+
+
+def test_an_object_that_does_not_count_may_say_anything():
+    run = run_scheduler("--cluster", "-", input=yaml.safe_dump_all([node("a"), pod("p"), kind("ConfigMap", "c", spec=7)]))
+    assert (run.returncode, run.stderr) == (0, "")
+
+
 WITH_CLAIM = {"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}]}
 
 
@@ -355,25 +410,9 @@ WITH_CLAIM = {"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "
         WITH_CLAIM, {"kind": "PersistentVolumeClaim", "metadata": {"name": "c", "annotations": []},
                      "spec": {"accessModes": MODES, "volumeName": "v"}},
         "metadata.annotations: expected an object, got []"),
-    "a claim that is bound to a number": (
-        WITH_CLAIM, {"kind": "PersistentVolumeClaim", "metadata": {"name": "c"}, "spec": {"accessModes": MODES, "volumeName": 7}},
-        "spec.volumeName: expected a string, got 7"),
-    "a claim for no size": (
-        WITH_CLAIM,
-        {"kind": "PersistentVolumeClaim", "metadata": {"name": "c"}, "spec": {
-            "accessModes": MODES, "storageClassName": "s", "resources": {"requests": 5}}},
-        "spec.resources.requests: expected an object, got 5"),
-    "a volume that is used in a way that is a list": (
-        WITH_CLAIM, {"kind": "PersistentVolume", "metadata": {"name": "v"}, "spec": {
-            "storageClassName": "s", "capacity": {"storage": "1Gi"}, "accessModes": [[]]}},
-        "spec.accessModes[0]: expected a string, got []"),
     "a class whose provisioner is a list": (
         WITH_CLAIM, {"kind": "StorageClass", "metadata": {"name": "s"}, "provisioner": []},
         "provisioner: expected a string, got []"),
-    "a claim that selects volumes by no label": (
-        WITH_CLAIM, {"kind": "PersistentVolumeClaim", "metadata": {"name": "c"}, "spec": {
-            "accessModes": MODES, "storageClassName": "s", "selector": {"matchLabels": {"": ":"}}}},
-        'invalid label value: ":": at key: ""'),
     "a node that takes a list of volumes": (
         WITH_CLAIM,
         {"kind": "CSINode", "metadata": {"name": "n"}, "spec": {"drivers": [{"name": "p", "allocatable": {"count": []}}]}},
@@ -406,19 +445,24 @@ def test_what_a_rule_cannot_read_is_why_the_pod_stays_pending(spec, thing, said)
     "a class that gives nothing here": (
         pod("q", runtimeClassName="gvisor"), 'Pod q: spec.runtimeClassName: there is no RuntimeClass "gvisor"\n'),
     "a kind that is nearly one that is read": (
-        {"kind": "PriorityClas", "metadata": {"name": "x"}}, '-: PriorityClas x: kind: did you mean "PriorityClass"?\n'),
-    "a kind in small letters": ({"kind": "pod", "metadata": {"name": "x"}}, '-: pod x: kind: did you mean "Pod"?\n'),
+        {"kind": "PriorityClas", "metadata": {"name": "x"}},
+        f'-: PriorityClas x{LEFT_OUT}: no matches for kind "PriorityClas" in version "scheduling.k8s.io/v1"; '
+        'did you mean "PriorityClass"?\n'),
+    "a kind in small letters": (
+        {"kind": "pod", "metadata": {"name": "x"}},
+        f'-: pod x{LEFT_OUT}: no matches for kind "pod" in version "v1"; did you mean "Pod"?\n'),
     "a kind of another group with a name that is near": (
         {"apiVersion": "apiregistration.k8s.io/v1", "kind": "APIService", "metadata": {"name": "v1.example.com"}}, ""),
-    "... and of a group whose kinds are read": ({"apiVersion": "apps/v1", "kind": "StatefulSets", "metadata": {"name": "x"}},
-                                                '-: StatefulSets x: kind: did you mean "StatefulSet"?\n'),
+    "... and of a group whose kinds are read": (
+        {"apiVersion": "apps/v1", "kind": "StatefulSets", "metadata": {"name": "x"}},
+        f'-: StatefulSets x{LEFT_OUT}: no matches for kind "StatefulSets" in version "apps/v1"; did you mean "StatefulSet"?\n'),
     "a schema in which a field is named as one of pods": (
         {"kind": "CustomResourceDefinition", "metadata": {"name": "x"}, "spec": {"resources": {"type": "object"}, "ports": [{"appProtocol": "x"}]}}, ""),
     "a kind that no rule reads": ({"kind": "ConfigMap", "metadata": {"name": "x"}}, ""),
 })
 def test_what_is_odd_in_a_manifest_is_said(thing, said):
     run = run_scheduler("--cluster", "-", input=yaml.safe_dump_all([node("a"), pod("p"), thing]), cwd=ROOT)
-    assert (run.returncode, run.stderr) == (0, said)
+    assert (run.returncode, run.stderr) == (" is left out, " in said, said)
 
 
 def test_the_kinds_to_copy_are_those_that_rules_may_ask_for():
@@ -505,7 +549,10 @@ def test_help_teaches():
     "a file that may not grow": ("ulimit -f 0; {} > output", "cannot write the output: File too large\n"),
     "an output that is closed": ("{} >&-", ""),
     "a log that is closed": ("{} 2>&- >output || echo failed >&2", ""),
-    "an input that is closed": ("{} --cluster - <&- >output", ""),
+    "an input that is closed": (
+        "{} --cluster - <&- >output",
+        "-: standard input is empty; has the command before the pipe failed? (Before Kubernetes 1.24, leave out "
+        "csistoragecapacities.); this file is left out\n"),
 })
 def test_output_that_nobody_takes_or_a_stream_that_is_closed_is_no_traceback(command, said, tmp_path):
     command = command.format(f"{' '.join(SCHEDULER)} --cluster {DEMO} --output=json")
@@ -841,10 +888,13 @@ def test_the_tables_of_the_documents_have_every_rule():
 
 
 def placed(*things, text=None, arguments=()):
-    """Schedule manifests on a node of 4 cpu; return the decisions by pod, and what is said beside them."""
+    """Schedule manifests on a node of 4 cpu; return the decisions by pod, and what is said beside them.
+
+    The exit code is 1 if something is left out.
+    """
     text = text or yaml.safe_dump_all([node("n"), *things])
     run = run_scheduler("--cluster", "-", "--output=json", *arguments, input=text, cwd=ROOT)
-    assert run.returncode == 0, run
+    assert run.returncode == (" is left out, " in run.stderr), run
     return {line["pod"]: line for line in map(json.loads, run.stdout.splitlines())}, run.stderr
 
 
@@ -909,14 +959,6 @@ def test_a_priority_class_gives_its_priority(spec, priority, said, tmp_path, cap
         priority_class("usual", 7, globalDefault=True)]))
     [read] = a_cluster(scheduler.Manifests([path])).waiting_pods({"my-scheduler": None})
     assert (read.priority, caplog.messages) == (priority, [said] if said else [])
-
-
-def kind(kind, name, namespace=None, **more):
-    """An object of a kind; claims and volumes have access modes."""
-    metadata = {"name": name} | ({"namespace": namespace} if namespace else {})
-    if kind in ("PersistentVolumeClaim", "PersistentVolume"):
-        more["spec"] = {"accessModes": MODES} | more.get("spec", {})
-    return {"kind": kind, "metadata": metadata | more.pop("metadata", {}), **more}
 
 
 LIMITS = {"limits": {"cpu": "2", "memory": "2Gi"}}
@@ -989,14 +1031,30 @@ LATE = kind("StorageClass", "late", volumeBindingMode="WaitForFirstConsumer", pr
 
 
 @table("things, said", {
-    "an immediate claim": (
-        [kind("PersistentVolumeClaim", "c", spec={"storageClassName": "soon"}), kind("StorageClass", "soon", provisioner="x")],
-        "PersistentVolumeClaim c: nobody binds it here: add volumeName to its spec, and the annotation "
-        "pv.kubernetes.io/bind-completed"),
-    "a volume that nobody makes available": (
-        [kind("PersistentVolume", "v", spec={"capacity": {"storage": "1Gi"}})],
-        "PersistentVolume v: nobody makes it available here: add a status with the phase Available"),
-    "... that is": ([kind("PersistentVolume", "v", status={"phase": "Available"})], None),
+    "an immediate claim that is provisioned for": (
+        [kind("PersistentVolumeClaim", "c", spec={"storageClassName": "soon"}), kind("StorageClass", "soon", provisioner="x")], None),
+    "... of a class that provisions none": (
+        [kind("PersistentVolumeClaim", "c", spec={"storageClassName": "by-hand"}),
+         kind("StorageClass", "by-hand", provisioner="kubernetes.io/no-provisioner")],
+        'PersistentVolumeClaim c: it stays unbound: no PersistentVolume matches, and StorageClass "by-hand" has no provisioner'),
+    "... of a class that is not there": (
+        [kind("PersistentVolumeClaim", "c", spec={"storageClassName": "gone"})],
+        'PersistentVolumeClaim c: it stays unbound: no PersistentVolume matches, and there is no StorageClass "gone"'),
+    "... of no class": (
+        [kind("PersistentVolumeClaim", "c")],
+        "PersistentVolumeClaim c: it stays unbound: no PersistentVolume matches, and it has no StorageClass"),
+    "... that was copied so": (
+        [kind("PersistentVolumeClaim", "c", metadata={"uid": "1"}, spec={"storageClassName": "soon"}),
+         kind("StorageClass", "soon", provisioner="x")],
+        "PersistentVolumeClaim c: it was not bound when it was copied, and is not here"),
+    "... to a volume that is not there": (
+        [kind("PersistentVolumeClaim", "c", spec={"volumeName": "v"})],
+        "PersistentVolumeClaim c: it stays unbound: its volume v is not there"),
+    "... or is another claim's": (
+        [kind("PersistentVolumeClaim", "c", spec={"volumeName": "v"}),
+         kind("PersistentVolume", "v", spec={"claimRef": {"namespace": "default", "name": "d"}})],
+        "PersistentVolumeClaim c: it stays unbound: its volume v does not match, or belongs to another claim"),
+    "a volume that is no claim's": ([kind("PersistentVolume", "v", spec={"capacity": {"storage": "1Gi"}})], None),
     "... that a claim has": ([kind("PersistentVolume", "v"), kind("PersistentVolumeClaim", "c", spec={"volumeName": "v"})], None),
     "a claim that waits for its pod": ([kind("PersistentVolumeClaim", "c", spec={"storageClassName": "late"}), LATE], None),
 })
@@ -1025,7 +1083,6 @@ def choosing(sign, values=("ssd",)):
         {"matchExpressions": [{"key": "disk", "operator": sign, "values": [*values]}]}]}}})
 
 
-LEFT_OUT = " is left out, as it would be refused"
 CHOICE = "spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms[0]"
 
 
@@ -1231,8 +1288,8 @@ def test_a_pod_gets_the_preemption_policy_of_its_class(spec, policy, tmp_path):
 
 def test_what_is_refused_of_a_node_or_comes_twice_is_said():
     run = run_scheduler("--cluster", "-", input=yaml.safe_dump_all([
-        node("n"), node("m", taints=[{"key": "a", "effect": "Noschedule"}]), node("n")]))
-    assert run.stderr.splitlines()[:2] == [
+        node("n"), node("m", taints=[{"key": "a", "effect": "Noschedule"}]), node("n"), node("n", cpu="1")]))
+    assert sorted(run.stderr.splitlines()[:2], reverse=True) == [
         "-: Node n: there is one of this name already, which this one replaces",
         f'-: Node m{LEFT_OUT}: spec.taints[0].effect: expected one of NoExecute, NoSchedule, PreferNoSchedule, got "Noschedule"']
 

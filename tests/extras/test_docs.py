@@ -74,7 +74,7 @@ def test_the_shipped_policy_is_for_teaching_and_a_policy_without_lists_names_the
     shipped = json.loads((ROOT / "policy.json").read_text())
     assert "names seven predicates and four priorities" in MANUAL.words
     assert [len(shipped[where]) for where in ("predicates", "priorities")] == [7, 4]
-    (tmp_path / "empty.json").write_text(re.search(r"names the same rules: `(.*?)`", MANUAL.words)[1])
+    (tmp_path / "empty.json").write_text(re.search(r"A Policy that leaves out both lists, `(.*?)`, names the same rules", MANUAL.words)[1])
     runs = [re.findall("^.* -> .*$", second_program("--cluster", DEMO, "--seed", "1", "--policy", each).stdout, re.M)
             for each in ("DefaultProvider", tmp_path / "empty.json")]
     assert runs[0] == runs[1] and len(runs[0]) == 7
@@ -106,6 +106,11 @@ def test_its_commands_work_beside_a_cluster(blocks, control_plane, monkeypatch):
 @MANUAL.gives("**How many fit?**")
 def test_fits_counts_as_the_manual_says(blocks):
     assert re.search(r"It prints `(.*?)`", MANUAL.words)[1] in paste(blocks[0]).splitlines()
+
+
+@MANUAL.gives("**Can I drain this node?**")
+def test_drain_shows_where_pods_fit(blocks):
+    assert "node-a can be drained: 1 pod fits elsewhere" in paste(blocks[0]).splitlines()
 
 
 @MANUAL.gives("**What would change?**")

@@ -376,7 +376,7 @@ def test_what_an_extender_says_of_those_who_may_go(service, answer, said):
     if "nobody: " in text:
         assert text.startswith(f"It preempts nobody: extender {service.url}: preempt: ")
         is_read = said == "names nobody on a."  # so that what else it says counts, if it is ignorable
-        otherwise = "on-b on b, where that helps." if is_read else "on-a on a, where the most important of these matters least."
+        otherwise = "on-b on b, where that helps." if is_read else "on-a on a, where the victim matters least."
         assert remedy([extender | {"ignorable": True}]) == f"It preempts default/{otherwise}"
 
 

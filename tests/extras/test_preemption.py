@@ -252,7 +252,7 @@ def test_who_has_to_go_and_where(objects, victims, nominated, caplog):
          incoming()], "It preempts default/b on n, where the fewest budgets are violated."),
     "the highest priority decides": (
         [node("m", cpu="1"), node("n", cpu="1"), running("a", "m", 5), running("b", "n", 4), incoming()],
-        "It preempts default/b on n, where the most important of these matters least."),
+        "It preempts default/b on n, where the victim matters least."),
     "the sum decides": (
         [node("m", cpu="2"), node("n", cpu="2"), running("a", "m", 5), running("b", "m", 4), running("c", "n", 5, "2"),
          incoming("2")], "It preempts default/c on n, where their priorities add up to the least."),
@@ -599,7 +599,7 @@ def test_how_many_candidates_are_compared(arguments, compared, monkeypatch):
     names = [f"n{i:02}" for i in range(12)]
     objects = [*(node(name, cpu="1") for name in names), *(running(f"a{i}", name, i) for i, name in enumerate(names))]
     decision, _ = decide([*objects, node("no", unschedulable=True), incoming(priority=50)], policies)
-    [candidates] = found
+    [(candidates, _)] = found
     assert len(candidates) == compared
     best = min(candidates, key=lambda node: names.index(node.name))
     assert list(sent(decision, "DELETE", "/pods/(.*)")) == [f"a{names.index(best.name)}"]
@@ -864,8 +864,9 @@ def test_of_manifests_who_was_tried_before_gets_the_room_that_becomes_free(tmp_p
     (tmp_path / "cluster.json").write_text(json.dumps({"kind": "List", "items": [
         node("n", cpu="1"), incoming(name="q", metadata={"uid": "q"}), incoming("2", nominated="n", metadata={"uid": "p"})]}))
     run = run_scheduler("--config", tmp_path / "config.json", "--cluster", tmp_path / "cluster.json")
-    assert run.stdout.splitlines()[:2] == [
-        "default/q stays pending: 0/1 nodes are available: 1 Insufficient cpu.",
+    message = "stays pending: 0/1 nodes are available: 1 Insufficient cpu. no new claims to deallocate, preemption: 0/1 nodes are available: 1"
+    assert run.stdout.splitlines()[:3] == [
+        f"default/q {message} No preemption victims found for incoming pod.", f"default/p {message} Preemption is not helpful for scheduling.",
         "default/q -> n  (1 of 1 nodes fit, score 398)"]
 
 
@@ -972,7 +973,8 @@ def test_it_preempts_as_kube_scheduler_does(contested, tmp_path):
     assert {*answer.pop("events")} <= {*expected.pop("events")}, "which tells those again who are going already"
     assert answer == expected
     assert len(answer["victims"]) > 20 and len(answer["nominated"]) > 15
-    reasons = Counter(why for decision in decisions for why in scheduler.WHY if why in decision["remedy"])
+    words = [*zip(scheduler.WHY, scheduler.WHY_ONE)]
+    reasons = Counter(why for decision in decisions for why, of_one in words if why in decision["remedy"] or of_one in decision["remedy"])
     assert reasons.keys() == set(scheduler.WHY), "each step has decided somewhere"
     assert any(not decision["remedy"] for decision in decisions)
 

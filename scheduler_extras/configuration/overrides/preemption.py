@@ -51,6 +51,12 @@ class Manner136(Manner):
             victim.record.decision.give_up(Unschedulable("preempted"))
         return is_held
 
+    def is_too_small(self, node: FullNode, pod: FullPod, against: dict[str, list[str]]) -> bool:
+        """Return whether the node has too little of a resource even when empty."""
+        reasons = {reason for reasons in against.values() for reason in reasons}
+        return any(f"Insufficient {name}" in reasons and amount > node.allocatable.get(name, 0)
+                   for name, amount in pod.requests.items())
+
     def ends_nominations(self, victims: Iterable[FullPod]) -> bool:
         """Return whether nominations on the node end: not if all victims are terminating already."""
         return not all(victim.terminating for victim in victims)

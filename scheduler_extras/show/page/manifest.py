@@ -8,7 +8,7 @@ import re
 import yaml
 
 from scheduler_extras.deciding.rule import WHEN
-from scheduler_extras.manifests.refusals import CONTAINERS
+from scheduler_extras.manifests.fields import CONTAINERS
 from scheduler_extras.reading.fields import pick
 from scheduler_extras.show.picture import amounts_of
 from scheduler_extras.show.text import shorten

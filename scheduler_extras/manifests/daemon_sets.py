@@ -1,0 +1,40 @@
+"""The pods of a DaemonSet. Upstream: pkg/controller/daemon."""
+
+from scheduler import matches_node, untolerated_taints
+from scheduler_extras.deciding.rule import WHEN
+from scheduler_extras.manifests.workload import active
+from scheduler_extras.reading.fields import pick, text_at
+from scheduler_extras.reading.pods_and_nodes import FullNode, FullPod
+
+
+DAEMON_TAINTS = {  # what the pods of a DaemonSet tolerate -> its effect
+    "not-ready": "NoExecute", "unreachable": "NoExecute", "disk-pressure": "NoSchedule",
+    "memory-pressure": "NoSchedule", "pid-pressure": "NoSchedule", "unschedulable": "NoSchedule"}
+
+
+def pods_of_daemon_set(workload):
+    """Yield a pod for each node that it may be on, and that has none. Upstream: pkg/controller/daemon."""
+    spec = pick(workload.template, dict, "spec")
+    names = [*DAEMON_TAINTS, *(["network-unavailable"] if pick(spec, bool, "hostNetwork") else [])]
+    tolerations = [{"key": f"node.kubernetes.io/{name}", "operator": "Exists",
+                    "effect": DAEMON_TAINTS.get(name, "NoSchedule")} for name in names]
+    changes = {"tolerations": pick(spec, list, "tolerations", of=dict) + tolerations}
+    pod = FullPod(workload.pod(workload.name, {}, changes))
+    theirs = {text_at(each, "spec", "nodeName") or node_asked_for(each) for each in active(workload.pods)}
+    for node in map(FullNode, workload.manifests.by_name("nodes").values()):
+        is_meant = pod.node_name in ("", node.name) and matches_node(pod, node)
+        if is_meant and node.name not in theirs and not untolerated_taints(pod, node):
+            term = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [node.name]}]}
+            affinity = pick(spec, dict, "affinity", "nodeAffinity") | {
+                f"required{WHEN}": {"nodeSelectorTerms": [term]}}
+            whole = pick(spec, dict, "affinity") | {"nodeAffinity": affinity}
+            labels = {"controller-revision-hash": workload.hash, "pod-template-generation": "1"}
+            yield f"{workload.name}-", labels, changes | {"affinity": whole}
+
+
+def node_asked_for(pod):
+    """Return the name of the node that the affinity of a DaemonSet's pod asks for, or ""."""
+    affinity = pick(pod, dict, "spec", "affinity", "nodeAffinity", f"required{WHEN}")
+    fields = [field for term in pick(affinity, list, "nodeSelectorTerms", of=dict)
+              for field in pick(term, list, "matchFields", of=dict)]
+    return next((name for field in fields for name in pick(field, list, "values", of=str)), "")

@@ -1,0 +1,119 @@
+"""What the fields of a manifest may say, and which of them an API server needs: two tables.
+
+refusals.py checks manifests with them.
+"""
+
+import re
+
+from scheduler_extras.common.errors import Malformed
+from scheduler_extras.deciding.rule import WHEN
+from scheduler_extras.policy.extenders import NAME
+from scheduler_extras.reading.label_selectors import LABEL_VALUE, OPERATORS
+from scheduler_extras.reading.quantities import quantity
+from scheduler_extras.reading.schemas import Form, Schema
+from scheduler_extras.rules.resources import WEIGHT
+
+
+# A part of an object goes by the name of its field, or by the object's kind; [] is any entry of a list.
+
+CONTAINERS = ("initContainers", "containers")
+SELECTING = ("Deployment spec", "ReplicaSet spec", "StatefulSet spec", "DaemonSet spec")
+DOMAIN_PART = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
+EFFECTS = {"NoSchedule", "PreferNoSchedule", "NoExecute"}
+POLICIES = {"Never", "PreemptLowerPriority"}
+VALUE = Form("a label's value", lambda text: len(text) <= 63 and LABEL_VALUE.fullmatch(text), str)
+OBJECT_NAME = Form(
+    "a lowercase RFC 1123 subdomain, such as my-pod",
+    lambda text: len(text) <= 253 and re.fullmatch(rf"{DOMAIN_PART}(\.{DOMAIN_PART})*", text), str)
+LABEL_NAME = Form(
+    "a lowercase RFC 1123 label, such as my-name",
+    lambda text: len(text) <= 63 and re.fullmatch(DOMAIN_PART, text), str)
+
+
+def is_quantity(value):
+    """Return whether a value is an amount, as a text or a number."""
+    try:
+        quantity(str(value))
+    except Malformed:
+        return False
+    return not isinstance(value, bool)
+
+
+def is_number_or_share(value):
+    """Return whether a value is a number of pods, or a percentage of them."""
+    is_share = isinstance(value, str) and re.fullmatch("[0-9]+%", value)
+    return bool(is_share) or (type(value) is int and value >= 0)
+
+
+COUNT = range(2**31)
+QUANTITY = Form("a quantity of 0 or more, such as 100m, 0.5 or 1.5Gi", is_quantity, None)
+PODS = Form('a number of pods, or a share such as "50%"', is_number_or_share, None)
+SELECTOR = {"matchLabels": dict, "matchExpressions": list}
+SCALED = {"replicas": COUNT, "selector": dict, "template": dict}
+CONTAINER = {"name": LABEL_NAME, "image": str, "resources": dict, "ports": list}
+ACCESS_MODES = {"ReadWriteOnce", "ReadOnlyMany", "ReadWriteMany", "ReadWriteOncePod"}
+FIELDS: dict[str, Schema] = {  # part -> what its fields may say: schemas, as those of files
+    "metadata": {"name": OBJECT_NAME, "namespace": LABEL_NAME, "generateName": str, "labels": dict,
+                 "annotations": dict, "ownerReferences": list},
+    "containers[]": CONTAINER,
+    "initContainers[]": CONTAINER | {"restartPolicy": str},
+    "resources": {"requests": dict, "limits": dict},
+    "taints[]": {"key": NAME, "value": VALUE, "effect": EFFECTS},
+    "tolerations[]": {"key": NAME, "value": VALUE, "effect": EFFECTS, "tolerationSeconds": int,
+                      "operator": {"Equal", "Exists", "Gt", "Lt"}},
+    "ports[]": {"containerPort": range(65536), "hostPort": range(65536), "protocol": {"TCP", "UDP", "SCTP"},
+                "hostIP": str},
+    "matchExpressions[]": {"operator": {*OPERATORS}, "key": NAME, "values": [str]},
+    "matchFields[]": {"operator": {*OPERATORS}, "key": {"metadata.name"}},
+    "nodeAffinity": {f"required{WHEN}": dict, f"preferred{WHEN}": list},
+    "podAffinity": {f"required{WHEN}": list, f"preferred{WHEN}": list},
+    "podAntiAffinity": {f"required{WHEN}": list, f"preferred{WHEN}": list},
+    "podAffinityTerm": {"labelSelector": dict, "topologyKey": NAME},
+    f"required{WHEN}[]": {"labelSelector": dict, "topologyKey": NAME},
+    f"preferred{WHEN}[]": {"weight": range(1, 101)},
+    "topologySpreadConstraints[]": {
+        "maxSkew": WEIGHT, "minDomains": WEIGHT, "topologyKey": NAME, "labelSelector": dict,
+        "whenUnsatisfiable": {"DoNotSchedule", "ScheduleAnyway"},
+        "nodeAffinityPolicy": {"Honor", "Ignore"}, "nodeTaintsPolicy": {"Honor", "Ignore"}},
+    "nodeSelectorTerms[]": {"matchExpressions": list, "matchFields": list},
+    "labelSelector": SELECTOR, "namespaceSelector": SELECTOR,
+    "affinity": dict.fromkeys(["nodeAffinity", "podAffinity", "podAntiAffinity"], dict),
+    "Pod spec": {
+        "preemptionPolicy": POLICIES, "priority": int, "hostNetwork": bool,
+        **dict.fromkeys(["nodeName", "schedulerName", "priorityClassName", "runtimeClassName"], str),
+        **dict.fromkeys(["affinity", "nodeSelector", "overhead", "resources"], dict),
+        **dict.fromkeys(["containers", "initContainers", "schedulingGates", "tolerations",
+                         "topologySpreadConstraints", "volumes"], list)},
+    "Node spec": {"taints": list, "unschedulable": bool},
+    "Node status": {"allocatable": dict, "capacity": dict},
+    "Service spec": {"selector": dict},
+    **{part: SCALED for part in (*SELECTING, "ReplicationController spec")},
+    "Job spec": {"parallelism": COUNT, "completions": COUNT, "suspend": bool, "template": dict,
+                 "completionMode": {"NonIndexed", "Indexed"},
+                 "podReplacementPolicy": {"TerminatingOrFailed", "Failed"}},
+    "HorizontalPodAutoscaler spec": {"minReplicas": COUNT, "maxReplicas": COUNT, "scaleTargetRef": dict},
+    "PodDisruptionBudget spec": {"minAvailable": PODS, "maxUnavailable": PODS, "selector": dict},
+    "PersistentVolume spec": {
+        "accessModes": [ACCESS_MODES], "capacity": dict, "claimRef": dict, "nodeAffinity": dict,
+        "storageClassName": str},
+    "PersistentVolumeClaim spec": {
+        "accessModes": [ACCESS_MODES], "resources": dict, "selector": dict,
+        "storageClassName": str, "volumeName": str},
+    "PriorityClass": {"preemptionPolicy": POLICIES, "value": int, "globalDefault": bool},
+    "StorageClass": {"volumeBindingMode": {"Immediate", "WaitForFirstConsumer"}, "provisioner": str,
+                     "allowedTopologies": list},
+    "CSINode spec": {"drivers": list}, "CSIStorageCapacity": {"nodeTopology": dict}}
+AMOUNTS = ("requests", "limits", "capacity", "allocatable", "overhead")  # parts all of whose fields are these
+NEEDED = {  # part -> the fields without which it is refused
+    "taints[]": ["key", "effect"],
+    "matchExpressions[]": ["key"],
+    f"required{WHEN}": ["nodeSelectorTerms"],
+    f"required{WHEN}[]": ["topologyKey"],
+    f"preferred{WHEN}[]": ["weight"],
+    "podAffinityTerm": ["topologyKey"],
+    "persistentVolumeClaim": ["claimName"],
+    "topologySpreadConstraints[]": ["maxSkew", "topologyKey", "whenUnsatisfiable"],
+    "Pod spec": ["containers"],
+    "PersistentVolume spec": ["accessModes"],
+    "PersistentVolumeClaim spec": ["accessModes"],
+    **{part: ["selector"] for part in SELECTING}}

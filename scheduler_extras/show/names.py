@@ -1,0 +1,63 @@
+"""Which pod people mean: by namespace/name, by its name alone, as pod/NAME, or by its workload.
+
+one_pod.py asks it.
+"""
+
+from scheduler_extras.common.errors import ApiError
+from scheduler_extras.reading.fields import text_at
+from scheduler_extras.reading.hints import did_you_mean
+
+
+WORDS = {  # as kubectl takes them -> the kind
+    **dict.fromkeys(["pod", "pods", "po"], "Pod"),
+    **dict.fromkeys(["deployment", "deployments", "deploy", "deployment.apps"], "Deployment"),
+    **dict.fromkeys(["replicaset", "replicasets", "rs", "replicaset.apps"], "ReplicaSet"),
+    **dict.fromkeys(["statefulset", "statefulsets", "sts", "statefulset.apps"], "StatefulSet"),
+    **dict.fromkeys(["daemonset", "daemonsets", "ds", "daemonset.apps"], "DaemonSet"),
+    **dict.fromkeys(["replicationcontroller", "replicationcontrollers", "rc"], "ReplicationController"),
+    **dict.fromkeys(["job", "jobs", "job.batch"], "Job")}
+HINT = "NAMESPACE/NAME of one that has not ended; default/ may be left out"
+
+
+def find_pod(asked, pods, namespace=None):
+    """Return the pod that is meant. Raises ApiError, with a hint at which one may be.
+
+    namespace: that of -n; without it, a name counts in default first, then wherever only one has it.
+    """
+    before, _, name = asked.rpartition("/")
+    if f"{before or namespace or 'default'}/{name}" in pods:
+        return pods[f"{before or namespace or 'default'}/{name}"]
+    kind = WORDS.get(before.rpartition("/")[2].lower())
+    of_namespace = before.rpartition("/")[0] or namespace
+    if before and not kind:
+        raise not_found(asked, f"{before}/{name}", pods)
+    found = [pod for pod in pods.values() if of_namespace in (None, "", pod.namespace)
+             and (is_of(pod, kind, name) if kind not in (None, "Pod") else pod.name == name)]
+    in_default = [pod for pod in found if pod.namespace == (of_namespace or "default")]
+    found = in_default or found
+    if len({pod.namespace for pod in found}) > 1:
+        where = ", ".join(sorted({pod.namespace for pod in found}))
+        raise ApiError(404, f'"{asked}" is in several namespaces: {where}; say which: -n NAMESPACE')
+    if not found:
+        raise not_found(asked, f"{of_namespace or 'default'}/{name}", pods)
+    return next((pod for pod in found if not pod.node_name), found[0])
+
+
+def is_of(pod, kind, name):
+    """Return whether a pod is one of a workload's."""
+    owner, of = text_at(pod.controller, "kind"), text_at(pod.controller, "name")
+    if kind == "Deployment":
+        return owner == "ReplicaSet" and of.rpartition("-")[0] == name
+    return (owner, of) == (kind, name)
+
+
+def not_found(asked, key, pods):
+    """Return the error that there is no such pod, with a hint."""
+    of_workload = next((each for each in pods if each.startswith(f"{key}-")), None)
+    meant = f'; did you mean "{of_workload}"?' if of_workload else did_you_mean(key, [*pods], "")
+    of_set, _, number = key.rpartition("-")
+    owners = [text_at(pod.controller, "kind") for each, pod in pods.items() if each.startswith(f"{of_set}-")]
+    if number.isdecimal() and "StatefulSet" in owners:
+        meant = "; a StatefulSet makes its next pod once the one before it has a node"
+    of_kind = asked if asked.rpartition("/")[0].lower() in WORDS else key
+    return ApiError(404, f'pod "{of_kind}" not found ({HINT}){meant}')
