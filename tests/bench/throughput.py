@@ -45,7 +45,13 @@ import requests
 sys.path.insert(0, str(Path(__file__).parent.parent))
 from helpers.control_plane import ControlPlane
 from helpers.extras import ROOT, SCHEDULER, claim, node, pod, storage_class
-from helpers.everything import scheduler
+from scheduler_extras.deciding.schedule import schedule
+from scheduler_extras.live.live import LiveCluster
+from scheduler_extras.live.record import PodRecord
+from scheduler_extras.manifests.manifests import Manifests
+from scheduler_extras.manifests.writer import WriterOfManifests
+from scheduler_extras.policy.reloading import load_policies
+from scheduler_extras.reading.pods_and_nodes import FullPod
 
 FULL = {  # the Policy in which pods look at one another
     "kind": "Policy", "apiVersion": "v1",
@@ -442,8 +448,8 @@ def deciding(_, rounds, *more):
             print(f"{Path(policy).name}, {pods:{38 - len(Path(policy).name)}}", *(f"{rate:7.0f}" for rate in rates), flush=True)
     cluster, policies = in_memory(5000, str(ROOT / "policy.json"))
     snapshot, policy = cluster.look(policies), policies["my-scheduler"]
-    pods = [scheduler.FullPod(pod(f"large-{i}", {"cpu": f"{64 + i}"})) for i in range(100)]
-    took = [seconds(lambda: [scheduler.schedule(large, snapshot, policy) for large in pods]) for _ in range(3)]
+    pods = [FullPod(pod(f"large-{i}", {"cpu": f"{64 + i}"})) for i in range(100)]
+    took = [seconds(lambda: [schedule(large, snapshot, policy) for large in pods]) for _ in range(3)]
     print("100 pods of as many kinds that fit on none of 5,000 nodes: "
           + ", ".join(f"{second:.2f} s" for second in took), flush=True)
 
@@ -470,11 +476,11 @@ MORE_PODS = PODS | {"of 200 kinds": mixed_pods}
 
 def in_memory(count, policy, claims=0):
     """Return a cluster of manifests with nodes and claims, and the Policies."""
-    manifests = scheduler.Manifests()
+    manifests = Manifests()
     things = [claim(f"data-{i}") for i in range(claims)] + [storage_class("local", "example.com/disks")]
     for thing in nodes(count) + things:
         manifests.add(thing)
-    return scheduler.LiveCluster(scheduler.WriterOfManifests(manifests)), scheduler.load_policies(policy, "my-scheduler")
+    return LiveCluster(WriterOfManifests(manifests)), load_policies(policy, "my-scheduler")
 
 
 def alone(function, *arguments):
@@ -494,9 +500,9 @@ def decisions_a_second(count, path, pods):
     began = time.process_time()
     done = 0
     for thing in MORE_PODS[pods](5000):
-        waiting = scheduler.FullPod(thing)
-        waiting.record = scheduler.PodRecord(waiting)
-        decision = scheduler.schedule(waiting, snapshot, policy)
+        waiting = FullPod(thing)
+        waiting.record = PodRecord(waiting)
+        decision = schedule(waiting, snapshot, policy)
         if decision.node:
             cluster.cycle.assume(decision)
         done += 1

@@ -3,7 +3,11 @@
 import inspect
 
 import pytest
-from helpers.everything import MODULES, scheduler
+from helpers.everywhere import MODULES
+from helpers.everywhere import replace
+from scheduler_extras.common.blame import FAILURE
+from scheduler_extras.common.clocks import STOP
+from scheduler_extras.common.log_texts import WARNED
 from helpers.extender import service  # noqa: F401 (a fixture)
 from helpers.extras import PATIENT, Running, ask_all, compute_each_time
 from helpers.preempting import contested  # noqa: F401 (a fixture)
@@ -12,8 +16,8 @@ from helpers.preempting import contested  # noqa: F401 (a fixture)
 @pytest.fixture
 def without_memory(monkeypatch):
     """Every rule is asked about every node for every pod."""
-    monkeypatch.setattr(scheduler, "answers_about", ask_all)
-    monkeypatch.setattr(scheduler, "memo", compute_each_time)
+    replace(monkeypatch, "answers_about", ask_all)
+    replace(monkeypatch, "memo", compute_each_time)
     for module in MODULES:
         for name, function in [*vars(module).items()]:
             if hasattr(function, "__wrapped__") and [*inspect.signature(function).parameters][:1] == ["pod"]:
@@ -39,9 +43,9 @@ def memory(request):
 @pytest.fixture(autouse=True)
 def nothing_said_yet():
     """What is said once is said once in each test, and none has failed or been told to end before it."""
-    scheduler.WARNED.clear()
-    scheduler.STOP.clear()
-    scheduler.FAILURE.clear()
+    WARNED.clear()
+    STOP.clear()
+    FAILURE.clear()
 
 
 @pytest.fixture

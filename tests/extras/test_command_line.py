@@ -14,7 +14,21 @@ from http.server import BaseHTTPRequestHandler
 from unittest.mock import Mock
 
 import pytest
-from helpers.everything import scheduler
+import time
+from scheduler_extras.api.proxy import USER_AGENT
+from scheduler_extras.common.kinds import CORE, GROUPS
+from scheduler_extras.common.log_texts import warn_once
+from scheduler_extras.common.version import VERSION
+from scheduler_extras.deciding.rule import PREDICATES, PRIORITIES, WHEN
+from scheduler_extras.manifests.manifests import Manifests
+from scheduler_extras.options import option_parser, read_arguments
+from scheduler_extras.policy.own_rules import rules_in, unplug
+from scheduler_extras.policy.policy import CONFIGURATION_VERSION
+from scheduler_extras.policy.reading import POLICY, known_names
+from scheduler_extras.policy.reloading import PolicyFile
+from scheduler_extras.process import stop_on_signals
+from scheduler_extras.reading.hints import REPLACEMENTS
+from scheduler_extras.reading.pods_and_nodes import FullPod
 import yaml
 from helpers.control_plane import free_port, wait_for
 from helpers.extras import (
@@ -386,7 +400,7 @@ def test_an_object_that_cannot_be_read_is_left_out_and_the_run_goes_on(thing, sa
     "an annotation": (pod("p", metadata={"annotations": {"a": None}}),),
     "a node's label that is asked for": (pod("p", nodeSelector={"disk": None}),),
     "a request": (pod("p", {"cpu": None}),),
-    "a value that is chosen from": (pod("p", affinity={"nodeAffinity": {f"required{scheduler.WHEN}": {"nodeSelectorTerms": [
+    "a value that is chosen from": (pod("p", affinity={"nodeAffinity": {f"required{WHEN}": {"nodeSelectorTerms": [
         {"matchExpressions": [{"key": "disk", "operator": "In", "values": [None]}]}]}}}),),
 })
 def test_null_in_a_map_is_an_empty_text_or_none_of_a_resource_as_for_an_api_server(thing):
@@ -471,11 +485,11 @@ def test_the_kinds_to_copy_are_those_that_rules_may_ask_for():
     asked = set(re.findall(r'snapshot\.objects\["(\w+)"]|selectors_of\(pod, snapshot, "(\w+)"\)', source))
     short = {"ns": "namespaces", "svc": "services", "rc": "replicationcontrollers", "rs": "replicasets",
              "sts": "statefulsets", "pv": "persistentvolumes", "pvc": "persistentvolumeclaims", "sc": "storageclasses"}
-    [copied] = re.findall("get (.*?) ", scheduler.Manifests.COMMAND)
+    [copied] = re.findall("get (.*?) ", Manifests.COMMAND)
     copied = {short.get(name, name) for name in copied.split(",")}
-    assert {one or other for one, other in asked} <= copied >= scheduler.GROUPS.keys() - {*scheduler.CORE}
-    assert f"    {scheduler.Manifests.COMMAND} | " in manual
-    assert scheduler.Manifests.COMMAND in run_scheduler("--help").stdout
+    assert {one or other for one, other in asked} <= copied >= GROUPS.keys() - {*CORE}
+    assert f"    {Manifests.COMMAND} | " in manual
+    assert Manifests.COMMAND in run_scheduler("--help").stdout
 
 
 def test_a_node_has_its_capacity_unless_it_says_what_is_allocatable():
@@ -521,8 +535,8 @@ def test_a_run_that_goes_on_says_when_things_happen_and_at_ctrl_c_how_many_it_ha
 
 
 def test_the_version():
-    assert run_scheduler("--version").stdout == f"scheduler_extras {scheduler.VERSION} (decides like kube-scheduler 1.20)\n"
-    assert f"scheduler_extras/{scheduler.VERSION}" == scheduler.USER_AGENT
+    assert run_scheduler("--version").stdout == f"scheduler_extras {VERSION} (decides like kube-scheduler 1.20)\n"
+    assert f"scheduler_extras/{VERSION}" == USER_AGENT
 
 
 def test_a_signal_while_it_waits_for_manifests_is_no_traceback():
@@ -665,9 +679,9 @@ def test_a_signal_ends_the_wait_for_a_rule_that_binds(tmp_path):
 
 def test_the_end_by_force_comes_after_four_seconds(monkeypatch):
     timer, handle = Mock(), Mock()
-    monkeypatch.setattr(scheduler.threading, "Timer", timer)
-    monkeypatch.setattr(scheduler.signal, "signal", handle)
-    scheduler.stop_on_signals()
+    monkeypatch.setattr(threading, "Timer", timer)
+    monkeypatch.setattr(signal, "signal", handle)
+    stop_on_signals()
     _, end = handle.call_args.args
     end(signal.SIGTERM, None)
     timer.assert_called_once_with(4, os._exit, [1])
@@ -676,9 +690,10 @@ def test_the_end_by_force_comes_after_four_seconds(monkeypatch):
 
 IMPATIENT = """import sys
 sys.path.append("tests")
-from helpers.everything import scheduler
-scheduler.watch_the_loop.__defaults__ = (0.5,)
-sys.exit(scheduler.main())"""
+from scheduler_extras.command_line import main
+from scheduler_extras.process import watch_the_loop
+watch_the_loop.__defaults__ = (0.5,)
+sys.exit(main())"""
 
 
 def test_a_rule_that_does_not_return_is_named_and_an_end_by_force_is_exit_code_1(tmp_path):
@@ -695,9 +710,9 @@ def test_a_rule_that_does_not_return_is_named_and_an_end_by_force_is_exit_code_1
 @table("seconds, times", {"at once": (0, 1), "after five minutes": (300, 1), "after ten minutes": (601, 2)})
 def test_a_warning_is_said_again_after_ten_minutes(seconds, times, monkeypatch, caplog):
     clock = iter([1000, 1000 + seconds])
-    monkeypatch.setattr(scheduler.time, "monotonic", lambda: next(clock))
+    monkeypatch.setattr(time, "monotonic", lambda: next(clock))
     for name in ("first", "second"):
-        scheduler.warn_once(f"{name} pod", about="pods")
+        warn_once(f"{name} pod", about="pods")
     assert caplog.messages == ["first pod", "second pod"][:times]
 
 
@@ -706,7 +721,7 @@ def test_a_plugin_that_is_edited_is_loaded_again_and_a_broken_one_changes_nothin
     path.write_text('{"kind": "Policy", "apiVersion": "v1", "predicates": [{"name": "Mine"}, '
                     '{"name": "CheckNodeUnschedulable"}, {"name": "PodToleratesNodeTaints"}], "priorities": []}')
     rules.write_text(RULE.format("Mine", "yield 'first'"))
-    file = scheduler.PolicyFile(str(path), "my-scheduler", [str(rules)])
+    file = PolicyFile(str(path), "my-scheduler", [str(rules)])
 
     def reasons():
         """What the rule says now."""
@@ -734,7 +749,7 @@ def test_a_plugin_that_is_edited_is_loaded_again_and_a_broken_one_changes_nothin
         rules.write_text(RULE.format("Mine", "yield 'the third time'"))
         assert reasons() == ["the third time"]
     finally:
-        scheduler.unplug()
+        unplug()
 
 
 def test_a_policy_that_comes_through_a_pipe_is_read_once(tmp_path):
@@ -742,7 +757,7 @@ def test_a_policy_that_comes_through_a_pipe_is_read_once(tmp_path):
     path = tmp_path / "policy.json"
     os.mkfifo(path)
     threading.Thread(target=path.write_text, args=['{"kind": "Policy", "apiVersion": "v1"}'], daemon=True).start()
-    file = scheduler.PolicyFile(str(path), "my-scheduler")
+    file = PolicyFile(str(path), "my-scheduler")
     later = threading.Thread(target=file.current, daemon=True)
     later.start()
     later.join(5)
@@ -775,7 +790,7 @@ def own(folder, reason="closed", **more):
 def test_of_rules_in_an_imported_file_each_edit_is_obeyed(file, text, said, reason, tmp_path, monkeypatch, caplog):
     monkeypatch.setattr(sys, "path", [*sys.path])  # to which the folder is added
     path, rules = own(tmp_path)
-    policy_file = scheduler.PolicyFile(path, "my-scheduler", [rules])
+    policy_file = PolicyFile(path, "my-scheduler", [rules])
 
     def reasons():
         """What the rule says now."""
@@ -790,14 +805,14 @@ def test_of_rules_in_an_imported_file_each_edit_is_obeyed(file, text, said, reas
         assert reasons() == reasons() == [reason]
         *_, line = caplog.messages
         assert said.format(policy=path, folder=tmp_path) in line
-        names = [rule.name for rule in scheduler.rules_in(rules)]
-        assert sorted(names) == ["Helper", "HostName"] and "Helper" in scheduler.PREDICATES, "also if the load has failed"
+        names = [rule.name for rule in rules_in(rules)]
+        assert sorted(names) == ["Helper", "HostName"] and "Helper" in PREDICATES, "also if the load has failed"
         caplog.clear()
         (tmp_path / file).write_text(before + "\n")
         assert reasons() == ["closed"] and "stays" not in caplog.text, "mended"
     finally:
-        scheduler.unplug()
-    assert "helper_of_mine" not in sys.modules and "Helper" not in scheduler.PREDICATES
+        unplug()
+    assert "helper_of_mine" not in sys.modules and "Helper" not in PREDICATES
 
 
 def test_rules_in_an_imported_file_are_known_to_each_policy_that_is_compared(tmp_path):
@@ -845,25 +860,25 @@ def test_kube_schedulers_own_flags_are_understood(arguments, said):
     assert run.returncode == 0 and said in " ".join(run.stdout.split())
 
 
-FLAGS = [name for name in scheduler.REPLACEMENTS if name.startswith("--")]
+FLAGS = [name for name in REPLACEMENTS if name.startswith("--")]
 
 
-OURS = [flag for flag in scheduler.option_parser()._option_string_actions if len(flag) > len("--help")]
+OURS = [flag for flag in option_parser()._option_string_actions if len(flag) > len("--help")]
 
 
 @pytest.mark.parametrize("flag", [*FLAGS, *sorted({flag[:-1] for flag in OURS} - {*OURS})])
 def test_each_hint_about_a_flag_leads_to_something_that_works(flag, capsys):
     while True:
         with pytest.raises(SystemExit):
-            scheduler.read_arguments([flag])
+            read_arguments([flag])
         said = capsys.readouterr().err
         if found := re.search(r"; use (--\S+)|; did you mean \"(--\S+)\"", said):
             flag = found[1] or found[2]
-            if flag in scheduler.REPLACEMENTS:
+            if flag in REPLACEMENTS:
                 continue
             assert flag in OURS
         elif found := re.search(r"; use (\w+) in the Policy", said):
-            assert found[1] in scheduler.POLICY
+            assert found[1] in POLICY
         else:
             assert "; use kubectl --kubeconfig FILE proxy" in said or ";" not in said or "ConfigMap" in said
         return
@@ -871,7 +886,7 @@ def test_each_hint_about_a_flag_leads_to_something_that_works(flag, capsys):
 
 def test_the_flag_overrules_the_configuration_about_leader_election(answering, tmp_path):
     (tmp_path / "config.yaml").write_text(f"""kind: KubeSchedulerConfiguration
-apiVersion: {scheduler.CONFIGURATION_VERSION}
+apiVersion: {CONFIGURATION_VERSION}
 leaderElection: {{leaderElect: true}}""")
     run = run_scheduler("--server", answering(200, '{"items": []}'), "--config", tmp_path / "config.yaml", "--once",
                         "--leader-elect=false")
@@ -881,9 +896,9 @@ leaderElection: {{leaderElect: true}}""")
 def test_the_tables_of_the_documents_have_every_rule():
     rules = (ROOT / "scheduler_extras" / "docs" / "rules.md").read_text()
     tutorial = (ROOT / "scheduler_extras" / "examples" / "tutorial_rules.py").read_text()  # which other tests have registered
-    names = [name for name in [*scheduler.known_names("predicates"), *scheduler.known_names("priorities")]
+    names = [name for name in [*known_names("predicates"), *known_names("priorities")]
              if f'("{name}"' not in tutorial]
-    arguments = {rule.name: rule.member for rule in [*scheduler.PREDICATES.values(), *scheduler.PRIORITIES.values()]}
+    arguments = {rule.name: rule.member for rule in [*PREDICATES.values(), *PRIORITIES.values()]}
     assert [name for name in names if f"`{arguments.get(name) or name}`" not in rules] == []
 
 
@@ -907,7 +922,7 @@ def placed(*things, text=None, arguments=()):
     "no limits": (pod("p", {"cpu": "1"}), {"cpu": 1000, "memory": 0}),
 })
 def test_limits_count_as_requests_that_are_not_given(thing, requests):
-    manifests = scheduler.Manifests()
+    manifests = Manifests()
     manifests.add(thing)
     once = thing["spec"]
     manifests.add(thing)
@@ -924,9 +939,9 @@ def test_limits_count_as_requests_that_are_not_given(thing, requests):
 def test_on_the_hosts_network_ports_are_host_ports(spec, ports):
     port = {"containerPort": 80} | {name: spec.pop(name) for name in ["hostPort"] if name in spec}
     thing = pod("p", containers=[{"name": "c", "ports": [port]}], **spec)
-    manifests = scheduler.Manifests()
+    manifests = Manifests()
     manifests.add(thing)
-    assert [number for _, number, _ in scheduler.FullPod(thing).host_ports] == ports
+    assert [number for _, number, _ in FullPod(thing).host_ports] == ports
 
 
 def test_a_ceph_image_without_a_pool_is_in_the_pool_rbd():
@@ -957,7 +972,7 @@ def test_a_priority_class_gives_its_priority(spec, priority, said, tmp_path, cap
     path.write_text(yaml.safe_dump_all([
         node("n"), pod("p", metadata={"uid": spec.pop("uid")} if "uid" in spec else {}, **spec), priority_class("high", 1000),
         priority_class("usual", 7, globalDefault=True)]))
-    [read] = a_cluster(scheduler.Manifests([path])).waiting_pods({"my-scheduler": None})
+    [read] = a_cluster(Manifests([path])).waiting_pods({"my-scheduler": None})
     assert (read.priority, caplog.messages) == (priority, [said] if said else [])
 
 
@@ -983,14 +998,14 @@ def test_what_a_pod_requests_is_completed_as_a_cluster_does(things, requests, tm
 def completed_pod(tmp_path, *things):
     """The pod among these manifests, as it is once all are read."""
     (tmp_path / "cluster.yaml").write_text(yaml.safe_dump_all([node("n"), *things]))
-    [read] = a_cluster(scheduler.Manifests([tmp_path / "cluster.yaml"])).waiting_pods({"my-scheduler": None})
+    [read] = a_cluster(Manifests([tmp_path / "cluster.yaml"])).waiting_pods({"my-scheduler": None})
     return read
 
 
 def test_each_namespace_has_a_label_with_its_name(tmp_path):
     (tmp_path / "cluster.yaml").write_text(yaml.safe_dump_all([
         node("n"), kind("Namespace", "red", metadata={"labels": {"team": "red"}}), pod("p", namespace="blue")]))
-    namespaces = scheduler.Manifests([tmp_path / "cluster.yaml"]).by_name("namespaces")
+    namespaces = Manifests([tmp_path / "cluster.yaml"]).by_name("namespaces")
     assert {name: thing["metadata"]["labels"] for name, thing in namespaces.items()} == {
         "red": {"team": "red", "kubernetes.io/metadata.name": "red"}, "blue": {"kubernetes.io/metadata.name": "blue"}}
 
@@ -1010,7 +1025,7 @@ def test_a_claim_without_a_class_gets_the_default_one(spec, metadata, name, tmp_
     (tmp_path / "cluster.yaml").write_text(yaml.safe_dump_all([
         node("n"), kind("PersistentVolumeClaim", "c", spec=spec, metadata=metadata), kind("StorageClass", "usual", **DEFAULT),
         kind("StorageClass", "other", provisioner="x")]))
-    manifests = scheduler.Manifests([tmp_path / "cluster.yaml"])
+    manifests = Manifests([tmp_path / "cluster.yaml"])
     claim = manifests.objects["persistentvolumeclaims", "default", "c"]
     assert claim["spec"].get("storageClassName") == name
 
@@ -1023,7 +1038,7 @@ def test_of_two_default_classes_the_youngest_counts_then_the_first_by_name(first
     classes = [kind("StorageClass", name, **DEFAULT | {"metadata": DEFAULT["metadata"] | {"creationTimestamp": created}})
                for name, created in (("a", first), ("b", second))]
     (tmp_path / "cluster.yaml").write_text(yaml.safe_dump_all([node("n"), kind("PersistentVolumeClaim", "c"), *classes]))
-    manifests = scheduler.Manifests([tmp_path / "cluster.yaml"])
+    manifests = Manifests([tmp_path / "cluster.yaml"])
     assert manifests.objects["persistentvolumeclaims", "default", "c"]["spec"]["storageClassName"] == "a"
 
 
@@ -1060,7 +1075,7 @@ LATE = kind("StorageClass", "late", volumeBindingMode="WaitForFirstConsumer", pr
 })
 def test_what_pods_wait_for_in_vain_among_manifests_is_said(things, said, tmp_path, caplog):
     (tmp_path / "cluster.yaml").write_text(yaml.safe_dump_all([node("n"), *things]))
-    scheduler.Manifests([tmp_path / "cluster.yaml"])
+    Manifests([tmp_path / "cluster.yaml"])
     assert caplog.messages == ([said] if said else [])
 
 
@@ -1079,7 +1094,7 @@ def tolerating(sign):
 
 def choosing(sign, values=("ssd",)):
     """A pod with required node affinity."""
-    return pod("p", affinity={"nodeAffinity": {f"required{scheduler.WHEN}": {"nodeSelectorTerms": [
+    return pod("p", affinity={"nodeAffinity": {f"required{WHEN}": {"nodeSelectorTerms": [
         {"matchExpressions": [{"key": "disk", "operator": sign, "values": [*values]}]}]}}})
 
 
@@ -1132,18 +1147,18 @@ CHOICE = "spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecut
         pod("p", tolerations=[{"key": "a", "value": True}]),
         "spec.tolerations[0].value: expected a string, got true"),
     "a preferred term outside of podAffinityTerm": (
-        pod("p", affinity={"podAntiAffinity": {f"preferred{scheduler.WHEN}": [
+        pod("p", affinity={"podAntiAffinity": {f"preferred{WHEN}": [
             {"weight": 1, "topologyKey": "zone", "labelSelector": {}}]}}),
-        f"spec.affinity.podAntiAffinity.preferred{scheduler.WHEN}[0].topologyKey: belongs in podAffinityTerm"),
+        f"spec.affinity.podAntiAffinity.preferred{WHEN}[0].topologyKey: belongs in podAffinityTerm"),
     "a preferred term outside of preference": (
-        pod("p", affinity={"nodeAffinity": {f"preferred{scheduler.WHEN}": [{"weight": 1, "matchExpressions": []}]}}),
-        f"spec.affinity.nodeAffinity.preferred{scheduler.WHEN}[0].matchExpressions: belongs in preference, if it is of nodes"),
+        pod("p", affinity={"nodeAffinity": {f"preferred{WHEN}": [{"weight": 1, "matchExpressions": []}]}}),
+        f"spec.affinity.nodeAffinity.preferred{WHEN}[0].matchExpressions: belongs in preference, if it is of nodes"),
     "node affinity that is required as a list": (
-        pod("p", affinity={"nodeAffinity": {f"required{scheduler.WHEN}": [{}]}}),
-        f"spec.affinity.nodeAffinity.required{scheduler.WHEN}: expected an object, got [{{}}]"),
+        pod("p", affinity={"nodeAffinity": {f"required{WHEN}": [{}]}}),
+        f"spec.affinity.nodeAffinity.required{WHEN}: expected an object, got [{{}}]"),
     "pod affinity that is required as an object": (
-        pod("p", affinity={"podAffinity": {f"required{scheduler.WHEN}": {"topologyKey": "z"}}}),
-        f'spec.affinity.podAffinity.required{scheduler.WHEN}: expected a list, got {{"topologyKey": "z"}}'),
+        pod("p", affinity={"podAffinity": {f"required{WHEN}": {"topologyKey": "z"}}}),
+        f'spec.affinity.podAffinity.required{WHEN}: expected a list, got {{"topologyKey": "z"}}'),
     "requests outside of resources": (
         pod("p", containers=[{"name": "c", "requests": {"cpu": 1}}]), "spec.containers[0].requests: belongs in resources"),
     "a policy of a spread constraint": (
@@ -1160,21 +1175,21 @@ CHOICE = "spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecut
             "labelSelector": {"matchExpressions": [{"key": "a", "operator": "Gt", "values": ["1"]}]}}]),
         "spec.topologySpreadConstraints[0].labelSelector.matchExpressions[0].operator: Gt is for nodes only"),
     "a preference without a weight": (
-        pod("p", affinity={"nodeAffinity": {f"preferred{scheduler.WHEN}": [{"preference": {}}]}}),
-        f"spec.affinity.nodeAffinity.preferred{scheduler.WHEN}[0].weight: Required value"),
+        pod("p", affinity={"nodeAffinity": {f"preferred{WHEN}": [{"preference": {}}]}}),
+        f"spec.affinity.nodeAffinity.preferred{WHEN}[0].weight: Required value"),
     "... with a weight above 100": (
-        pod("p", affinity={"nodeAffinity": {f"preferred{scheduler.WHEN}": [{"weight": 101, "preference": {}}]}}),
-        f"spec.affinity.nodeAffinity.preferred{scheduler.WHEN}[0].weight: expected from 1 to 100, got 101"),
+        pod("p", affinity={"nodeAffinity": {f"preferred{WHEN}": [{"weight": 101, "preference": {}}]}}),
+        f"spec.affinity.nodeAffinity.preferred{WHEN}[0].weight: expected from 1 to 100, got 101"),
     "node affinity without terms": (
-        pod("p", affinity={"nodeAffinity": {f"required{scheduler.WHEN}": {"nodeSelectorTerms": []}}}),
-        f"spec.affinity.nodeAffinity.required{scheduler.WHEN}.nodeSelectorTerms: Required value"),
+        pod("p", affinity={"nodeAffinity": {f"required{WHEN}": {"nodeSelectorTerms": []}}}),
+        f"spec.affinity.nodeAffinity.required{WHEN}.nodeSelectorTerms: Required value"),
     "an operator that needs values": (
         choosing("In", []), f"{CHOICE}.matchExpressions[0].values: must be specified when `operator` is 'In' or 'NotIn'"),
     "an operator that takes a number": (
         choosing("Gt", ["x"]),
         f"{CHOICE}.matchExpressions[0]: for 'Gt', 'Lt' operators, the value must be an integer"),
     "a field of nodes that nobody looks at": (
-        pod("p", affinity={"nodeAffinity": {f"required{scheduler.WHEN}": {"nodeSelectorTerms": [
+        pod("p", affinity={"nodeAffinity": {f"required{WHEN}": {"nodeSelectorTerms": [
             {"matchFields": [{"key": "spec.x", "operator": "In", "values": ["a"]}]}]}}}),
         f'{CHOICE}.matchFields[0].key: expected one of metadata.name, got "spec.x"'),
     "a label that no node can have": (
@@ -1192,7 +1207,7 @@ CHOICE = "spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecut
         pod("p", tolerations=[{"key": "a", "value": "b c"}]),
         'spec.tolerations[0].value: expected a label\'s value, got "b c"'),
     "an expression without a key": (
-        pod("p", affinity={"nodeAffinity": {f"required{scheduler.WHEN}": {"nodeSelectorTerms": [
+        pod("p", affinity={"nodeAffinity": {f"required{WHEN}": {"nodeSelectorTerms": [
             {"matchExpressions": [{"operator": "Exists"}]}]}}}),
         f"{CHOICE}.matchExpressions[0].key: Required value"),
     "a label of the pod": (
@@ -1208,11 +1223,11 @@ CHOICE = "spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecut
     "a toleration of any key, but one value": (
         pod("p", tolerations=[{"value": "b"}]), "spec.tolerations[0].operator: must be Exists when `key` is empty"),
     "a term without a domain": (
-        pod("p", affinity={"podAntiAffinity": {f"required{scheduler.WHEN}": [{"labelSelector": {}}]}}),
-        f"spec.affinity.podAntiAffinity.required{scheduler.WHEN}[0].topologyKey: Required value"),
+        pod("p", affinity={"podAntiAffinity": {f"required{WHEN}": [{"labelSelector": {}}]}}),
+        f"spec.affinity.podAntiAffinity.required{WHEN}[0].topologyKey: Required value"),
     "a preferred one": (
-        pod("p", affinity={"podAffinity": {f"preferred{scheduler.WHEN}": [{"weight": 1, "podAffinityTerm": {}}]}}),
-        f"spec.affinity.podAffinity.preferred{scheduler.WHEN}[0].podAffinityTerm.topologyKey: Required value"),
+        pod("p", affinity={"podAffinity": {f"preferred{WHEN}": [{"weight": 1, "podAffinityTerm": {}}]}}),
+        f"spec.affinity.podAffinity.preferred{WHEN}[0].podAffinityTerm.topologyKey: Required value"),
     "a skew of none": (
         pod("p", topologySpreadConstraints=[{"maxSkew": 0, "topologyKey": "z", "whenUnsatisfiable": "ScheduleAnyway"}]),
         "spec.topologySpreadConstraints[0].maxSkew: expected from 1 to 2147483647, got 0"),
@@ -1269,7 +1284,7 @@ def test_what_an_api_server_refuses_of_a_pod_is_named(thing, said):
 })
 def test_what_an_api_server_refuses_of_other_kinds_is_named(thing, said, tmp_path, caplog):
     (tmp_path / "cluster.yaml").write_text(yaml.safe_dump_all([node("n"), thing]))
-    scheduler.Manifests([tmp_path / "cluster.yaml"])
+    Manifests([tmp_path / "cluster.yaml"])
     assert [message.partition("cluster.yaml: ")[2] for message in caplog.messages] == ([said] if said else [])
 
 
@@ -1282,7 +1297,7 @@ def test_a_pod_gets_the_preemption_policy_of_its_class(spec, policy, tmp_path):
     (tmp_path / "cluster.yaml").write_text(yaml.safe_dump_all([
         node("n"), pod("p", **spec), kind("PriorityClass", "meek", value=7, preemptionPolicy="Never"),
         kind("PriorityClass", "bold", value=9)]))
-    given = scheduler.Manifests([tmp_path / "cluster.yaml"]).objects["pods", "default", "p"]["spec"]
+    given = Manifests([tmp_path / "cluster.yaml"]).objects["pods", "default", "p"]["spec"]
     assert given.get("preemptionPolicy") == policy
 
 

@@ -5,12 +5,26 @@ import re
 from pathlib import Path
 
 import pytest
-from helpers.everything import scheduler
+from helpers.everywhere import replace
+from scheduler_extras.common.errors import InputError
+from scheduler_extras.configuration.fields import WITHOUT_EFFECT
+from scheduler_extras.configuration.overrides.registry import OVERRIDES, override
+from scheduler_extras.configuration.reading import read_configuration
+from scheduler_extras.deciding.rule import CATALOGUES, FullRule, PREDICATES, PRIORITIES, WHEN
+from scheduler_extras.deciding.schedule import schedule
+from scheduler_extras.policy.own_rules import as_in_the_script, predicate, priority
+from scheduler_extras.policy.policy import ELECTION
+from scheduler_extras.policy.reading import known_names, read_policy, set_up
+from scheduler_extras.policy.reloading import PolicyFile, load_policies
+from scheduler_extras.reading.hints import REPLACEMENTS
+from scheduler_extras.reading.pods_and_nodes import FullNode, FullPod
+from scheduler_extras.rules import PLUGIN_ORDER
+from scheduler_extras.rules.spreading import DEFAULT_SPREAD
 import yaml
 from helpers.control_plane import wait_for
 from helpers.extras import ROOT, cluster_of, decide, node, pending_pods, pod, run_scheduler, table
 
-with scheduler.as_in_the_script():
+with as_in_the_script():
     import tutorial_rules  # noqa: F401 (registers its rules)
 
 RULES = ROOT / "scheduler_extras" / "examples" / "tutorial_rules.py"
@@ -31,7 +45,7 @@ def plugins(*names, **weights):
 
 def load(*profiles, **options):
     """The Policies of a configuration."""
-    return scheduler.read_configuration(configuration(*profiles, **options), "my-scheduler")
+    return read_configuration(configuration(*profiles, **options), "my-scheduler")
 
 
 def rules(policy):
@@ -122,10 +136,10 @@ def test_arguments_change_what_a_plugin_does():
         {"name": "InterPodAffinity", "args": {"hardPodAffinityWeight": 17}}]}).values()
     settings = {rule.name: rule.settings for rule in policy.predicates + policy.priorities}
     assert settings["InterPodAffinityPriority"]["hard_weight"] == 17
-    wanted = scheduler.FullPod(pod("p", {f"example.{domain}/{name}": "1" for domain in ("com", "org") for name in (
+    wanted = FullPod(pod("p", {f"example.{domain}/{name}": "1" for domain in ("com", "org") for name in (
         "gpu", "fpga")}))
     fits = {rule.name: rule for rule in policy.predicates}["PodFitsResources"]
-    assert list(fits.function(wanted, scheduler.FullNode(node("n")))) == ["Insufficient example.com/fpga"]
+    assert list(fits.function(wanted, FullNode(node("n")))) == ["Insufficient example.com/fpga"]
 
 
 @table("plugin, args, rule, settings", {
@@ -216,18 +230,18 @@ def test_that_nobody_is_preempted_is_said_where_kube_scheduler_would_do_it(plugi
     def helps(pod, node):
         yield "no"
 
-    rule = scheduler.FullRule("Helps", helps, hooks={"post_filter": lambda *_: None}, plugin="Helps")
-    monkeypatch.setitem(scheduler.PREDICATES, "Helps", rule)
-    monkeypatch.setattr(scheduler, "WARNED", {})
+    rule = FullRule("Helps", helps, hooks={"post_filter": lambda *_: None}, plugin="Helps")
+    monkeypatch.setitem(PREDICATES, "Helps", rule)
+    replace(monkeypatch, "WARNED", {})
     if isinstance(plugins, dict):
         policies = load({"plugins": plugins})
     else:
         also = [plugins] if plugins else []
-        policies = {"my-scheduler": scheduler.read_policy({"kind": "Policy", "apiVersion": "v1"}, also)}
+        policies = {"my-scheduler": read_policy({"kind": "Policy", "apiVersion": "v1"}, also)}
     cluster = cluster_of(pod("p", priority=7, nodeSelector={"is": "nowhere"}), node("n"))
     [waiting] = pending_pods(cluster, policies)
     snapshot = cluster.look(policies)
-    policies["my-scheduler"].seek_remedy(scheduler.schedule(waiting, snapshot, policies["my-scheduler"]), snapshot)
+    policies["my-scheduler"].seek_remedy(schedule(waiting, snapshot, policies["my-scheduler"]), snapshot)
     assert ("less important pods to place default/p;" in caplog.text) == said
 
 
@@ -240,7 +254,7 @@ VOLUMES, TAINTS = "leave it out, NodeVolumeLimits replaces it", "use TaintTolera
     "NodePreferAvoidPods": ("score", "NodePreferAvoidPods", TAINTS),
     "NodeLabel": ("score", "NodeLabel", "use node affinity"), "ServiceAffinity": ("filter", "ServiceAffinity", "use pod affinity")})
 def test_plugins_that_have_gone_modern_are_refused(point, name, hint):
-    with pytest.raises(scheduler.InputError) as error:
+    with pytest.raises(InputError) as error:
         load({"plugins": {point: {"enabled": plugins(name)}}})
     assert str(error.value) == f'profiles[0].plugins.{point}.enabled[0]: unknown plugin "{name}"; {hint}'
 
@@ -264,7 +278,7 @@ def test_resources_that_extenders_see_to_are_not_held_against_nodes(ignored, arg
     [policy] = load({"pluginConfig": [{"name": "NodeResourcesFit", "args": args}]}, extenders=[
         {"urlPrefix": "http://x", "managedResources": [{"name": "example.com/fpga", "ignoredByScheduler": ignored}]}]).values()
     fits = {rule.name: rule for rule in policy.predicates}["PodFitsResources"]
-    assert list(fits.function(scheduler.FullPod(pod("p", wanted)), scheduler.FullNode(node("n")))) == reasons
+    assert list(fits.function(FullPod(pod("p", wanted)), FullNode(node("n")))) == reasons
 
 
 SSD, FAST = ({"matchExpressions": [{"key": "disk", "operator": "In", "values": [value]}]} for value in ("ssd", "nvme"))
@@ -272,7 +286,7 @@ SSD, FAST = ({"matchExpressions": [{"key": "disk", "operator": "In", "values": [
 
 def test_a_setting_that_no_function_of_a_rule_takes_is_an_error():
     with pytest.raises(TypeError, match="HostName has no setting hard_weight"):
-        scheduler.set_up(scheduler.PREDICATES["HostName"], "HostName", "predicates[0]", 1, {"hard_weight": 1})
+        set_up(PREDICATES["HostName"], "HostName", "predicates[0]", 1, {"hard_weight": 1})
 
 
 @table("added, failed, scores", {
@@ -335,7 +349,7 @@ def test_default_spread_constraints(args, feasible, spreads):
 @table("args, scores", {
     "the system's own constraints need no labels": ({}, {"a": 44, "b": 200}),
     "the same ones, written out, do": (
-        {"defaultingType": "List", "defaultConstraints": scheduler.DEFAULT_SPREAD}, {"a": 200, "b": 0}),
+        {"defaultingType": "List", "defaultConstraints": DEFAULT_SPREAD}, {"a": 200, "b": 0}),
 })
 def test_a_node_without_a_zone_under_default_spread_constraints(args, scores):
     policies = load({"pluginConfig": [{"name": "PodTopologySpread", "args": args}]})
@@ -373,9 +387,9 @@ def test_resources_are_weighed_as_the_arguments_say(kind):
                      "pluginConfig": [{"name": "NodeResourcesFit", "args": {"scoringStrategy": {
                          "type": kind, "resources": resources}}}]}).values()
     [rule] = policy.priorities
-    there = scheduler.FullNode(node("n", cpu="10", status={"allocatable": {
+    there = FullNode(node("n", cpu="10", status={"allocatable": {
         "cpu": "10", "memory": "1Gi", "pods": "9", "example.com/gpu": "4"}}))
-    score = rule.function(scheduler.FullPod(pod("p", {"cpu": "2", "example.com/gpu": "1"})), there)
+    score = rule.function(FullPod(pod("p", {"cpu": "2", "example.com/gpu": "1"})), there)
     assert score == ((3 * 20 + 25) // 4 if kind == "MostAllocated" else (3 * 80 + 75) // 4)
 
 
@@ -386,7 +400,7 @@ def test_resources_are_weighed_as_the_arguments_say(kind):
 })
 def test_the_times_of_leader_election(times, seconds):
     election = load(leaderElection={"leaderElect": True, **times})["my-scheduler"].election
-    assert election["leaderElect"] and tuple(election[name] for name in scheduler.ELECTION) == seconds
+    assert election["leaderElect"] and tuple(election[name] for name in ELECTION) == seconds
 
 
 @pytest.mark.parametrize("kind", ["LeastAllocated", "MostAllocated"])
@@ -394,11 +408,11 @@ def test_a_resource_that_is_neither_there_nor_wanted_scores_0(kind):
     [policy] = load({"plugins": {"score": {"disabled": plugins("*"), "enabled": plugins("NodeResourcesFit")}},
                      "pluginConfig": [{"name": "NodeResourcesFit", "args": {"scoringStrategy": {
                          "type": kind, "resources": [{"name": "example.com/gpu"}]}}}]}).values()
-    assert policy.priorities[0].function(scheduler.FullPod(pod("p")), scheduler.FullNode(node("n"))) == 0
+    assert policy.priorities[0].function(FullPod(pod("p")), FullNode(node("n"))) == 0
 
 
 def test_an_unknown_plugin_is_said_at_every_point():
-    with pytest.raises(scheduler.InputError, match="permit.enabled.0.: unknown plugin"):
+    with pytest.raises(InputError, match="permit.enabled.0.: unknown plugin"):
         load({"plugins": {"permit": {"enabled": plugins("Nobody")}}})
 
 
@@ -554,7 +568,7 @@ def ratio(**more):
     return {"scoringStrategy": {"type": "RequestedToCapacityRatio", **more}}
 
 
-REQUIRED, PREFERRED = (f"{how}{scheduler.WHEN}" for how in ("required", "preferred"))
+REQUIRED, PREFERRED = (f"{how}{WHEN}" for how in ("required", "preferred"))
 SPREAD = {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "ScheduleAnyway"}
 RATIO = "args.scoringStrategy.requestedToCapacityRatio"
 SHAPELESS = "args.scoringStrategy: expected a type, and only for RequestedToCapacityRatio a shape, of ascending utilization"
@@ -724,8 +738,8 @@ LONGER = "leaderElection: expected leaseDuration > renewDeadline > 1.2 x retryPe
 })
 def test_what_kube_schedulers_validation_refuses_is_refused(document, said):
     """Upstream: pkg/scheduler/apis/config/validation, a row for each of its errors."""
-    with pytest.raises(scheduler.InputError) as error:
-        scheduler.read_configuration(document, "my-scheduler")
+    with pytest.raises(InputError) as error:
+        read_configuration(document, "my-scheduler")
     assert str(error.value) == said
 
 
@@ -757,8 +771,8 @@ def test_what_kube_schedulers_validation_refuses_is_refused(document, said):
          'profiles[0].plugins.filter.enabled[0]: unknown plugin "Other"', "is a file missing in --plugins?"]),
 })
 def test_all_that_is_wrong_is_said_at_once(document, said):
-    with pytest.raises(scheduler.InputError) as error:
-        scheduler.read_configuration(document, "my-scheduler")
+    with pytest.raises(InputError) as error:
+        read_configuration(document, "my-scheduler")
     assert str(error.value).split("; ") == said
 
 
@@ -822,7 +836,7 @@ def test_that_only_leases_lock_is_said():
                                  'extenders[0].httpTimeout: expected a duration, such as "30s", got 30000000000'),
 })
 def test_what_is_meant_is_said(profile, more, said):
-    with pytest.raises(scheduler.InputError) as error:
+    with pytest.raises(InputError) as error:
         load(profile, **more)
     assert str(error.value) == said
 
@@ -861,9 +875,9 @@ def fitting(**args):
         configuration(fitting(scoringStrategy={"type": "MostAllocated"})), {"MostRequestedPriority": 1}),
 })
 def test_hints_that_are_obeyed_lead_to_what_is_accepted_and_means_the_same(bad, obeyed, scores):
-    with pytest.raises(scheduler.InputError):
-        scheduler.read_configuration(bad, "my-scheduler")
-    [policy] = scheduler.read_configuration(obeyed, "my-scheduler").values()
+    with pytest.raises(InputError):
+        read_configuration(bad, "my-scheduler")
+    [policy] = read_configuration(obeyed, "my-scheduler").values()
     assert rules(policy)[1] == scores and sorted(rules(policy)[0]) == sorted(FILTERS)
 
 
@@ -898,8 +912,8 @@ UNKNOWN = "profiles[0].plugins.score.enabled[{}]: unknown plugin"
 })
 def test_of_a_configuration_of_an_older_version_all_is_said_that_has_to_change(version, body, said):
     first = f'apiVersion "kubescheduler.config.k8s.io/{version}": write kubescheduler.config.k8s.io/v1'
-    with pytest.raises(scheduler.InputError) as error:
-        scheduler.read_configuration({"apiVersion": f"kubescheduler.config.k8s.io/{version}", **body}, "my-scheduler")
+    with pytest.raises(InputError) as error:
+        read_configuration({"apiVersion": f"kubescheduler.config.k8s.io/{version}", **body}, "my-scheduler")
     assert str(error.value) == "; ".join([first, *said])
 
 
@@ -980,7 +994,7 @@ def test_the_tutorials_configurations_schedule_side_by_side(control_plane, tmp_p
 def test_an_edit_of_plugins_is_said_by_their_names(disabled, said, tmp_path, caplog):
     path = tmp_path / "config.json"
     path.write_text(json.dumps(configuration({})))
-    file = scheduler.PolicyFile(path, "my-scheduler")
+    file = PolicyFile(path, "my-scheduler")
     path.write_text(json.dumps(configuration({"plugins": disabled})))
     file.current()
     assert caplog.messages == [f"{path}: {line}" for line in said]
@@ -989,7 +1003,7 @@ def test_an_edit_of_plugins_is_said_by_their_names(disabled, said, tmp_path, cap
 def test_an_edit_of_how_long_pods_back_off_is_obeyed_and_said(tmp_path, caplog):
     path = tmp_path / "config.json"
     path.write_text(json.dumps(configuration()))
-    file = scheduler.PolicyFile(path, "my-scheduler")
+    file = PolicyFile(path, "my-scheduler")
     for seconds in (3, 20), (4, 20), (1, 10):
         path.write_text(json.dumps(configuration(**dict(zip(("podInitialBackoffSeconds", "podMaxBackoffSeconds"), seconds)))))
         [policy] = file.current().values()
@@ -1005,7 +1019,7 @@ def test_an_edit_of_a_profile_is_said_by_its_name(tmp_path, caplog):
         path.write_text(json.dumps(configuration(*profiles)))
 
     write({"schedulerName": "a"}, {"schedulerName": "b"})
-    file = scheduler.PolicyFile(path, "my-scheduler")
+    file = PolicyFile(path, "my-scheduler")
     write({"schedulerName": "a", "plugins": {"score": {"enabled": plugins(ImageLocality=5)},
                                              "permit": {"enabled": plugins("Coscheduling")}}}, {"schedulerName": "c"})
     file.current()
@@ -1027,28 +1041,28 @@ def test_nodes_that_affinity_names_are_not_asked_for_where_the_plugin_is_disable
 @pytest.fixture
 def quiet_hours():
     """A rule that is said in one place: its plugin, its weight, an argument, a difference between versions."""
-    @scheduler.priority("QuietHoursPriority", plugin="QuietHours", by_default=3, aliases=["OldHours"],
+    @priority("QuietHoursPriority", plugin="QuietHours", by_default=3, aliases=["OldHours"],
                         argument={"hour": int}, default={"hour": 7})
     def quiet(pod, node, arguments):
         return arguments[0]["hour"]
 
-    @scheduler.override("QuietHoursPriority")
+    @override("QuietHoursPriority")
     def quiet_today(pod, node, arguments):
         return arguments[0]["hour"] + 1
 
     yield
-    scheduler.PRIORITIES.pop("QuietHoursPriority", None)
-    scheduler.OVERRIDES.pop("QuietHoursPriority")
+    PRIORITIES.pop("QuietHoursPriority", None)
+    OVERRIDES.pop("QuietHoursPriority")
 
 
 def test_a_rule_is_added_and_removed_in_one_place(quiet_hours):
     documents = {"by default": {}, "by its name": {"priorities": [{"name": "QuietHoursPriority", "weight": 3}]},
                  "by another name": {"priorities": [{"name": "OldHours", "weight": 3}]}}
     for how, more in documents.items():
-        policy = scheduler.read_policy({"kind": "Policy", "apiVersion": "v1", **more})
+        policy = read_policy({"kind": "Policy", "apiVersion": "v1", **more})
         rule = policy.priorities[-1]
         assert (rule.name, rule.weight, rule.function(None, None)) == ("QuietHoursPriority", 3, 7), how
-    policy = scheduler.read_policy({"kind": "Policy", "apiVersion": "v1", "priorities": [
+    policy = read_policy({"kind": "Policy", "apiVersion": "v1", "priorities": [
         {"name": "OldHours", "weight": 1, "argument": {"hour": 5}}]})
     assert policy.priorities[-1].function(None, None) == 5, "another name takes the same argument"
     profile = {"pluginConfig": [{"name": "QuietHours", "args": {"hour": 9}}]}
@@ -1056,24 +1070,24 @@ def test_a_rule_is_added_and_removed_in_one_place(quiet_hours):
         rule = load(more)["my-scheduler"].priorities[-1]
         assert (rule.title, rule.weight, rule.function(None, None)) == ("QuietHours", 3, score)
     assert rules(load({"plugins": {"score": {"disabled": plugins("QuietHours")}}})["my-scheduler"]) == (FILTERS, SCORES)
-    del scheduler.PRIORITIES["QuietHoursPriority"]
+    del PRIORITIES["QuietHoursPriority"]
     assert rules(load()["my-scheduler"]) == (FILTERS, SCORES)
-    with pytest.raises(scheduler.InputError, match='unknown plugin "QuietHours"'):
+    with pytest.raises(InputError, match='unknown plugin "QuietHours"'):
         load({"plugins": {"score": {"enabled": plugins("QuietHours")}}})
 
 
 def test_a_predicate_is_added_in_one_place():
-    scheduler.predicate("FreshNodes", plugin="Freshness", by_default=1, permit=lambda pod, node, snapshot: None)(
+    predicate("FreshNodes", plugin="Freshness", by_default=1, permit=lambda pod, node, snapshot: None)(
         lambda pod, node: ())
     try:
         assert rules(load()["my-scheduler"])[0] == [*FILTERS, "FreshNodes"]
         [policy] = load({"plugins": {"multiPoint": {"disabled": plugins("Freshness")},
                                      "permit": {"enabled": plugins("Freshness")}}}).values()
         assert rules(policy)[0] == FILTERS and [rule.name for rule in policy.others] == ["Preemption", "FreshNodes"]
-        [policy] = scheduler.load_policies("DefaultProvider", "my-scheduler").values()
+        [policy] = load_policies("DefaultProvider", "my-scheduler").values()
         assert rules(policy)[0][-1] == "FreshNodes"
     finally:
-        del scheduler.PREDICATES["FreshNodes"]
+        del PREDICATES["FreshNodes"]
 
 
 def test_arguments_of_a_plugin_that_nobody_knows_may_be_anything():
@@ -1082,10 +1096,10 @@ def test_arguments_of_a_plugin_that_nobody_knows_may_be_anything():
 
 
 def test_a_built_in_rule_may_be_taken_out_with_its_plugin(monkeypatch):
-    monkeypatch.delitem(scheduler.PREDICATES, "NoVolumeZoneConflict")
+    monkeypatch.delitem(PREDICATES, "NoVolumeZoneConflict")
     assert rules(load()["my-scheduler"])[0] == [name for name in FILTERS if name != "NoVolumeZoneConflict"]
-    for policy in (scheduler.read_policy({"kind": "Policy", "apiVersion": "v1"}),
-                   *scheduler.load_policies("DefaultProvider", "x").values()):
+    for policy in (read_policy({"kind": "Policy", "apiVersion": "v1"}),
+                   *load_policies("DefaultProvider", "x").values()):
         assert "NoVolumeZoneConflict" not in rules(policy)[0] and len(policy.predicates) == 14
 
 
@@ -1093,27 +1107,27 @@ def test_a_built_in_rule_may_be_taken_out_with_its_plugin(monkeypatch):
     "as by default": ({}, (1, 10)),
     "as it says": ({"podInitialBackoffSeconds": 3, "podMaxBackoffSeconds": 7}, (3, 7))})
 def test_how_long_pods_back_off(more, seconds):
-    [policy] = scheduler.read_configuration(configuration(**more), "my-scheduler").values()
+    [policy] = read_configuration(configuration(**more), "my-scheduler").values()
     assert (policy.initial_backoff, policy.max_backoff) == seconds
 
 
-OF_OLD = [name for name in scheduler.REPLACEMENTS if name[0].isupper()]
-PLUGINS = {rule.plugin for rules in scheduler.CATALOGUES.values() for rule in rules.values()}
-NAMES = sorted({*OF_OLD, *PLUGINS, *scheduler.PLUGIN_ORDER, *scheduler.WITHOUT_EFFECT,
-                *scheduler.known_names("predicates"), *scheduler.known_names("priorities")})
+OF_OLD = [name for name in REPLACEMENTS if name[0].isupper()]
+PLUGINS = {rule.plugin for rules in CATALOGUES.values() for rule in rules.values()}
+NAMES = sorted({*OF_OLD, *PLUGINS, *PLUGIN_ORDER, *WITHOUT_EFFECT,
+                *known_names("predicates"), *known_names("priorities")})
 
 
 def what_is_wrong(place, name, argument):
     """Load a Policy, or a configuration, that has an entry of this name there; return what is wrong with it, or ""."""
     try:
-        if place in scheduler.CATALOGUES:
+        if place in CATALOGUES:
             entry = {"name": name} | ({"weight": 1} if place == "priorities" else {})
             entry |= {"argument": argument} if argument else {}
-            scheduler.read_policy({"kind": "Policy", "apiVersion": "v1", place: [entry]})
+            read_policy({"kind": "Policy", "apiVersion": "v1", place: [entry]})
         else:
             load({"plugins": {place: {"enabled": plugins(name)}},
                   "pluginConfig": [{"name": name, "args": argument or {}}]})
-    except scheduler.InputError as error:
+    except InputError as error:
         return str(error)
     return ""
 
@@ -1124,7 +1138,7 @@ def obey(said, place, name):
         return place, found[1], None
     if found := re.search(r"put it under (\w+)", said):
         return found[1], name, None
-    if place in scheduler.CATALOGUES:
+    if place in CATALOGUES:
         if found := re.search(r"in a Policy: a (\w+) of any name, with the argument (\w+)\)", said):
             return {"predicate": "predicates", "priority": "priorities"}[found[1]], "Mine", {found[2]: EXAMPLES[found[2]]}
         if found := re.search(r"needs another name, and the argument (\w+)", said):

@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 
 import pytest
-from helpers.everything import scheduler
+from scheduler_extras.api.proxy import PooledProxy
 from helpers.control_plane import wait_for
 from helpers.extras import a_cluster, a_pass, node, pod, wait_until_told
 from helpers.fake_api import Server
@@ -114,7 +114,7 @@ def contest(control_plane, scenarios, start):
     Nobody schedules meanwhile, so that no chance decides which room is free first.
     """
     control_plane.clear()
-    api = scheduler.PooledProxy(control_plane.server)
+    api = PooledProxy(control_plane.server)
     api.request("DELETE", BUDGETS)
     for scenario in scenarios:
         scenario.set_up(api)

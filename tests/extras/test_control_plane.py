@@ -7,7 +7,10 @@ import threading
 from collections import Counter
 
 import pytest
-from helpers.everything import scheduler
+from scheduler_extras.api.errors import JSON
+from scheduler_extras.api.proxy import PooledProxy
+from scheduler_extras.api.watch import list_all
+from scheduler_extras.policy.reloading import load_policies
 from helpers.control_plane import free_port, wait_for
 from helpers.extras import MANDATORY_PREDICATES, ROOT, a_cluster, a_pass, node, pod, run_scheduler
 
@@ -23,12 +26,12 @@ def policy_file(tmp_path, predicates, **priorities):
 
 def live_cluster(control_plane):
     """The scheduler's own view of the control plane, for a test that steps in between."""
-    return a_cluster(scheduler.PooledProxy(control_plane.server))
+    return a_cluster(PooledProxy(control_plane.server))
 
 
 def make_pass(cluster, report=lambda decision: None):
     """Make one pass with the shipped Policy."""
-    policies = scheduler.load_policies(ROOT / "policy.json", "my-scheduler")
+    policies = load_policies(ROOT / "policy.json", "my-scheduler")
     a_pass(cluster, policies, report)
     cluster.results.handle(patience=60)
 
@@ -188,7 +191,7 @@ def test_six_hundred_pods_on_thirty_nodes_are_all_bound_and_no_node_is_overcommi
         cpu[places[key]] += int(requests["cpu"].removesuffix("m"))
         memory[places[key]] += int(requests["memory"].removesuffix("Mi"))
     assert max(cpu.values()) <= 4000 and max(memory.values()) <= 8192 and max(Counter(places.values()).values()) <= 25
-    items, _ = scheduler.list_all(live_cluster(control_plane).api, "pods")
+    items, _ = list_all(live_cluster(control_plane).api, "pods")
     assert {item["metadata"]["name"] for item in items} == {f"pod-{i:03}" for i in range(600)}, "two pages of 500"
 
 
@@ -228,8 +231,8 @@ def test_gated_and_deleted_pods_and_pods_with_claims_are_not_bound(control_plane
                          pod("going", metadata={"finalizers": ["example.com/wait"]}))
     control_plane.request("DELETE", "namespaces/default/pods/going", params={"gracePeriodSeconds": 0})
 
-    class NewerApiServer(scheduler.PooledProxy):
-        def request(self, method, path, body=None, params=None, accept=scheduler.JSON):
+    class NewerApiServer(PooledProxy):
+        def request(self, method, path, body=None, params=None, accept=JSON):
             answer = super().request(method, path, body, params, accept)
             for item in answer.get("items", []) if method == "GET" else ():
                 if item["metadata"]["name"] == "gated":

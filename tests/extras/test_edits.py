@@ -14,7 +14,7 @@ import textwrap
 
 import pytest
 from helpers.control_plane import wait_for
-from helpers.everything import scheduler
+from scheduler_extras.rules.of_the_script import OWN_VERSIONS
 from helpers.extras import ROOT, node, pod, run_afresh, table
 from helpers.faulty import ApiServer
 
@@ -175,14 +175,14 @@ def test_whoever_edits_the_script_is_obeyed(tmp_path, text, policy, team):
     assert re.findall("exit code (.)", run.stdout) == ["0", "0"]
 
 
-@pytest.mark.parametrize("name", sorted(scheduler.OWN_VERSIONS))
+@pytest.mark.parametrize("name", sorted(OWN_VERSIONS))
 def test_of_a_rule_of_which_there_is_a_quicker_version_edits_do_not_count(tmp_path, name):
     places, run = places_by(tmp_path, with_body(name, "yield 'no'"), {"predicates": [name]}, [a_pod(1)])
     assert [len(each) for each in places] == [1, 1], run.stderr
 
 
 @pytest.mark.parametrize("name", [name for name in re.findall(r'^@(?:predicate|priority)\("(\w+)"', TEXT, re.M)
-                                  if name not in scheduler.OWN_VERSIONS])
+                                  if name not in OWN_VERSIONS])
 def test_a_rule_that_is_deleted_from_the_script_is_gone(tmp_path, name):
     """A Policy that names it is refused; one that does not goes on."""
     pods = [a_pod(i) for i in range(2)]

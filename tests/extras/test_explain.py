@@ -8,7 +8,21 @@ import subprocess
 import threading
 
 import pytest
-from helpers.everything import scheduler
+from scheduler_extras.common.chance import CHANCE
+from scheduler_extras.configuration.reading import read_configuration
+from scheduler_extras.deciding.decision import Vote
+from scheduler_extras.deciding.rule import WHEN
+from scheduler_extras.deciding.schedule import schedule
+from scheduler_extras.manifests.manifests import Manifests
+from scheduler_extras.options import read_arguments
+from scheduler_extras.policy.policy import CONFIGURATION_VERSION
+from scheduler_extras.policy.reading import read_policy
+from scheduler_extras.policy.reloading import PolicyFile, load_policies
+from scheduler_extras.show.compare import compare
+from scheduler_extras.show.explain import explain, in_words
+from scheduler_extras.show.picture import picture, pods_without_node
+from scheduler_extras.show.report import in_json
+from scheduler_extras.show.text import BOLD, Screen, align, short_names, shorten
 from helpers.control_plane import free_port
 from helpers.extras import (
     MANDATORY_PREDICATES, ROOT, SCHEDULER, cluster_of, decide, node, pending_pods, pod, run_scheduler, table
@@ -36,15 +50,15 @@ def manifest(folder, *objects):
 
 def policy(**fields):
     """{my-scheduler: a Policy}, which has the default rules unless told otherwise."""
-    return {"my-scheduler": scheduler.read_policy(
+    return {"my-scheduler": read_policy(
         {"kind": "Policy", "apiVersion": "v1", **fields})}
 
 
 def shown(decision, width=80):
     """The lines about a decision on a screen of this width, without colours."""
-    screen = scheduler.Screen()
+    screen = Screen()
     screen.width, screen.colours = width, False
-    return scheduler.explain(decision, screen)
+    return explain(decision, screen)
 
 
 def read_scores(lines):
@@ -160,7 +174,7 @@ def golden_decisions():
     decisions = []
     for case in (line["case"] for line in DECISIONS[::3]):
         policies, cluster = {"my-scheduler": policy_of(case)}, cluster_of(*case["objects"])
-        decisions += [scheduler.schedule(waiting, cluster.look(policies), policies["my-scheduler"])
+        decisions += [schedule(waiting, cluster.look(policies), policies["my-scheduler"])
                       for waiting in pending_pods(cluster, policies)]
     assert len(decisions) > 300
     return decisions
@@ -181,7 +195,7 @@ def test_the_best_nodes_are_there_with_all_their_scores(golden_decisions, width)
         assert any(line.startswith(more) for line in lines) == (len(columns) < len(best))
         for name, (head, column) in zip(best, columns.items()):
             tie = decision.node and decision.total[name] == decision.total[decision.node]
-            assert head == ("* " if name == decision.node else "= " * bool(tie)) + scheduler.shorten(name)
+            assert head == ("* " if name == decision.node else "= " * bool(tie)) + shorten(name)
             assert column == dict(expected_column(decision, name, width // 2 - 2))
             cells += len(column)
     assert cells > 1500
@@ -200,7 +214,7 @@ def expected_column(decision, name, width):
         cell = f"{scores[name] // weight}×{weight}"
         if rules[title].name in NORMALISED:
             cell = ("-→" if raw is None else f"{raw}→") + cell
-        yield scheduler.shorten(first, width), cell
+        yield shorten(first, width), cell
         yield from ((f"+{name}", "") for name in rest)
     yield "Total", str(decision.total[name])
 
@@ -218,7 +232,7 @@ def test_all_failing_nodes_are_there_with_all_that_is_against_them(golden_decisi
         expected = sorted(groups.items(), key=lambda group: -len(group[1]))
         for (against, names), (who, text) in zip(expected, read_failing(shown(decision, width)), strict=True):
             why = squeeze("".join(f"{title}: {', '.join(why)}" for title, why in json.loads(against).items()))
-            short = [scheduler.shorten(name) for name in names]
+            short = [shorten(name) for name in names]
             assert who == (short[0] if len(names) == 1 else f"{len(names)} nodes")
             assert text.startswith(why)
             rest = text.removeprefix(why)
@@ -285,7 +299,7 @@ FORTY = [node(f"ip-172-31-{i}-117.eu-west-1.compute.internal", unschedulable=i %
     "kube-scheduler's default rules, 50 columns: a dry run's on a narrow terminal": (None, 50, 1),
 })
 def test_of_many_nodes_with_long_names_as_many_are_shown_as_fit(rules, width, columns):
-    policies = policy() if rules is None else scheduler.load_policies(ROOT / rules, "my-scheduler")
+    policies = policy() if rules is None else load_policies(ROOT / rules, "my-scheduler")
     decision = decide(policies, pod("p", {"cpu": "1"}), *FORTY)
     lines = shown(decision, width)
     assert max(map(len, lines)) <= width
@@ -354,7 +368,7 @@ def test_pods_are_counted_as_cpu_is(nodes, of, said):
 def test_a_term_of_node_affinity_that_is_invalid_is_named():
     term = {"matchExpressions": [{"key": f"example.com/{each}", "operator": "Exists"} for each in ("a-long-name", "another-one")]
             + [{"key": "size", "operator": "Gt", "values": ["150.1"]}]}
-    affinity = {"nodeAffinity": {f"required{scheduler.WHEN}": {"nodeSelectorTerms": [term]}}}
+    affinity = {"nodeAffinity": {f"required{WHEN}": {"nodeSelectorTerms": [term]}}}
     text = " ".join(" ".join(shown(decide(policy(), pod("p", affinity=affinity), node("a", labels={"size": "200"})))).split())
     assert ("! default/p has node affinity of which nodeSelectorTerms[0] is invalid, and matches no node: for 'Gt', 'Lt' operators, "
             "the value must be an integer: ") in text and '"values": ["150.1"]' in text
@@ -369,7 +383,7 @@ def test_a_term_of_node_affinity_that_is_invalid_is_named():
         [f"{'a' * 20}{middle}{'b' * 20}" for middle in "xy"], ["a" * 20 + "x" + "b" * 20, "a" * 20 + "y" + "b" * 20]),
 })
 def test_names_that_are_shortened_still_differ(names, shown):
-    assert [*scheduler.short_names(tuple(names)).values()] == shown
+    assert [*short_names(tuple(names)).values()] == shown
 
 
 @table("name, short", {
@@ -418,8 +432,8 @@ def test_extenders_have_a_say_in_the_table():
     decision = decide(policy(predicates=[], priorities=[]), pod("p"), *map(node, "abcde"))
     url = "https://scorer.scheduling.svc.cluster.local:8443/scheduler/v1"
     decision.node, decision.total = "a", {"a": 300, "b": 20}
-    decision.votes = [scheduler.Vote("extenders[0] http://10.0.0.1", 1, None, {"a": 200, "b": 0}),
-                      scheduler.Vote(f"extenders[1] {url}", 1, None, {"a": 100, "b": 20})]
+    decision.votes = [Vote("extenders[0] http://10.0.0.1", 1, None, {"a": 200, "b": 0}),
+                      Vote(f"extenders[1] {url}", 1, None, {"a": 100, "b": 20})]
     decision.failed = {"c": {"extenders[0]": ["c is haunted"]}, "d": {"extenders[0]": []}, "e": {"extenders[0]": []}}
     assert shown(decision) == [*"""default/p -> a  (2 of 5 nodes fit, score 300)\n                                          * a  b\n  extenders[0] http://10.0.0.1            200  0\n  extenders[1] https://scorer.sched…r/v1  100  20\n  Total                                   300  20\n  a is 280 ahead of b: extenders[0] http://10.0.0.1 +200, extenders[1]\n  https://scorer.scheduling.svc.cluster.local:8443/scheduler/v1 +80\n  ✗ 2 nodes  extenders[0]: no reason given\n             d, e\n  ✗ c        extenders[0]: c is haunted\n""".splitlines(), ""]
 
@@ -471,21 +485,21 @@ def test_a_picture_fits_the_screen(width):
     pods = [pod(f"web-7b9f5d6c4-{i:05}", {"cpu": "1", "memory": "7Gi"}, nodeName=nodes[i % 30]["metadata"]["name"])
             for i in range(300)]
     cluster = cluster_of(*nodes, *pods, *(pod(f"waits-for-ever-{i}") for i in range(99)))
-    screen = scheduler.Screen()
+    screen = Screen()
     screen.width = width
     pods, snapshot = cluster.waiting_pods({"my-scheduler": None}), cluster.look()
-    lines = [*scheduler.picture(snapshot.nodes.values(), pods, screen, set()),
-             *scheduler.pods_without_node(pods, snapshot, screen, {})]
+    lines = [*picture(snapshot.nodes.values(), pods, screen, set()),
+             *pods_without_node(pods, snapshot, screen, {})]
     assert max(map(len, lines)) <= width and len(lines) < 70
 
 
 def test_what_matters_is_coloured(capsys):
-    decision = decide(scheduler.load_policies(ROOT / "policy.json", "my-scheduler"), pod("p"), *FORTY)
-    plain, screen = shown(decision), scheduler.Screen()
+    decision = decide(load_policies(ROOT / "policy.json", "my-scheduler"), pod("p"), *FORTY)
+    plain, screen = shown(decision), Screen()
     screen.width, screen.colours = 80, True
 
     def coloured():
-        screen.print(*scheduler.explain(decision, screen))
+        screen.print(*explain(decision, screen))
         return capsys.readouterr().out.removesuffix("\n").split("\n")
 
     lines = coloured()
@@ -499,11 +513,11 @@ def test_what_matters_is_coloured(capsys):
 
 
 def test_control_characters_are_shown_escaped(capsys):
-    screen = scheduler.Screen()
+    screen = Screen()
     screen.colours = True
-    screen.print(screen.paint("\033[31mred\a\r\n\x9b\0 \x7f", ""), screen.paint("\033", scheduler.BOLD))
+    screen.print(screen.paint("\033[31mred\a\r\n\x9b\0 \x7f", ""), screen.paint("\033", BOLD))
     assert capsys.readouterr().out == "\\x1b[31mred\\x07\\r\\n\\x9b\\x00 \\x7f\n\033[1m\\x1b\033[0m\n"
-    assert scheduler.align([["\033", "a"]]) == ["\\x1b  a"]
+    assert align([["\033", "a"]]) == ["\\x1b  a"]
 
 
 def test_with_verbose_each_line_of_the_log_has_its_time():
@@ -549,7 +563,7 @@ def test_the_policy_that_is_given_explains_any_pod(tmp_path):
         "default/plain is left to default-scheduler, as it names no other. If scheduled\nnow, by policy.json:\n")
 
 
-REQUIRED, TERM = f"required{scheduler.WHEN}", {"topologyKey": "zone", "labelSelector": {}}
+REQUIRED, TERM = f"required{WHEN}", {"topologyKey": "zone", "labelSelector": {}}
 
 
 @table("asks, what, rule", {
@@ -588,7 +602,7 @@ def test_what_no_rule_looks_at_is_said_of_each_pod_and_once_where_pods_are_place
 @table("spec", {
     "a label value that is a word of constraints": ({"topologySpreadConstraints": [{
         "whenUnsatisfiable": "ScheduleAnyway", "labelSelector": {"matchLabels": {"rule": "DoNotSchedule"}}}]},),
-    "preferred affinity": ({"affinity": {"podAffinity": {f"preferred{scheduler.WHEN}": [
+    "preferred affinity": ({"affinity": {"podAffinity": {f"preferred{WHEN}": [
         {"weight": 1, "podAffinityTerm": {"topologyKey": REQUIRED}}]}}},),
     "no required terms": ({"affinity": {"podAffinity": {REQUIRED: []}}},),
     "what nobody can read": ({"topologySpreadConstraints": [7]},),
@@ -598,8 +612,8 @@ def test_what_is_not_required_is_not_missed(spec):
 
 
 def test_where_taints_are_not_looked_at_that_is_said_too():
-    [configured] = scheduler.read_configuration({
-        "kind": "KubeSchedulerConfiguration", "apiVersion": scheduler.CONFIGURATION_VERSION, "profiles": [
+    [configured] = read_configuration({
+        "kind": "KubeSchedulerConfiguration", "apiVersion": CONFIGURATION_VERSION, "profiles": [
             {"plugins": {"filter": {"disabled": [{"name": "TaintToleration"}]}}}]}, "my-scheduler").values()
     tainted = node("a", taints=[{"key": "gpu", "effect": "NoSchedule"}])
     for tolerations, said in ([{"operator": "Exists"}], []), ([], [
@@ -610,7 +624,7 @@ def test_where_taints_are_not_looked_at_that_is_said_too():
 
 def test_the_rules_of_a_configuration_have_the_names_of_its_plugins(tmp_path):
     (tmp_path / "config.yaml").write_text(
-        f"kind: KubeSchedulerConfiguration\napiVersion: {scheduler.CONFIGURATION_VERSION}\n"
+        f"kind: KubeSchedulerConfiguration\napiVersion: {CONFIGURATION_VERSION}\n"
         "profiles: [{plugins: {postFilter: {disabled: [{name: DefaultPreemption}]}}}]")
     lines = explained("--cluster", DEMO, "--policy", tmp_path / "config.yaml")
     assert {"NodeResourcesFit", "TaintToleration", "PodTopologySpread"} <= {
@@ -807,10 +821,10 @@ def test_the_policy_in_force_compared_with_itself_gives_the_same_each_time(tmp_p
 def test_a_comparison_that_a_signal_ends_has_failed_and_shows_no_table(tmp_path, capsys):
     stop = threading.Event()
     stop.set()
-    manifests = scheduler.Manifests([packing_cluster(tmp_path)])
-    files = [scheduler.PolicyFile(str(ROOT / "policy.json"), "my-scheduler")]
-    options = scheduler.read_arguments(["--cluster", "-"])
-    assert scheduler.compare(manifests, files, stop, options, scheduler.Screen()) and capsys.readouterr().out == ""
+    manifests = Manifests([packing_cluster(tmp_path)])
+    files = [PolicyFile(str(ROOT / "policy.json"), "my-scheduler")]
+    options = read_arguments(["--cluster", "-"])
+    assert compare(manifests, files, stop, options, Screen()) and capsys.readouterr().out == ""
 
 
 @table("arguments, said", {
@@ -825,10 +839,10 @@ def test_compare_with_wrong_usage(arguments, said, tmp_path):
 
 def test_a_seed_gives_each_pod_the_same_node_whoever_came_before_it(monkeypatch):
     cluster = cluster_of(*(node(f"n{i}") for i in range(9)), *(pod(f"p{i}") for i in range(9)))
-    policies = scheduler.load_policies(ROOT / "policy.json", "my-scheduler")
-    monkeypatch.setattr(scheduler.CHANCE, "seed", "1")
+    policies = load_policies(ROOT / "policy.json", "my-scheduler")
+    monkeypatch.setattr(CHANCE, "seed", "1")
     pods = pending_pods(cluster, policies)
-    places = [{pod.key: scheduler.schedule(pod, cluster.look(policies), policies["my-scheduler"]).node
+    places = [{pod.key: schedule(pod, cluster.look(policies), policies["my-scheduler"]).node
                for pod in order} for order in (pods, pods[::-1])]
     assert places[0] == places[1] and len(set(places[0].values())) > 2
 
@@ -851,10 +865,10 @@ def test_a_pod_that_another_process_has_placed_is_explained_as_one_that_waits(ob
 
 def test_a_pod_that_waits_is_said_to_wait():
     decision = decide(policy(), pod("p"), node("a"))
-    assert scheduler.in_words(decision).endswith(")") and scheduler.in_json(decision)["waits"] == ""
+    assert in_words(decision).endswith(")") and in_json(decision)["waits"] == ""
     decision.waits = "volumes are being bound or provisioned on a"
-    assert scheduler.in_words(decision).endswith(") waits: volumes are being bound or provisioned on a")
-    assert scheduler.in_json(decision)["waits"] == "volumes are being bound or provisioned on a"
+    assert in_words(decision).endswith(") waits: volumes are being bound or provisioned on a")
+    assert in_json(decision)["waits"] == "volumes are being bound or provisioned on a"
 
 
 def test_a_pod_that_a_rule_holds_waits_for_that_rule(tmp_path):
@@ -991,7 +1005,7 @@ def test_fractions_are_shown_as_they_are():
     decision.total = {"a": 33.7 * 2}
     [column] = read_scores(shown(decision)).values()
     assert column == {"MostRequestedPriority": "33.7×2", "Total": "67.4"}
-    assert "score 67.4)" in scheduler.in_words(decision)
+    assert "score 67.4)" in in_words(decision)
 
 
 def terms(*terms):

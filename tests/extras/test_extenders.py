@@ -9,7 +9,13 @@ import ssl
 
 from helpers import extras
 import pytest
-from helpers.everything import scheduler
+from scheduler_extras.configuration.reading import read_configuration
+from scheduler_extras.deciding.schedule import schedule
+from scheduler_extras.live.writer import Writer
+from scheduler_extras.policy.policy import CONFIGURATION_VERSION
+from scheduler_extras.policy.reading import read_policy
+from scheduler_extras.show.explain import explain
+from scheduler_extras.show.text import Screen
 from helpers.control_plane import free_port
 from helpers.extras import a_cluster, a_pass, node, pod, run_scheduler, table, wait_until_told
 from cryptography import x509
@@ -22,7 +28,7 @@ from helpers.extender import Service
 
 def decide(extenders, incoming=None, nodes="abc", priorities=()):
     """The decision about a pod under a Policy with these extenders."""
-    policies = {"my-scheduler": scheduler.read_policy({
+    policies = {"my-scheduler": read_policy({
         "kind": "Policy", "apiVersion": "v1", "predicates": [], "priorities": list(priorities),
         "extenders": extenders})}
     return extras.decide(policies, incoming or pod("p"), *map(node, nodes))
@@ -82,9 +88,9 @@ def test_what_no_extender_lets_pass_is_counted_in_the_message(service, field):
 def test_reasons_that_no_preemption_helps_against(service, kind, answer, message):
     service.answers["filter"] = 200, answer
     extenders = [{"urlPrefix": service.url, "filterVerb": "filter"}]
-    read = {"Policy": lambda document, name: {name: scheduler.read_policy(document)},
-            "KubeSchedulerConfiguration": scheduler.read_configuration}[kind]
-    policies = read({"kind": kind, "apiVersion": scheduler.CONFIGURATION_VERSION, "extenders": extenders}, "my-scheduler")
+    read = {"Policy": lambda document, name: {name: read_policy(document)},
+            "KubeSchedulerConfiguration": read_configuration}[kind]
+    policies = read({"kind": kind, "apiVersion": CONFIGURATION_VERSION, "extenders": extenders}, "my-scheduler")
     decision = extras.decide(policies, pod("p"), node("a"), node("b"))
     assert decision.message == f"0/2 nodes are available: {message}."
 
@@ -116,7 +122,7 @@ def test_a_reason_of_an_extender_has_a_bound(service):
 def test_the_scores_of_an_extender_can_be_seen(service):
     service.answers["prioritize"] = 200, [{"Host": "a", "Score": 1}, {"Host": "b", "Score": 10}]
     decision = decide([{"urlPrefix": service.url, "prioritizeVerb": "prioritize", "weight": 3}])
-    names, scores, total = [line.split() for line in scheduler.explain(decision, scheduler.Screen())[1:4]]
+    names, scores, total = [line.split() for line in explain(decision, Screen())[1:4]]
     assert (names, total) == (["*", "b", "a", "c"], ["Total", "300", "30", "0"])
     assert (scores[0], scores[2:]) == ("extenders[0]", ["300", "30", "0"])
 
@@ -211,7 +217,7 @@ def test_a_slow_extender_is_not_waited_for(service):
 
 
 def test_a_timeout_is_in_nanoseconds(service):
-    policy = scheduler.read_policy({"kind": "Policy", "apiVersion": "v1", "extenders": [
+    policy = read_policy({"kind": "Policy", "apiVersion": "v1", "extenders": [
         {"urlPrefix": service.url, "httpTimeout": 1500000000}, {"urlPrefix": service.url}]})
     assert [extender.endpoint.timeout for extender in policy.extenders] == [1.5, 5]
 
@@ -225,9 +231,9 @@ def test_a_timeout_is_in_nanoseconds(service):
 def test_an_extender_that_does_not_bind_has_its_pod_back_off_and_that_is_said(service, answer, said):
     service.answers["bind"] = answer
     server = Server(node("a"), pod("p"))
-    policies = {"my-scheduler": scheduler.read_policy({
+    policies = {"my-scheduler": read_policy({
         "kind": "Policy", "apiVersion": "v1", "extenders": [{"urlPrefix": service.url, "bindVerb": "bind"}]})}
-    server.kind_of_writer = scheduler.Writer
+    server.kind_of_writer = Writer
     cluster = a_cluster(server)
     policies["my-scheduler"].initial_backoff = policies["my-scheduler"].max_backoff = 600
     for _ in range(2):
@@ -317,20 +323,20 @@ def test_https(certificate, host, tls, works):
 
 A_NODE_EACH = [*(node(name, cpu="1") for name in "abc"), *(
     pod(f"on-{name}", {"cpu": "1"}, nodeName=name, priority=i, metadata={"uid": f"uid-{name}"}) for i, name in enumerate("abc"))]
-KINDS = {"Policy": lambda document: {"my-scheduler": scheduler.read_policy(document, ["Preemption"])},
-         "KubeSchedulerConfiguration": lambda document: scheduler.read_configuration(document, "my-scheduler")}
+KINDS = {"Policy": lambda document: {"my-scheduler": read_policy(document, ["Preemption"])},
+         "KubeSchedulerConfiguration": lambda document: read_configuration(document, "my-scheduler")}
 
 
 def remedy(extenders, objects=A_NODE_EACH, kind="Policy"):
     """What is done, with these extenders, about a pod that fits nowhere."""
-    document = {"kind": kind, "apiVersion": scheduler.CONFIGURATION_VERSION, "extenders": extenders}
+    document = {"kind": kind, "apiVersion": CONFIGURATION_VERSION, "extenders": extenders}
     if kind == "Policy":
         document |= {"predicates": [{"name": "PodFitsResources"}], "priorities": []}
     policies = KINDS[kind](document)
     cluster = extras.cluster_of(*objects, pod("p", {"cpu": "1"}, priority=9))
     [waiting] = extras.pending_pods(cluster, policies)
     snapshot = cluster.look(policies)
-    decision = scheduler.schedule(waiting, snapshot, policies["my-scheduler"])
+    decision = schedule(waiting, snapshot, policies["my-scheduler"])
     policies["my-scheduler"].seek_remedy(decision, snapshot)
     assert any("DELETE" in request for request in decision.requests) == decision.remedy.startswith("It preempts default/")
     return decision.remedy

@@ -10,7 +10,25 @@ import time
 from collections import Counter
 
 import pytest
-from helpers.everything import scheduler
+from helpers.everywhere import replace
+from scheduler_extras.api.errors import error_of
+from scheduler_extras.common.blame import FAILURE
+from scheduler_extras.common.errors import InputError, Trouble, Unschedulable
+from scheduler_extras.configuration.reading import read_configuration
+from scheduler_extras.deciding.rule import CATALOGUES, FullRule, PREDICATES, PRIORITIES, Rejected
+from scheduler_extras.deciding.schedule import schedule
+from scheduler_extras.live.live import make_passes
+from scheduler_extras.live.record import WaitsFor
+from scheduler_extras.live.writer import Writer
+from scheduler_extras.policy import own_rules
+from scheduler_extras.policy.own_rules import as_in_the_script, checked_rule, load_plugins, predicate, priority, rules_in, unplug
+from scheduler_extras.policy.policy import CONFIGURATION_VERSION, FullPolicy
+from scheduler_extras.policy.reading import read_policy
+from scheduler_extras.policy.reloading import PolicyFile, load_policies
+from scheduler_extras.rules.of_the_script import IN_THE_SCRIPT
+from scheduler_extras.show.explain import explain, in_words
+from scheduler_extras.show.report import in_json
+from scheduler_extras.show.text import Screen
 from helpers.control_plane import wait_for
 from helpers.extras import (
     MANDATORY_PREDICATES, ROOT, a_cluster, a_pass, cluster_of, decide, node, pending_pods, pod, run_afresh, run_scheduler,
@@ -18,7 +36,7 @@ from helpers.extras import (
 )
 from helpers.fake_api import Server
 
-with scheduler.as_in_the_script():
+with as_in_the_script():
     import tutorial_rules  # noqa: F401 (registers its rules)
 
 RULES = ROOT / "scheduler_extras" / "examples" / "tutorial_rules.py"
@@ -34,7 +52,7 @@ def policy(predicates=(), priorities=(), **more):
 
 def built(*arguments, **options):
     """A Policy, built, as the only profile."""
-    return {"my-scheduler": scheduler.read_policy(policy(*arguments, **options))}
+    return {"my-scheduler": read_policy(policy(*arguments, **options))}
 
 
 @table("wanted, feasible", {
@@ -56,11 +74,11 @@ def test_custom_priority_is_mapped_reduced_and_weighed():
 
 
 def test_a_priority_that_leaves_its_range_leaves_the_pod_pending(caplog):
-    scheduler.priority("TooMuch")(lambda pod, node: 101)
+    priority("TooMuch")(lambda pod, node: 101)
     try:
         policies = built((), ["TooMuch"])
     finally:
-        del scheduler.PRIORITIES["TooMuch"]
+        del PRIORITIES["TooMuch"]
     said = "TooMuch gives a the score 101: a score must be from 0 to 100, after `reduce` if there is one (TooMuch: "
     assert decide(policies, pod("p"), node("a"), node("b")).message.startswith(said) and caplog.messages == []
     assert decide(policies, pod("p"), node("a")).node == "a", "a single node is not scored, as in kube-scheduler"
@@ -92,13 +110,13 @@ def test_arguments_of_custom_rules(entry, said, tmp_path):
 
 def test_a_custom_rule_may_be_configured_under_names_of_the_users_own():
     """As the built-in labelPreference is."""
-    scheduler.priority("Favourite", member="favourite", argument={"node": str})(
+    priority("Favourite", member="favourite", argument={"node": str})(
         lambda pod, node, arguments: 50 * sum(argument["node"] == node.name for argument in arguments))
     try:
         policies = built((), [{"name": name, "weight": 1, "argument": {"favourite": {"node": node_name}}}
                               for name, node_name in {"First": "a", "Second": "b"}.items()])
     finally:
-        del scheduler.PRIORITIES["Favourite"]
+        del PRIORITIES["Favourite"]
     decision = decide(policies, pod("p"), node("a"), node("b"), node("c"))
     assert decision.scores == {"First+Second": {"a": 100, "b": 100, "c": 0}}, "two entries weigh twice as much"
 
@@ -140,7 +158,7 @@ def test_a_broken_plugin_file_is_one_line(text, said, tmp_path):
 
 
 NO_FUNCTION = "expected a Python function, got"
-OPTIONS = f"there are {', '.join(sorted(scheduler.OPTIONS))}"
+OPTIONS = f"there are {', '.join(sorted(own_rules.OPTIONS))}"
 
 
 @table("rule, said", {
@@ -213,8 +231,8 @@ OPTIONS = f"there are {', '.join(sorted(scheduler.OPTIONS))}"
 })
 def test_a_rule_that_cannot_work_is_named_when_it_is_loaded(rule, said, tmp_path):
     (tmp_path / "my_rules.py").write_text(f"from scheduler import predicate, priority\n\n{rule}\n")
-    with pytest.raises(scheduler.InputError) as error:
-        scheduler.load_plugins([tmp_path / "my_rules.py"])
+    with pytest.raises(InputError) as error:
+        load_plugins([tmp_path / "my_rules.py"])
     line = 3 if sys.version_info > (3, 11) or "def" not in rule else 4  # 3.10 calls decorators in the line of `def`
     assert str(error.value) == f"""{tmp_path / 'my_rules.py'}, line {line}: rule "Mine"{said}"""
 
@@ -237,11 +255,11 @@ FORMS = {
 @table("text", FORMS)
 def test_where_a_rule_breaks_is_said_whatever_its_function_is(text, tmp_path):
     (tmp_path / "my_rules.py").write_text(f"import functools\nfrom scheduler import predicate\n\n\n{text}\n")
-    scheduler.load_plugins([tmp_path / "my_rules.py"])
+    load_plugins([tmp_path / "my_rules.py"])
     try:
         message = decide(built(["Mine"]), pod("p"), node("a")).message
     finally:
-        scheduler.unplug()
+        unplug()
     assert re.fullmatch(r"AttributeError in \S+: .*'nothing' \(Mine: my_rules.py, line 6\), about node a", message)
 
 
@@ -264,10 +282,10 @@ def test_where_a_rule_breaks_is_said_whatever_its_function_is(text, tmp_path):
 def test_a_rule_that_can_work_is_loaded(decorator, body, tmp_path):
     (tmp_path / "my_rules.py").write_text(f"from scheduler import predicate, priority\n{decorator}({body})\n")
     try:
-        scheduler.load_plugins([tmp_path / "my_rules.py"])
-        assert [rule.name for rule in scheduler.rules_in(tmp_path / "my_rules.py")] == ["Mine"]
+        load_plugins([tmp_path / "my_rules.py"])
+        assert [rule.name for rule in rules_in(tmp_path / "my_rules.py")] == ["Mine"]
     finally:
-        scheduler.unplug()
+        unplug()
 
 
 ONE, TWO = ("@{}('{}')\ndef {}(pod, node): return {}\n".format(*parts) for parts in (
@@ -289,31 +307,31 @@ def test_a_rule_that_nobody_names_is_said_once(text, rules, said, times, tmp_pat
     try:
         for i in range(times):
             (tmp_path / "my_rules.py").write_text(f"from scheduler import predicate, priority\n{text}{'#' * i}")
-            file = file or scheduler.PolicyFile("policy.json", "my-scheduler", ["my_rules.py"])
+            file = file or PolicyFile("policy.json", "my-scheduler", ["my_rules.py"])
             file.current()
     finally:
-        scheduler.unplug()
+        unplug()
     lines = [line for line in caplog.messages if "has changed" not in line]
     assert lines == ([said] if said else [])
 
 
 def test_the_rules_of_the_script_itself_would_pass_too():
-    for where, rules in scheduler.CATALOGUES.items():
+    for where, rules in CATALOGUES.items():
         for rule in rules.values():
             names = ("metadata", "reduce", "argument", "default", "member", "check", "steady")
             options = {option: getattr(rule, option) for option in names} | rule.hooks
             if "arguments" not in inspect.signature(rule.function).parameters or rule.argument:
-                scheduler.checked_rule(where, f"Another{rule.name}", rule.function, **options)
+                checked_rule(where, f"Another{rule.name}", rule.function, **options)
     modules = (ROOT / "scheduler_extras" / "rules").glob("*.py")
     names = re.findall(r'^@(predicate|priority)\("(\w+)"', "".join(map(Path.read_text, modules)), re.MULTILINE)
-    in_the_script = [("predicate" if name in scheduler.PREDICATES else "priority", name) for name in scheduler.IN_THE_SCRIPT]
+    in_the_script = [("predicate" if name in PREDICATES else "priority", name) for name in IN_THE_SCRIPT]
     assert len(names) == len(set(names)) > 10 and not {*names} & {*in_the_script}
 
 
 def prefers(default=None):
     """Register a rule with an argument, with a default for its second field or none."""
     options = {} if default is None else {"default": default}
-    scheduler.priority("Prefers", argument={"zone": str, "share": float}, **options)(
+    priority("Prefers", argument={"zone": str, "share": float}, **options)(
         lambda pod, node, arguments: 100 * arguments[0]["share"])
 
 
@@ -341,25 +359,25 @@ def test_an_argument_that_a_rule_needs_has_to_be_given(default, argument, proble
             made = built((), [{"name": "Prefers", "weight": 1, **given}])
         else:
             place = "profiles[0].plugins.score: Prefers" if is_missing else "profiles[0].pluginConfig[0].args"
-            made = scheduler.read_configuration({
-                "kind": kind, "apiVersion": scheduler.CONFIGURATION_VERSION, "profiles": [{
+            made = read_configuration({
+                "kind": kind, "apiVersion": CONFIGURATION_VERSION, "profiles": [{
                     "pluginConfig": config, "plugins": {"score": {"enabled": [{"name": "Prefers"}]}}}]}, "my-scheduler")
-    except scheduler.InputError as error:
+    except InputError as error:
         assert str(error) == f"{place}{problem}"
     else:
         assert [rule.settings for rule in made["my-scheduler"].priorities if rule.name == "Prefers"] == [{"arguments": arguments}]
     finally:
-        del scheduler.PRIORITIES["Prefers"]
+        del PRIORITIES["Prefers"]
 
 
 def test_the_readmes_rule_with_an_argument_is_refused_without_it():
-    scheduler.priority("PreferZone", argument={"zone": str}, steady=True)(lambda pod, node, arguments: 1)
+    priority("PreferZone", argument={"zone": str}, steady=True)(lambda pod, node, arguments: 1)
     try:
-        with pytest.raises(scheduler.InputError, match='priorities.0.: the argument lacks "zone"'):
+        with pytest.raises(InputError, match='priorities.0.: the argument lacks "zone"'):
             built((), [{"name": "PreferZone", "weight": 2}])
         built((), [{"name": "PreferZone", "weight": 2, "argument": {"zone": "east"}}])
     finally:
-        del scheduler.PRIORITIES["PreferZone"]
+        del PRIORITIES["PreferZone"]
 
 
 NUMBER = "return a number from 0 to 100, or any number with a `reduce`"
@@ -398,8 +416,8 @@ def test_a_rule_that_calls_sys_exit_fails_its_pod_only(tmp_path):
     assert re.fullmatch(r"SystemExit in permit: 7 \(Mine: my_rules.py, line 3\), about node [ab]",
                         said_of_mine(tmp_path, predicates=["Mine"])[0])
     (tmp_path / "my_rules.py").write_text("exit(7)\n")
-    with pytest.raises(scheduler.InputError, match="line 1: SystemExit: 7"):
-        scheduler.load_plugins([tmp_path / "my_rules.py"])
+    with pytest.raises(InputError, match="line 1: SystemExit: 7"):
+        load_plugins([tmp_path / "my_rules.py"])
 
 
 GPU = "{'key': 'gpu', 'operator': 'Exists'}"
@@ -424,11 +442,11 @@ def test_a_rule_cannot_change_what_it_looks_at(body, tmp_path):
 def mine():
     """A function that registers a rule of the user's own, Mine, with these functions, and returns the Policy."""
     def register(function=lambda pod, node: [], **options):
-        scheduler.predicate("Mine", **options)(function)
+        predicate("Mine", **options)(function)
         return built(["Mine", "PodFitsResources"])
 
     yield register
-    scheduler.PREDICATES.pop("Mine", None)
+    PREDICATES.pop("Mine", None)
 
 
 def test_an_unknown_resource_is_an_error_that_lists_the_known_ones(tmp_path):
@@ -446,12 +464,12 @@ def test_a_file_of_rules_may_import_another_one_beside_it(tmp_path):
 
 
 def test_metadata_may_take_arguments():
-    scheduler.priority("Mine", argument={"zone": str}, metadata=lambda pod, nodes, snapshot, arguments: arguments)(
+    priority("Mine", argument={"zone": str}, metadata=lambda pod, nodes, snapshot, arguments: arguments)(
         lambda pod, node, metadata: len(metadata[0]["zone"]))
     try:
         policies = built((), [{"name": "Mine", "weight": 1, "argument": {"zone": "east"}}])
     finally:
-        del scheduler.PRIORITIES["Mine"]
+        del PRIORITIES["Mine"]
     assert decide(policies, pod("p"), node("a"), node("b")).total == {"a": 4, "b": 4}
 
 
@@ -649,7 +667,7 @@ def test_the_random_scheduler_is_a_policy_of_two_lists():
 
 
 def test_algorithm_providers_mean_the_built_in_sets():
-    [[default], [autoscaler]] = [scheduler.load_policies(name, "my-scheduler").values()
+    [[default], [autoscaler]] = [load_policies(name, "my-scheduler").values()
                                  for name in ("DefaultProvider", "ClusterAutoscalerProvider")]
     assert len(default.predicates) == len(autoscaler.predicates) == 15
     names = [{rule.name: rule.weight for rule in policy.priorities} for policy in (default, autoscaler)]
@@ -689,10 +707,10 @@ class Spy:
             self.seen.append("reduce")
             return points
 
-        rules = [scheduler.FullRule("Spy", function, metadata=hook("pre_filter"), title="Spy",
+        rules = [FullRule("Spy", function, metadata=hook("pre_filter"), title="Spy",
                                 hooks={"queue_sort": self.sort} | {point: hook(point) for point in points}),
-                 scheduler.FullRule("Spy", score, metadata=hook("pre_score"), reduce=reduce, title="Spy")]
-        self.policies = {"my-scheduler": scheduler.FullPolicy(rules[:1], rules[1:])}
+                 FullRule("Spy", score, metadata=hook("pre_score"), reduce=reduce, title="Spy")]
+        self.policies = {"my-scheduler": FullPolicy(rules[:1], rules[1:])}
 
     def sort(self, pod):
         """Sort by name, backwards."""
@@ -731,7 +749,7 @@ def test_to_choose_a_node_is_not_to_act_on_it(spy):
     for reasons in ([], ["node(s) were full"]):
         spy.answers["filter"] = reasons
         [waiting] = pending_pods(cluster, spy.policies)
-        scheduler.schedule(waiting, cluster.look(spy.policies), spy.policies["my-scheduler"])
+        schedule(waiting, cluster.look(spy.policies), spy.policies["my-scheduler"])
     assert set(spy.seen) == {"pre_enqueue", "pre_filter", "filter", "pre_score", "score", "reduce"}
 
 
@@ -750,7 +768,7 @@ def test_among_manifests_a_rule_is_asked_again_at_once_after_what(spy, asked, is
     cluster = cluster_of(node("n"), pod("p"))
     decisions = []
     cluster.show = decisions.append
-    snapshot = scheduler.make_passes(cluster, spy.policies, threading.Event(), once=False)
+    snapshot = make_passes(cluster, spy.policies, threading.Event(), once=False)
     assert (cluster.api.objects["pods", "default", "p"]["spec"].get("nodeName") == "n") == is_bound
     waits = "" if is_bound else "Spy prepares the binding to n: it is to be seen"
     assert [decision.waits for decision in decisions] == [waits] and bool(snapshot.nodes["n"].pods) == is_bound
@@ -800,7 +818,7 @@ def test_what_post_filter_does_to_what_it_is_shown_changes_nothing_for_others(sp
     "after it": ("permit", ["reserve", "permit", "permit", "pre_bind", "bind"]),
     "at the last": ("pre_bind", ["reserve", "permit", "pre_bind", "permit", "pre_bind", "bind"])})
 def test_no_reservation_is_made_twice_if_the_api_server_fails(spy, point, calls):
-    spy.answers[point] = scheduler.error_of(500, "away")
+    spy.answers[point] = error_of(500, "away")
     server = Server(node("n"), pod("p"))
     cluster = a_cluster(server)
     make_pass(server, spy, cluster)
@@ -813,14 +831,14 @@ def test_no_reservation_is_made_twice_if_the_api_server_fails(spy, point, calls)
 @table("status, message", {
     "the API server refuses": (403, "no"), "the API server fails": (500, "oops"), "no answer comes": (0, "away")})
 def test_a_reservation_that_cannot_be_made_is_forgotten_once(spy, status, message):
-    spy.answers["reserve"] = scheduler.error_of(status, message)
+    spy.answers["reserve"] = error_of(status, message)
     _, [decision] = make_pass(Server(node("n"), pod("p")), spy)
     assert decision.message == message and spy.seen[-2:] == ["reserve", "unreserve"]
 
 
 def live_cluster(server):
     """A cluster on whose objects others act."""
-    server.kind_of_writer = scheduler.Writer
+    server.kind_of_writer = Writer
     return a_cluster(server)
 
 
@@ -837,13 +855,13 @@ def test_a_permit_that_was_given_is_not_asked_for_again(spy):
 
 @table("point, answer, refused, reason, message", {
     "no node fits": ("filter", ["no"], [], "Unschedulable", "0/1 nodes are available: 1 no."),
-    "it is not permitted": ("permit", scheduler.Unschedulable("no"), [], "Unschedulable",
+    "it is not permitted": ("permit", Unschedulable("no"), [], "Unschedulable",
                             'rejected pod "p" by permit plugin "Spy": no'),
     "a rule breaks when it is asked for that": ("permit", RuntimeError("oops"), [], "SchedulerError",
                                                 f"{OOPS}, about node n"),
     "a rule breaks as it takes note of the node": ("reserve", RuntimeError("oops"), [], "SchedulerError",
                                                    f"{OOPS}, about node n"),
-    "it cannot be prepared": ("pre_bind", scheduler.Unschedulable("no"), [], "SchedulerError",
+    "it cannot be prepared": ("pre_bind", Unschedulable("no"), [], "SchedulerError",
                               'running PreBind plugin "Spy": no'),
     "what prepares it is refused": ("pre_bind", [("PATCH", "/api/v1/namespaces/default/pods/p", {})], [403],
                                     "SchedulerError", "status 403")})
@@ -858,11 +876,11 @@ def test_the_condition_has_kube_schedulers_reason_why(spy, point, answer, refuse
 
 
 def test_the_reason_why_is_that_of_the_last_attempt(spy):
-    spy.answers["pre_bind"] = scheduler.error_of(503, "trouble")
+    spy.answers["pre_bind"] = error_of(503, "trouble")
     server = Server(node("n"), pod("p"))
     cluster = live_cluster(server)
     make_pass(server, spy, cluster)
-    spy.answers["permit"] = scheduler.Unschedulable("no")
+    spy.answers["permit"] = Unschedulable("no")
     make_pass(server, spy, cluster)
     *_, body = server.sent("PATCH", "p/status")[-1]
     assert body["status"]["conditions"][0]["reason"] == "Unschedulable"
@@ -870,13 +888,13 @@ def test_the_reason_why_is_that_of_the_last_attempt(spy):
 
 def test_what_a_rule_wants_deleted_and_is_not_there_is_no_change_of_manifests(spy):
     """Passes would go on for ever."""
-    spy.answers |= {"permit": scheduler.Unschedulable("no"), "unreserve": [("DELETE", "/api/v1/namespaces/a/configmaps/b", {})]}
+    spy.answers |= {"permit": Unschedulable("no"), "unreserve": [("DELETE", "/api/v1/namespaces/a/configmaps/b", {})]}
     cluster = cluster_of(node("n"), pod("p"))
-    scheduler.make_passes(cluster, spy.policies, threading.Event(), once=False)
+    make_passes(cluster, spy.policies, threading.Event(), once=False)
     assert spy.seen.count("permit") == 1
 
 
-@table("error", {"refused": (scheduler.Unschedulable("no"),), "broken": (RuntimeError("oops"),)})
+@table("error", {"refused": (Unschedulable("no"),), "broken": (RuntimeError("oops"),)})
 def test_what_prepared_a_binding_is_not_sent_again_if_that_is_given_up(spy, error):
     spy.answers["pre_bind"] = [("PATCH", "/api/v1/namespaces/default/pods/p", {})]
     server = Server(node("n"), pod("p"))
@@ -907,11 +925,11 @@ def test_what_a_prepared_pod_has_to_have_undone_is_sent_once_when_its_policy_cha
     server = Server(node("n"), pod("p"))
     cluster = live_cluster(server)
     make_pass(server, spy, cluster)
-    spy.policies = {"my-scheduler": scheduler.FullPolicy([], [])}
+    spy.policies = {"my-scheduler": FullPolicy([], [])}
     if lists:
         server.failures["pods"] = lists
         asked = len(server.requests)
-        with pytest.raises(scheduler.Trouble):
+        with pytest.raises(Trouble):
             make_pass(server, spy, cluster)
         assert {method for method, *_ in server.requests[asked:]} == {"GET"}
     make_pass(server, spy, cluster)
@@ -922,14 +940,14 @@ def test_what_a_prepared_pod_has_to_have_undone_is_sent_once_when_its_policy_cha
 def test_a_rule_that_notes_its_own_reservation_does_not_refuse_its_own_pod(spy):
     """CheckVolumeBinding asks all predicates again only of a pod that has waited."""
     taken = set()
-    rule = scheduler.FullRule("Device", lambda pod, node: ["taken"] if taken else [], title="Device", hooks={
+    rule = FullRule("Device", lambda pod, node: ["taken"] if taken else [], title="Device", hooks={
         "reserve": lambda pod, node, snapshot: taken.add(pod.uid)})
     claim = {"kind": "PersistentVolumeClaim", "metadata": {"name": "data", "annotations": {
         "pv.kubernetes.io/bind-completed": "yes"}}, "spec": {"volumeName": "pv"}}
     volumes = [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]
     server = Server(node("n"), pod("p", volumes=volumes), claim, {
         "kind": "PersistentVolume", "metadata": {"name": "pv"}})
-    spy.policies = {"my-scheduler": scheduler.FullPolicy([rule, *built(["CheckVolumeBinding"])["my-scheduler"].predicates], [])}
+    spy.policies = {"my-scheduler": FullPolicy([rule, *built(["CheckVolumeBinding"])["my-scheduler"].predicates], [])}
     make_pass(server, spy, live_cluster(server))
     assert server.places() == {"p": "n"}
 
@@ -970,7 +988,7 @@ def test_what_post_filter_returns_is_sent_and_said(spy):
     _, [decision] = make_pass(server, spy)
     assert spy.seen[-1] == "post_filter", "nothing was reserved, and nothing is unreserved"
     assert [(method, path, body) for method, path, _, body in server.requests if "/nodes/" in path] == wanted
-    assert scheduler.in_words(decision) == (
+    assert in_words(decision) == (
         "default/p stays pending: 0/1 nodes are available: 1 node(s) were full. It tidies up.")
 
 
@@ -985,7 +1003,7 @@ def test_post_filter_is_not_asked_where_there_are_no_nodes(spy):
     "PreBind": ("pre_bind", ["reserve", "permit", "pre_bind", "unreserve"]),
 })
 @table("error, message", {
-    "that refuses": (scheduler.Unschedulable("no"), None),
+    "that refuses": (Unschedulable("no"), None),
     "that breaks": (RuntimeError("oops"), f"{OOPS}, about node n"),
 })
 def test_a_hook_that_fails_leaves_its_pod_pending(spy, point, before, error, message):
@@ -996,7 +1014,7 @@ def test_a_hook_that_fails_leaves_its_pod_pending(spy, point, before, error, mes
                "pre_bind": 'running PreBind plugin "Spy": no'}[point]
     assert [decision.message for decision in decisions] == [message or refused.format(name) for name in "pa"]
     said = [body["message"] for *_, body in server.sent("POST", "/events")]
-    assert [scheduler.in_json(decision)["message"] for decision in decisions] == said[:2]
+    assert [in_json(decision)["message"] for decision in decisions] == said[:2]
     assert [name for name in spy.seen if name in before] == before * 2
     assert server.places() == {}
     del spy.answers[point]
@@ -1006,9 +1024,9 @@ def test_a_hook_that_fails_leaves_its_pod_pending(spy, point, before, error, mes
 
 
 def test_a_pod_that_is_refused_after_it_had_a_node_can_be_explained(spy):
-    spy.answers["reserve"] = scheduler.Unschedulable("no")
+    spy.answers["reserve"] = Unschedulable("no")
     _, [decision] = make_pass(Server(node("n"), node("m"), pod("p")), spy)
-    assert [line.split() for line in scheduler.explain(decision, scheduler.Screen())[1:]] == [
+    assert [line.split() for line in explain(decision, Screen())[1:]] == [
         ["m", "n"], ["Spy", "7→7×1", "7→7×1"], ["Total", "7", "7"], []]
 
 
@@ -1026,22 +1044,22 @@ def test_pre_bind_sends_its_requests_and_is_asked_again_before_the_binding(spy):
 
 def test_unreserve_has_its_requests_sent(spy):
     request = "PATCH", "/api/v1/namespaces/default/pods/p", {"metadata": {"labels": {"prepared": None}}}
-    spy.answers |= {"permit": scheduler.Unschedulable("no"), "unreserve": [request]}
+    spy.answers |= {"permit": Unschedulable("no"), "unreserve": [request]}
     server = Server(node("n"), pod("p"))
     make_pass(server, spy)
     assert [(method, path, body) for method, path, _, body in server.requests if path == request[1]] == [request]
 
 
 def test_an_unreserve_that_breaks_changes_nothing(spy, caplog):
-    spy.answers |= {"permit": scheduler.Unschedulable("no"), "unreserve": RuntimeError("oops")}
+    spy.answers |= {"permit": Unschedulable("no"), "unreserve": RuntimeError("oops")}
     server = Server(node("n"), pod("p"))
     _, [decision] = make_pass(server, spy)
     assert decision.message == 'rejected pod "p" by permit plugin "Spy": no' and "oops" in caplog.text
 
 
 @table("point, answer", {
-    "no node fits": ("filter", ["no"]), "it is rejected before nodes are asked": ("pre_filter", scheduler.Rejected("no")),
-    "its nodes cannot be scored": ("pre_score", scheduler.Unschedulable("no"))})
+    "no node fits": ("filter", ["no"]), "it is rejected before nodes are asked": ("pre_filter", Rejected("no")),
+    "its nodes cannot be scored": ("pre_score", Unschedulable("no"))})
 def test_who_was_not_reserved_is_not_unreserved(spy, point, answer):
     spy.answers[point] = answer
     server = Server(node("n"), node("m"), pod("p"))
@@ -1092,7 +1110,7 @@ def test_why_a_rule_could_not_bind_is_said_in_an_event(spy, point, answer, said)
 
 
 def test_rules_that_do_not_return_from_bind_are_named_and_are_no_trouble_of_the_api_server(spy, monkeypatch, caplog):
-    monkeypatch.setattr(scheduler, "HOOK_SECONDS", 0.2)
+    replace(monkeypatch, "HOOK_SECONDS", 0.2)
     spy.answers["bind"] = lambda pod, node_name: threading.Event().wait(3600)
     server = Server(node("n"), *(pod(f"p-{i:02}") for i in range(12)))
     cluster, _ = make_pass(server, spy, live_cluster(server))
@@ -1117,18 +1135,18 @@ def test_many_bindings_that_break_at_a_time_are_no_trouble_of_the_api_server(spy
 def test_a_hook_that_breaks_is_a_failure(spy, point, answer):
     def breaks(pod):
         raise answer
-    before = {"post_filter": {"filter": ["no"]}, "unreserve": {"permit": scheduler.Unschedulable("no")}}
+    before = {"post_filter": {"filter": ["no"]}, "unreserve": {"permit": Unschedulable("no")}}
     spy.answers |= {point: answer} | before.get(point, {})
     if point == "queue_sort":
         spy.policies["my-scheduler"].predicates[0].hooks["queue_sort"] = breaks
     make_pass(Server(node("n"), pod("p")), spy)
-    assert scheduler.FAILURE.is_set()
+    assert FAILURE.is_set()
 
 
 def test_a_post_filter_may_have_no_remedy_in_an_empty_tuple(spy):
     spy.answers |= {"filter": ["no"], "post_filter": ()}
     _, [decision] = make_pass(Server(node("n"), pod("p")), spy)
-    assert decision.remedy == "" and not scheduler.FAILURE.is_set()
+    assert decision.remedy == "" and not FAILURE.is_set()
 
 
 def test_a_permit_that_returns_no_number_of_seconds_holds_nobody_for_ever(spy):
@@ -1181,13 +1199,13 @@ def test_a_hook_that_calls_sys_exit_fails_its_pod_only(spy, point, is_bound):
 
     def refuse_bad(pod, *_):
         if pod.name == "bad":
-            raise scheduler.Unschedulable("it is bad")
+            raise Unschedulable("it is bad")
 
     spy.policies["my-scheduler"].predicates[0].hooks[point] = leave
     if point == "unreserve":
         spy.answers["permit"] = refuse_bad
     if point == "post_filter":
-        spy.policies["my-scheduler"].predicates.append(scheduler.FullRule("Picky", lambda pod, node: ["it is bad"] if pod.name == "bad" else []))
+        spy.policies["my-scheduler"].predicates.append(FullRule("Picky", lambda pod, node: ["it is bad"] if pod.name == "bad" else []))
     server = Server(node("n"), node("m"), pod("bad"), pod("good"))
     cluster, _ = make_pass(server, spy)
     make_pass(server, spy, cluster)
@@ -1200,7 +1218,7 @@ def test_permit_holds_a_pod_with_its_room_until_it_approves(spy):
     spy.answers["permit"] = 60
     cluster, decisions = make_pass(server, spy)
     assert [(decision.pod.name, decision.pod.record.waits_for) for decision in decisions] == [
-        ("z", scheduler.WaitsFor.PERMIT), ("p", scheduler.WaitsFor.NODE)]
+        ("z", WaitsFor.PERMIT), ("p", WaitsFor.NODE)]
     assert decisions[1].message == "0/1 nodes are available: 1 Insufficient cpu."
     make_pass(server, spy, cluster)
     assert server.places() == {}
@@ -1215,7 +1233,7 @@ def test_who_is_refused_gives_the_room_back_at_once(spy, point):
 
     def refuse(pod, *_):
         if pod.name == "z":
-            raise scheduler.Unschedulable("not z")
+            raise Unschedulable("not z")
 
     spy.answers[point[0]] = refuse
     server = Server(node("n", cpu="1"), pod("p", {"cpu": "1"}), pod("z", {"cpu": "1"}))
@@ -1319,7 +1337,7 @@ def test_a_gang_of_another_namespace_is_another_gang():
     server = Server(node("n"), pod("ours", {"cpu": "1"}, labels=group),
                     pod("theirs", {"cpu": "100"}, namespace="other", labels=group))
     cluster, decided = a_cluster(server), {}
-    policies = {"my-scheduler": scheduler.read_policy(policy(["PodFitsResources", "Coscheduling"]))}
+    policies = {"my-scheduler": read_policy(policy(["PodFitsResources", "Coscheduling"]))}
     for _ in range(2):
         a_pass(cluster, policies, lambda decision: decided.update(
             {decision.pod.name: decision.waits}))
@@ -1338,7 +1356,7 @@ def test_a_held_pod_keeps_its_room_when_the_api_server_is_in_trouble(spy):
     server = Server(node("n"), pod("p"))
     spy.answers["permit"] = 60
     cluster, _ = make_pass(server, spy)
-    spy.answers |= {"permit": None, "pre_bind": scheduler.error_of(503, "away")}
+    spy.answers |= {"permit": None, "pre_bind": error_of(503, "away")}
     make_pass(server, spy, cluster)
     assert server.places() == {} and spy.seen.count("unreserve") == 0
     del spy.answers["pre_bind"]
@@ -1350,7 +1368,7 @@ def test_a_held_pod_is_decided_about_anew_when_its_policy_changes(spy):
     server = Server(node("n"), pod("p"))
     spy.answers["permit"] = 60
     cluster, _ = make_pass(server, spy)
-    spy.policies = {"my-scheduler": scheduler.FullPolicy([], [])}
+    spy.policies = {"my-scheduler": FullPolicy([], [])}
     make_pass(server, spy, cluster)
     assert server.places() == {"p": "n"} and spy.seen[-1] == "unreserve"
 
@@ -1360,9 +1378,9 @@ def test_a_held_pod_is_decided_about_anew_when_its_policy_changes(spy):
     "returns a string": (lambda arguments: "too long",
                          f"{YIELD}, not 'too long'")})
 def test_a_check_that_breaks_is_a_problem_of_the_policy(check, problem):
-    scheduler.predicate("Picky", argument={"x": str}, check=check)(lambda pod, node: ())
+    predicate("Picky", argument={"x": str}, check=check)(lambda pod, node: ())
     try:
-        with pytest.raises(scheduler.InputError, match=f"predicates.0.: {problem}"):
+        with pytest.raises(InputError, match=f"predicates.0.: {problem}"):
             built([{"name": "Picky", "argument": {"x": ""}}])
     finally:
-        del scheduler.PREDICATES["Picky"]
+        del PREDICATES["Picky"]

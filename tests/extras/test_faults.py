@@ -23,7 +23,8 @@ from helpers.faulty import ApiServer, Choice, ExtenderServer, answering, failure
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "bench"))
 import faults
-from helpers.everything import scheduler
+from scheduler_extras.api.errors import read_json
+from scheduler_extras.common.log_texts import one_line
 
 LEASE, DEADLINE = 3, 2  # seconds of a Lease, and to renew it
 FEW = faults.FEW  # writes that may be on their way at once
@@ -198,10 +199,11 @@ def test_a_pod_holds_up_nobody(kinds, fault, serve, start):
 
 
 IN_HASTE = """import sys
-from helpers.everything import scheduler
-plain = scheduler.backoff
-scheduler.backoff = lambda *arguments, **more: plain(*arguments, **more) / 10
-sys.exit(scheduler.main())"""
+from helpers.everywhere import replace_for_good
+from scheduler_extras.api.retries import backoff
+from scheduler_extras.command_line import main
+replace_for_good("backoff", lambda *arguments, **more: backoff(*arguments, **more) / 10)
+sys.exit(main())"""
 
 
 @table("kinds, fault", {
@@ -711,7 +713,7 @@ def test_an_extenders_timeout_bounds_the_whole_call(fault, verb, serve, tmp_path
 })
 def test_an_error_is_told_in_short(text, said):
     began = time.process_time()
-    line = scheduler.one_line(ValueError(text))
+    line = one_line(ValueError(text))
     assert said in line and len(line) <= 1000
     assert time.process_time() < began + 0.5, "it grows with the square"
 
@@ -815,13 +817,15 @@ def stuck(pod, node):
 """
 ENDS_SOON = """import math, sys, types
 sys.path.append("tests")
-from helpers.everything import scheduler
+from helpers.everywhere import replace_for_good
+from scheduler_extras.command_line import main
+from scheduler_extras.process import watch_the_loop
 class Soon(types.SimpleNamespace):
     def __setattr__(self, name, value):
         super().__setattr__(name, value / 30 if name == "limit" else value)
-scheduler.HEARTBEAT = Soon(at=0, limit=math.inf)
-scheduler.watch_the_loop.__defaults__ = (0.05,)
-sys.exit(scheduler.main())"""
+replace_for_good("HEARTBEAT", Soon(at=0, limit=math.inf))
+watch_the_loop.__defaults__ = (0.05,)
+sys.exit(main())"""
 
 
 @table("arguments, limit", {"of a leader, for the renew deadline": (["--leader-elect"], 10 / 30),
@@ -1025,7 +1029,7 @@ def test_bytes_that_are_no_utf_8_hold_nobody_up(serve, start):
         "items": [{"managedFields": []}, {"managedFields": []}]}),
 })
 def test_what_is_nested_deep_is_left_out_and_nothing_else(text, left):
-    assert scheduler.read_json(text.encode().replace(b"DEEP", DEEP)) == left
+    assert read_json(text.encode().replace(b"DEEP", DEEP)) == left
 
 
 @table("text, left", {
@@ -1036,7 +1040,7 @@ def test_what_is_nested_deep_is_left_out_and_nothing_else(text, left):
     "of what is no object": ("[7]", [7]),
 })
 def test_managed_fields_are_not_kept(text, left):
-    assert scheduler.read_json(text.encode().replace(b"DEEP", DEEP)) == left
+    assert read_json(text.encode().replace(b"DEEP", DEEP)) == left
 
 
 def deep(request):

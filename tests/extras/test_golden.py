@@ -7,14 +7,21 @@ import random
 import re
 
 import pytest
-from helpers.everything import scheduler
+from scheduler_extras.common.errors import Malformed
+from scheduler_extras.deciding.rule import PREDICATES, PRIORITIES, WHEN
+from scheduler_extras.deciding.schedule import schedule
+from scheduler_extras.manifests.manifests import Manifests
+from scheduler_extras.policy.reading import read_policy
+from scheduler_extras.show.explain import explain
+from scheduler_extras.show.report import in_json
+from scheduler_extras.show.text import Screen
 from helpers.extras import (
     a_cluster, a_pass, claim, cluster_of, csi_node, decide, node, pending_pods, pod, remembering, run_scheduler, storage_class,
     table, volume
 )
 from helpers.golden import DECISIONS, policy_of
 
-PLUGIN = {rule.name: rule.plugin for rule in [*scheduler.PREDICATES.values(), *scheduler.PRIORITIES.values()]} | {
+PLUGIN = {rule.name: rule.plugin for rule in [*PREDICATES.values(), *PRIORITIES.values()]} | {
     "LeastRequestedPriority": "NodeResourcesLeastAllocated", "MostRequestedPriority": "NodeResourcesMostAllocated",
     "RequestedToCapacityRatio": "RequestedToCapacityRatio",
     "EvenPodsSpreadPriority": "PodTopologySpread", "CheckNodeLabelPresence": "NodeLabel",
@@ -59,9 +66,9 @@ def test_the_decision_is_kube_schedulers(name):
     pods = {pod.key: pod for pod in pending_pods(cluster, {"my-scheduler": policy})}
     assert pods.keys() == {key for key, pod in expected.items() if not pod.get("skipped")}
     for key, waiting in pods.items():
-        decision = scheduler.schedule(waiting, cluster.look({"my-scheduler": policy}), policy)
-        assert max(map(len, scheduler.explain(decision, scheduler.Screen()))) <= 80
-        assert not differences(expected[key], scheduler.in_json(decision)), f"{key} (theirs, ours)"
+        decision = schedule(waiting, cluster.look({"my-scheduler": policy}), policy)
+        assert max(map(len, explain(decision, Screen()))) <= 80
+        assert not differences(expected[key], in_json(decision)), f"{key} (theirs, ours)"
         if "error" not in expected[key] and not expected[key]["prefilter"]:
             assert by_plugin(policy, decision.scores) == expected[key]["scores"], key
             for name, against in decision.failed.items():
@@ -121,9 +128,9 @@ def test_nonsense_in_the_objects_raises_nothing(seed):
                 target = target[key]
             target[path[-1]] = copy.deepcopy(chance.choice(NONSENSE))
             replaced.append((case["id"], path, target[path[-1]]))
-        manifests = scheduler.Manifests()
+        manifests = Manifests()
         for thing in case["objects"]:
-            with contextlib.suppress(scheduler.Malformed):
+            with contextlib.suppress(Malformed):
                 manifests.add(thing)
         decisions, cluster = [], a_cluster(manifests)
         try:
@@ -132,7 +139,7 @@ def test_nonsense_in_the_objects_raises_nothing(seed):
             raise AssertionError(f"{replaced}") from error
         assert all(decision.node or decision.message for decision in decisions)
         for decision in decisions:  # each can be shown in every form
-            assert json.dumps(scheduler.in_json(decision)) and scheduler.explain(decision, scheduler.Screen())
+            assert json.dumps(in_json(decision)) and explain(decision, Screen())
 
 
 # What the recorded cases lack. The answers are those of kube-scheduler 1.20.2's own framework to the same objects.
@@ -246,19 +253,19 @@ RARE_CASES = {
         f'running PreScore plugin "InterPodAffinity": parsing pod: requiredAffinityTerms: {EMPTY}'),
     "inter-pod affinity that is invalid in two lists, of which kube-scheduler reports the last": (
         "MatchInterPodAffinity", pod("p", affinity={
-            "podAntiAffinity": {f"required{scheduler.WHEN}": [
+            "podAntiAffinity": {f"required{WHEN}": [
                 {"topologyKey": ZONE, "labelSelector": term(requirement("In"))}]},
-            "podAffinity": {f"preferred{scheduler.WHEN}": [{"weight": 1, "podAffinityTerm": {
+            "podAffinity": {f"preferred{WHEN}": [{"weight": 1, "podAffinityTerm": {
                 "topologyKey": ZONE, "labelSelector": term(requirement("In"))}}]}}), [],
         f"0/3 nodes are available: 3 parsing pod: preferredAffinityTerms: {EMPTY}."),
     "inter-pod affinity of a pod there that no API server takes": (
         "MatchInterPodAffinity", pod("p"), [pod("odd", nodeName="a", **near({"matchLabels": {"app": None}}))], ALL),
     "... whose terms are no list": (
         "MatchInterPodAffinity", pod("p"), [pod("odd", nodeName="a", affinity={
-            "podAntiAffinity": {f"required{scheduler.WHEN}": {"topologyKey": ZONE}}})], ALL),
+            "podAntiAffinity": {f"required{WHEN}": {"topologyKey": ZONE}}})], ALL),
     "... whose weight is a text": (
         "MatchInterPodAffinity", pod("p"), [pod("odd", nodeName="a", affinity={
-            "podAffinity": {f"preferred{scheduler.WHEN}": [{"weight": "5"}]}})], ALL),
+            "podAffinity": {f"preferred{WHEN}": [{"weight": "5"}]}})], ALL),
     "the first pod of a group that wants to be together": (
         "MatchInterPodAffinity", pod("p", labels=WEB, **near({"matchLabels": WEB})), [], ALL),
     "the second pod of such a group": (
@@ -376,10 +383,10 @@ RARE_CASES = {
 
 @table("entry, incoming, objects, answer", RARE_CASES)
 def test_what_few_have_tried(entry, incoming, objects, answer):
-    entry = {"name": entry, **({} if entry in scheduler.PREDICATES else {"weight": 1})} if isinstance(
+    entry = {"name": entry, **({} if entry in PREDICATES else {"weight": 1})} if isinstance(
         entry, str) else entry
     kind = "priorities" if "weight" in entry else "predicates"
-    policies = {"my-scheduler": scheduler.read_policy({
+    policies = {"my-scheduler": read_policy({
         "kind": "Policy", "apiVersion": "v1", "predicates": [], "priorities": [], kind: [entry]})}
     decision = decide(policies, incoming, *NODES, *objects)  # of two nodes of a name, the last counts
     if isinstance(answer, dict):

@@ -8,7 +8,11 @@ import os
 import random
 
 import pytest
-from helpers.everything import scheduler
+import time
+from scheduler_extras.api.errors import error_of
+from scheduler_extras.common.errors import ApiError
+from scheduler_extras.live.writer import Writer
+from scheduler_extras.reading.pods_and_nodes import FullPod
 from helpers.extras import a_cluster, a_pass, node, wait_until_told
 from helpers.fake_api import Server
 from helpers.preempting import A, GOING, budget, built, configured, incoming, running
@@ -52,7 +56,7 @@ class Cluster(Server):
 
     def pods(self):
         """The pods as they are."""
-        return [scheduler.FullPod(thing) for (kind, *_), thing in [*self.objects.items()] if kind == "pods"]
+        return [FullPod(thing) for (kind, *_), thing in [*self.objects.items()] if kind == "pods"]
 
     def free(self):
         """The cpu that is free on each node, in millicores."""
@@ -70,10 +74,10 @@ class Cluster(Server):
         is_fault = method != "GET" and self.chance.random() < self.faults
         status, is_carried_out = self.chance.choice([(500, True), (500, False), (0, True), (0, False), (403, False), (409, False), (429, False)])
         if is_fault and not is_carried_out:
-            raise scheduler.error_of(status, "injected")
+            raise error_of(status, "injected")
         answer = self.carry_out(method, path, body, params, accept)
         if is_fault:
-            raise scheduler.error_of(status, "injected")
+            raise error_of(status, "injected")
         return answer
 
     def carry_out(self, method, path, body, params, accept):
@@ -83,14 +87,14 @@ class Cluster(Server):
         place = "pods", *path.split("/")[-4:-1:2]
         if "nominatedNodeName" in (body or {}).get("status", {}) and self.chance.random() < 0.03:
             self.objects.pop(place, None)  # somebody deletes it just then
-            raise scheduler.error_of(404, "not found")
+            raise error_of(404, "not found")
         if place not in self.objects and path.endswith(("/status", "/binding")):
-            raise scheduler.error_of(404, "not found")
+            raise error_of(404, "not found")
         if place not in self.objects:  # it is not about a pod
             return super().request(method, path, body, params, accept)
         thing = self.objects[place]
         if path.endswith("/binding") and thing["spec"].get("nodeName"):
-            raise scheduler.error_of(409, "it is bound")
+            raise error_of(409, "it is bound")
         status = (body or {}).get("status", {})
         if "conditions" in status:
             others = [each for each in thing["status"].get("conditions", []) if each["type"] != status["conditions"][0]["type"]]
@@ -106,9 +110,9 @@ class Cluster(Server):
         place = "pods", *path.split("/")[-3::2]
         victim = self.objects.get(place)
         if victim is None:
-            raise scheduler.error_of(404, "not found")
+            raise error_of(404, "not found")
         if any(victim["metadata"][name] != value for name, value in body["preconditions"].items()):
-            raise scheduler.error_of(409, "another uid, or version")
+            raise error_of(409, "another uid, or version")
         if "deletionTimestamp" in victim["metadata"] or victim["metadata"]["uid"] in self.accepted:
             self.wrongs.append(f"{place[2]} is to go twice")
         if not any(pod.nominated_node == victim["spec"]["nodeName"] and pod.priority > victim["spec"]["priority"]
@@ -167,7 +171,7 @@ class Replica:
 
     def kind_of_writer(self, _):
         """One that is told what has come of a write whose answer was lost, as on a live cluster."""
-        writer = scheduler.Writer(self)
+        writer = Writer(self)
         writer.may_write = self.leads
         return writer
 
@@ -300,7 +304,7 @@ def history(seed, is_of_today):
             cluster = a_cluster(replica)
         try:
             a_pass(cluster, policies)
-        except scheduler.ApiError as error:
+        except ApiError as error:
             cluster.errors.end_pass(error)
         cluster.results.finish(60)  # or else two would bind at a time
         wait_until_told(cluster)
@@ -317,7 +321,7 @@ def history(seed, is_of_today):
 @pytest.mark.parametrize("is_of_today", [False, True], ids=["1.20", "1.36"])
 @pytest.mark.parametrize("tens", range(int(os.environ.get("EXAMPLES", 40)) // 10))
 def test_of_ten_histories_each_ends_well(tens, is_of_today, monkeypatch):
-    monkeypatch.setattr(scheduler.time, "sleep", lambda seconds: None)
+    monkeypatch.setattr(time, "sleep", lambda seconds: None)
     for seed in range(10 * tens, 10 * tens + 10):
         server = history(seed, is_of_today)
         assert server.wrongs == [], seed

@@ -7,7 +7,13 @@ import threading
 import time
 
 import pytest
-from helpers.everything import scheduler
+from helpers.everywhere import replace
+from scheduler_extras.api.connection import Connection
+from scheduler_extras.api.errors import error_of
+from scheduler_extras.api.proxy import PooledProxy
+from scheduler_extras.api.retries import LASTING, patiently
+from scheduler_extras.common.errors import ApiError, Trouble
+from scheduler_extras.options import read_arguments
 from helpers.control_plane import wait_for
 from helpers.extras import table
 
@@ -106,7 +112,7 @@ MORE = answer(b'{"kind": "Other"}')
 })
 def test_provisional_answers_are_skipped(first, raw):
     server = raw([first, MORE])
-    api = scheduler.PooledProxy(server.url)
+    api = PooledProxy(server.url)
     assert [api.request("GET", NODES)["kind"] for _ in range(2)] == ["List", "Other"], "each request has its own answer"
     assert server.opened == 1
 
@@ -120,14 +126,14 @@ def test_provisional_answers_are_skipped(first, raw):
 })
 def test_a_connection_is_used_again_only_after(first, opened, raw):
     server = raw([first, MORE], [MORE])
-    api = scheduler.PooledProxy(server.url)
+    api = PooledProxy(server.url)
     assert [api.request("GET", NODES)["kind"] for _ in range(2)] == ["List", "Other"]
     assert server.opened == opened
 
 
 def test_bytes_that_come_late_behind_an_answer_go_to_no_other_request(raw):
     server = raw([answer(), (0.05, MORE)], [answer()])
-    api = scheduler.PooledProxy(server.url)
+    api = PooledProxy(server.url)
     api.request("GET", NODES)
     time.sleep(0.3)
     assert api.request("GET", NODES)["kind"] == "List" and server.opened == 2
@@ -135,7 +141,7 @@ def test_bytes_that_come_late_behind_an_answer_go_to_no_other_request(raw):
 
 def test_an_answer_may_last_as_long_as_its_connection(raw):
     server = raw([head("Connection: close") + EMPTY, RawServer.CLOSE])
-    assert scheduler.PooledProxy(server.url).request("GET", NODES)["items"] == []
+    assert PooledProxy(server.url).request("GET", NODES)["items"] == []
 
 
 @table("broken", {
@@ -158,8 +164,8 @@ def test_an_answer_may_last_as_long_as_its_connection(raw):
 @pytest.mark.parametrize("watches", [False, True])
 def test_an_answer_that_is_none_is_trouble(broken, watches, raw):
     server = raw([broken, RawServer.CLOSE])
-    api = scheduler.PooledProxy(server.url)
-    with pytest.raises(scheduler.Trouble, match=r"cannot reach http://127\.0\.0\.1:|has broken off"):
+    api = PooledProxy(server.url)
+    with pytest.raises(Trouble, match=r"cannot reach http://127\.0\.0\.1:|has broken off"):
         list(api.watch(NODES, {}, 5)) if watches else api.request("GET", NODES)
     assert api.idle == []
 
@@ -168,10 +174,10 @@ def test_an_answer_that_is_none_is_trouble(broken, watches, raw):
 def test_whatever_a_connection_raises_is_trouble(error, raw, monkeypatch):
     def break_down(*arguments):
         raise error
-    monkeypatch.setattr(scheduler.Connection, "receive", break_down)
-    api = scheduler.PooledProxy(raw([answer()]).url)
+    monkeypatch.setattr(Connection, "receive", break_down)
+    api = PooledProxy(raw([answer()]).url)
     for ask in (lambda: api.request("GET", NODES), lambda: list(api.watch(NODES, {}, 5))):
-        with pytest.raises(scheduler.Trouble):
+        with pytest.raises(Trouble):
             ask()
 
 
@@ -192,13 +198,13 @@ OF_UID = {"preconditions": {"uid": "u"}}
 @pytest.mark.parametrize("ending", [None, RawServer.RESET])
 def test_a_request_on_an_idle_connection_that_ends_just_then_is_sent_once_more_if_that_does_no_harm(what, is_sent_again, ending, raw, monkeypatch):
     server = raw([answer(), ending], [MORE])
-    api = scheduler.PooledProxy(server.url)
+    api = PooledProxy(server.url)
     api.request("GET", NODES)
-    monkeypatch.setattr(scheduler.Connection, "is_idle", lambda connection: True)  # as it was a moment ago
+    monkeypatch.setattr(Connection, "is_idle", lambda connection: True)  # as it was a moment ago
     if is_sent_again:
         assert api.request(*what)["kind"] == "Other" and server.opened == 2
     else:
-        with pytest.raises(scheduler.Trouble):
+        with pytest.raises(Trouble):
             api.request(*what)
         assert server.opened == 1
 
@@ -210,11 +216,11 @@ def test_a_request_on_an_idle_connection_that_ends_just_then_is_sent_once_more_i
 })
 def test_it_is_not_sent_again_if(ends, opened, raw, monkeypatch):
     server = raw(*ends)
-    api = scheduler.PooledProxy(server.url)
+    api = PooledProxy(server.url)
     if len(ends[0]) > 1:
         api.request("GET", NODES)
-    monkeypatch.setattr(scheduler.Connection, "is_idle", lambda connection: True)
-    with pytest.raises(scheduler.Trouble):
+    monkeypatch.setattr(Connection, "is_idle", lambda connection: True)
+    with pytest.raises(Trouble):
         api.request("GET", NODES)
     assert server.opened == opened
 
@@ -226,17 +232,17 @@ EVENT = b'{"type": "ADDED", "object": {"metadata": {"name": "a", "resourceVersio
 def test_a_stream_may_be_silent_for_as_long_as_was_said(first, raw):
     """However its end is to be told: it is not that of an answer, which has five seconds to begin."""
     server = raw([first, (0.4, b"%x\r\n%b\r\n0\r\n\r\n" % (len(EVENT), EVENT) if b"chunked" in first else EVENT), RawServer.CLOSE])
-    api = scheduler.PooledProxy(server.url)
+    api = PooledProxy(server.url)
     began = time.monotonic()
     assert len(list(api.watch(NODES, {}, silence=1))) == 2
     assert time.monotonic() - began < 1
-    with pytest.raises(scheduler.Trouble, match="has broken off: timed out"):
-        list(scheduler.PooledProxy(raw([first, (5, b"")]).url).watch(NODES, {}, silence=0.1))
+    with pytest.raises(Trouble, match="has broken off: timed out"):
+        list(PooledProxy(raw([first, (5, b"")]).url).watch(NODES, {}, silence=0.1))
 
 
 def test_a_watch_that_nobody_reads_on_closes_its_connection(raw):
     server = raw([head("Connection: close") + EVENT * 2, (5, b"")])
-    stream = scheduler.PooledProxy(server.url).watch(NODES, {}, silence=5)
+    stream = PooledProxy(server.url).watch(NODES, {}, silence=5)
     assert next(stream)["type"] == "ADDED"
     stream.close()
     wait_for("the server sees the end", lambda: server.there[0].fileno() < 0 or server.there[0].recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT) == b"")
@@ -247,18 +253,18 @@ def test_a_watch_that_nobody_reads_on_closes_its_connection(raw):
     "provisional answers without an end": [(0.1, head(status="103 Early Hints"))] * 50,
 })
 def test_an_answer_has_to_be_there_in_time(first, raw, monkeypatch):
-    monkeypatch.setattr(scheduler, "ANSWER_SECONDS", 1)
+    replace(monkeypatch, "ANSWER_SECONDS", 1)
     server = raw([b"", *first])
-    with pytest.raises(scheduler.Trouble, match="timed out"):
-        scheduler.PooledProxy(server.url).request("GET", NODES)
+    with pytest.raises(Trouble, match="timed out"):
+        PooledProxy(server.url).request("GET", NODES)
 
 
 def test_an_answer_may_be_so_large_and_no_larger(raw, monkeypatch):
-    monkeypatch.setattr(scheduler, "MOST_BYTES", len(EMPTY))
-    assert scheduler.PooledProxy(raw([answer()]).url).request("GET", NODES)
+    replace(monkeypatch, "MOST_BYTES", len(EMPTY))
+    assert PooledProxy(raw([answer()]).url).request("GET", NODES)
     for larger in (answer(EMPTY + b" "), chunks(("10", EMPTY[:16]), (f"{len(EMPTY):x}", EMPTY), ("0", b"")), head("Connection: close") + EMPTY * 9):
-        with pytest.raises(scheduler.Trouble):
-            scheduler.PooledProxy(raw([larger, RawServer.CLOSE]).url).request("GET", NODES)
+        with pytest.raises(Trouble):
+            PooledProxy(raw([larger, RawServer.CLOSE]).url).request("GET", NODES)
 
 
 @table("retry_after, seconds", {"two seconds": ("2", 2), "none": (None, None), "an hour: ten seconds": ("3600", 10), "a date": ("Wed, 21 Oct 2026 07:28:00 GMT", None)})
@@ -267,11 +273,11 @@ def test_a_request_is_sent_again_after_the_seconds_that_the_api_server_says(retr
     headers = [f"Retry-After: {retry_after}"] if retry_after else []
     refusal = answer(b'{"kind": "Status", "message": "too many requests"}', *headers, status=f"{status} Busy")
     pauses = []
-    monkeypatch.setattr(scheduler, "rest", pauses.append)
+    replace(monkeypatch, "rest", pauses.append)
     server = raw([refusal, refusal, answer()])
-    request = scheduler.patiently, scheduler.PooledProxy(server.url).request, "GET", NODES
+    request = patiently, PooledProxy(server.url).request, "GET", NODES
     if status == 429 and seconds is None:
-        with pytest.raises(scheduler.Trouble):
+        with pytest.raises(Trouble):
             request[0](*request[1:])
         assert pauses == [] and len(server.asked) == 1
     else:
@@ -280,7 +286,7 @@ def test_a_request_is_sent_again_after_the_seconds_that_the_api_server_says(retr
 
 def test_a_request_names_the_program_and_its_version(raw):
     server = raw([answer()])
-    scheduler.PooledProxy(server.url).request("GET", NODES)
+    PooledProxy(server.url).request("GET", NODES)
     assert re.search(r"\r\nUser-Agent: scheduler_extras/[\d.]+\r\n", server.asked[0])
 
 
@@ -292,14 +298,14 @@ def test_a_request_names_the_program_and_its_version(raw):
 })
 def test_where_the_api_server_may_be(host, path, sent, raw):
     server = raw([answer()], host=host)
-    options = scheduler.read_arguments(["--server", f"{server.url}{path}/"])
-    assert scheduler.PooledProxy(options.server).request("GET", NODES)["items"] == []
+    options = read_arguments(["--server", f"{server.url}{path}/"])
+    assert PooledProxy(options.server).request("GET", NODES)["items"] == []
     assert server.asked[0].startswith(f"GET {sent} HTTP/1.1\r\nHost: {server.url.removeprefix('http://')}\r\n")
 
 
 def test_https_is_refused_with_a_reason(capsys):
     with pytest.raises(SystemExit):
-        scheduler.read_arguments(["--server", "https://127.0.0.1:6443"])
+        read_arguments(["--server", "https://127.0.0.1:6443"])
     assert "--server: https needs a CA and a token, which kubectl proxy has: run it, and give its http:// URL" in capsys.readouterr().err
 
 
@@ -312,13 +318,13 @@ def test_https_is_refused_with_a_reason(capsys):
 })
 def test_a_request_that_matters_is_sent_again_for_some_seconds(errors, pauses, attempts, monkeypatch):
     waited, asked, left = [], [], iter(errors)
-    monkeypatch.setattr(scheduler, "rest", waited.append)
+    replace(monkeypatch, "rest", waited.append)
 
     def request():
         asked.append(1)
         for error in left:
-            raise scheduler.error_of(*(error[0], "busy", error[1]) if isinstance(error, tuple) else (error, "busy"))
+            raise error_of(*(error[0], "busy", error[1]) if isinstance(error, tuple) else (error, "busy"))
 
-    with contextlib.suppress(scheduler.ApiError):
-        scheduler.patiently(request, pauses=scheduler.LASTING)
+    with contextlib.suppress(ApiError):
+        patiently(request, pauses=LASTING)
     assert (waited, len(asked)) == (pauses, attempts)

@@ -11,7 +11,12 @@ import time
 
 import pytest
 import requests
-from helpers.everything import scheduler
+from helpers.everywhere import replace
+from scheduler_extras.api.election import LeaderElection
+from scheduler_extras.api.errors import error_of
+from scheduler_extras.api.proxy import PooledProxy
+from scheduler_extras.command_line import api_server
+from scheduler_extras.common.errors import ApiError
 import yaml
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import padding
@@ -23,10 +28,11 @@ LEASES = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases"
 
 IN_A_POD = """import os, pathlib, sys
 sys.path.append("tests")
-from helpers.everything import scheduler
-scheduler.FOLDER = pathlib.Path(os.environ["POD_FOLDER"])
-scheduler.TOKEN_SECONDS = 0
-sys.exit(scheduler.main())"""
+from helpers.everywhere import replace_for_good
+from scheduler_extras.command_line import main
+replace_for_good("FOLDER", pathlib.Path(os.environ["POD_FOLDER"]))
+replace_for_good("TOKEN_SECONDS", 0)
+sys.exit(main())"""
 
 
 class PodOfOurs:
@@ -137,15 +143,15 @@ def answer(port, path):
     "in a pod without a token (automountServiceAccountToken: false)": ("10.0.0.1", [], "http://127.0.0.1:8001"),
     "on a machine": (None, ["token", "ca.crt"], "http://127.0.0.1:8001")})
 def test_where_it_looks_for_the_api_server(tmp_path, monkeypatch, address, files, server):
-    monkeypatch.setattr(scheduler, "FOLDER", tmp_path)
+    replace(monkeypatch, "FOLDER", tmp_path)
     monkeypatch.delenv("KUBERNETES_SERVICE_PORT", raising=False)
     monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
     if address:
         monkeypatch.setenv("KUBERNETES_SERVICE_HOST", address)
     for name in files:
         (tmp_path / name).touch()
-    assert scheduler.api_server(None).server == server
-    assert scheduler.api_server("http://box:80").server == "http://box:80", "--server goes first"
+    assert api_server(None).server == server
+    assert api_server("http://box:80").server == "http://box:80", "--server goes first"
 
 
 # ---- leader election -----------------------------------------------------------------------------------
@@ -164,8 +170,8 @@ def election(folder, **times):
 def lease(control_plane, method="GET", body=None):
     """Read or replace the Lease, or None."""
     try:
-        return scheduler.PooledProxy(control_plane.server).request(method, f"{LEASES}/my-scheduler", body)
-    except scheduler.ApiError as error:
+        return PooledProxy(control_plane.server).request(method, f"{LEASES}/my-scheduler", body)
+    except ApiError as error:
         assert error.status == 404
         return None
 
@@ -260,7 +266,7 @@ class Leases:
         if method != "GET":
             self.lease = {**body, "metadata": {**body["metadata"], "resourceVersion": "2"}}
         if not isinstance(self.lease, dict):
-            raise scheduler.error_of(self.lease, f"status {self.lease}")
+            raise error_of(self.lease, f"status {self.lease}")
         return self.lease
 
 
@@ -284,9 +290,9 @@ def held_by(identity, **more):
 })
 def test_who_holds_the_lease(lease, after, held, said, monkeypatch, caplog):
     now = [1000.0]
-    monkeypatch.setattr(scheduler.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
     leases = Leases(lease)
-    election = scheduler.LeaderElection(leases, "my-scheduler", {})
+    election = LeaderElection(leases, "my-scheduler", {})
     holds = [election.acquire()]
     now[0] += after
     holds.append(election.acquire())
@@ -300,7 +306,7 @@ def test_who_holds_the_lease(lease, after, held, said, monkeypatch, caplog):
 def test_a_lease_is_as_old_as_its_answer_not_as_the_question(monkeypatch):
     """It may have been renewed just before that, and its holder leads on for some seconds."""
     now = [1000.0]
-    monkeypatch.setattr(scheduler.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
     leases = Leases(held_by("another"))
     plain = leases.request
 
@@ -309,7 +315,7 @@ def test_a_lease_is_as_old_as_its_answer_not_as_the_question(monkeypatch):
         return plain(method, path, body)
 
     leases.request = slow
-    election = scheduler.LeaderElection(leases, "my-scheduler", {})
+    election = LeaderElection(leases, "my-scheduler", {})
     assert not election.acquire()
     leases.request = plain
     now[0] += 14.9
@@ -330,7 +336,7 @@ def test_a_replica_that_waits_says_so_once_and_who_leads(caplog):
             leases.lease = held_by("a third one" if len(waits) > 1 else "another")
             return len(waits) == 4
 
-    election = scheduler.LeaderElection(leases, "my-scheduler", {})
+    election = LeaderElection(leases, "my-scheduler", {})
     assert not election.lead(Stop())
     assert caplog.messages == [f"{election.identity} waits: {leader} leads" for leader in ("another", "a third one")]
 
@@ -340,7 +346,7 @@ def test_the_lease_may_have_another_name_and_place():
     asked = []
     plain = leases.request
     leases.request = lambda method, path, body=None: asked.append((method, path)) or plain(method, path, body)
-    scheduler.LeaderElection(leases, "my-scheduler", {"resourceName": "ours", "resourceNamespace": "team"}).acquire()
+    LeaderElection(leases, "my-scheduler", {"resourceName": "ours", "resourceNamespace": "team"}).acquire()
     place = "/apis/coordination.k8s.io/v1/namespaces/team/leases"
     assert asked == [("GET", f"{place}/ours"), ("POST", place)]
     assert leases.lease["metadata"] == {"namespace": "team", "name": "ours", "resourceVersion": "2"}
@@ -348,12 +354,12 @@ def test_the_lease_may_have_another_name_and_place():
 
 def test_of_two_that_try_at_once_one_leads(caplog):
     leases = Leases(held_by(""))
-    election = scheduler.LeaderElection(leases, "my-scheduler", {})
+    election = LeaderElection(leases, "my-scheduler", {})
 
     def conflict(method, path, body=None):
         if method == "GET":
             return leases.lease
-        raise scheduler.error_of(409, "somebody was faster")
+        raise error_of(409, "somebody was faster")
 
     leases.request = conflict
     assert not election.acquire() and caplog.messages == []
@@ -363,7 +369,7 @@ def test_who_is_answered_by_no_api_server_does_not_lead(caplog):
     leases = Leases(404)
     plain = leases.request
     leases.request = lambda method, path, body=None: {"items": 7} if method == "POST" else plain(method, path, body)
-    election = scheduler.LeaderElection(leases, "my-scheduler", {})
+    election = LeaderElection(leases, "my-scheduler", {})
     assert not election.acquire() and not election.leads()
     assert caplog.messages == ["leader election: the Lease was answered, but by no API server"]
 

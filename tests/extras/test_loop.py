@@ -18,7 +18,28 @@ from types import SimpleNamespace
 from unittest.mock import Mock
 
 import pytest
-from helpers.everything import scheduler
+from helpers.everywhere import replace
+from scheduler_extras.api.errors import TooLarge, error_of
+from scheduler_extras.api.proxy import PooledProxy
+from scheduler_extras.api.retries import patiently
+from scheduler_extras.api.watch import Reflector, list_all
+from scheduler_extras.command_line import election_for, poll, run_to_the_end
+from scheduler_extras.common.errors import ApiError, Trouble, Unschedulable
+from scheduler_extras.deciding.decision import FullDecision
+from scheduler_extras.deciding.rule import FullRule, PREDICATES, PRIORITIES
+from scheduler_extras.deciding.schedule import schedule
+from scheduler_extras.live.events import Recorder
+from scheduler_extras.live.record import PodRecord, WaitsFor
+from scheduler_extras.live.writer import Result, Writer
+from scheduler_extras.options import read_arguments
+from scheduler_extras.policy.own_rules import predicate, priority
+from scheduler_extras.policy.policy import FullPolicy
+from scheduler_extras.policy.reading import read_policy
+from scheduler_extras.policy.reloading import PolicyFile, load_policies
+from scheduler_extras.reading.pods_and_nodes import FullPod
+from scheduler_extras.rules.selectors import OWNERS
+from scheduler_extras.show.report import Reporter
+from scheduler_extras.show.text import Screen
 from helpers.control_plane import wait_for
 from helpers.extras import ROOT, a_cluster, a_live_cluster, a_pass, cluster_of, node, pending_pods, pod, table, wait_until_told
 from helpers.faulty import ApiServer
@@ -32,7 +53,7 @@ def clock(monkeypatch):
     return Clock(monkeypatch)
 
 
-[POLICY] = scheduler.load_policies(ROOT / "policy.json", "my-scheduler").values()
+[POLICY] = load_policies(ROOT / "policy.json", "my-scheduler").values()
 
 
 def test_pods_come_in_order_of_priority_then_age_and_each_sees_those_before_it():
@@ -56,7 +77,7 @@ def test_a_binding_names_the_pod_by_its_uid():
 
 
 def test_a_pass_over_what_is_watched_asks_nothing(monkeypatch):
-    monkeypatch.setattr(scheduler.Reflector, "work", lambda reflector: None)
+    monkeypatch.setattr(Reflector, "work", lambda reflector: None)
     server = Server(node("n"), pod("running", nodeName="n"), pod("stuck", nodeSelector={"disk": "ssd"}))
     cluster = a_live_cluster(server)
     make_pass(cluster)
@@ -73,7 +94,7 @@ def test_other_kinds_are_read_only_when_a_rule_needs_them_and_once_in_a_pass():
     server.put(*claims)
     make_pass(scheduler_of(server))
     assert len(server.sent("GET", "/persistentvolumeclaims")) == 1
-    defaults = scheduler.read_policy({"kind": "Policy", "apiVersion": "v1"})
+    defaults = read_policy({"kind": "Policy", "apiVersion": "v1"})
     server.put(pod("more"))
     make_pass(scheduler_of(server), policy=defaults)
     assert len(server.sent("GET", "/apis/apps/v1/replicasets")) == 1
@@ -95,10 +116,10 @@ def test_a_rule_may_look_at_what_it_likes_and_what_it_may_not_fails_its_pods_onl
     def nosy(pod, nodes, snapshot):
         return pod.name == "curious" and snapshot.objects["secrets"]
 
-    rule, decisions = scheduler.FullRule("Nosy", lambda pod, node, metadata: (), metadata=nosy), []
+    rule, decisions = FullRule("Nosy", lambda pod, node, metadata: (), metadata=nosy), []
     server = Server(node("n"), pod("curious"), pod("discreet"))
     server.failures["secrets"] = [403]
-    make_pass(scheduler_of(server), decisions, scheduler.FullPolicy([rule], []))
+    make_pass(scheduler_of(server), decisions, FullPolicy([rule], []))
     assert [(decision.pod.name, decision.node, decision.message) for decision in decisions] == [
         ("curious", None, "status 403"), ("discreet", "n", None)]
 
@@ -108,7 +129,7 @@ def test_lists_are_paged_and_a_page_that_has_expired_ends_the_pass():
     server.page = 2
     server.failures["pods"] = [None, 410]
     cluster = scheduler_of(server)
-    with pytest.raises(scheduler.ApiError):
+    with pytest.raises(ApiError):
         make_pass(cluster)
     assert make_pass(cluster) == 5
     assert [request[2].get("continue") for request in server.sent("GET", "/pods")][:5] == [None, "2", None, "2", "4"]
@@ -138,7 +159,7 @@ def test_a_pass_over_manifests_goes_on_however_long_it_takes(monkeypatch):
 def test_a_single_pass_tells_by_its_exit_code_whether_all_could_be_written(status, code):
     server = Server(node("n"), pod("p"))
     server.failures["binding"] = [] if status == 201 else [status] * 3
-    run = functools.partial(scheduler.run_to_the_end, scheduler_of(server), SimpleNamespace(
+    run = functools.partial(run_to_the_end, scheduler_of(server), SimpleNamespace(
         current=lambda: {"my-scheduler": POLICY}), threading.Event(), 1)
     assert run(once=True) == code
 
@@ -148,7 +169,7 @@ def test_if_a_signal_ends_it(once, code):
     server, stop = Server(node("n"), pod("p"), pod("q")), threading.Event()
     policies = SimpleNamespace(current=lambda: {"my-scheduler": POLICY})
     cluster = a_cluster(server, lambda decision: stop.set())
-    assert scheduler.run_to_the_end(cluster, policies, stop, 1, once) == code and len(server.places()) == 1
+    assert run_to_the_end(cluster, policies, stop, 1, once) == code and len(server.places()) == 1
 
 
 @table("status, told", {
@@ -182,11 +203,11 @@ def test_a_pod_whose_binding_always_fails_is_told_so_once(status, clock):
 
 @table("status", {"as if it were in trouble": 500, "as if somebody had been faster": 409})
 def test_what_etcd_does_not_take_is_an_error_of_its_own(status):
-    api = scheduler.PooledProxy("http://127.0.0.1:1")
+    api = PooledProxy("http://127.0.0.1:1")
     data = b'{"kind": "Status", "message": "etcdserver: request is too large"}'
-    with pytest.raises(scheduler.TooLarge, match="request is too large") as raised:
+    with pytest.raises(TooLarge, match="request is too large") as raised:
         api.content(SimpleNamespace(status=status, reason="", retry_after=lambda: 0), data, "POST", "/api/v1/pods")
-    assert raised.value.status == 413 and not isinstance(raised.value, scheduler.Trouble)
+    assert raised.value.status == 413 and not isinstance(raised.value, Trouble)
 
 
 def test_a_pod_that_is_too_large_to_be_bound_is_told_so(caplog):
@@ -198,7 +219,7 @@ def test_a_pod_that_is_too_large_to_be_bound_is_told_so(caplog):
 
     def request(method, path, *more, **options):
         if path.endswith("/binding"):
-            raise scheduler.TooLarge(413, answer)
+            raise TooLarge(413, answer)
         return plain(method, path, *more, **options)
 
     server.request = request
@@ -221,7 +242,7 @@ def test_a_pod_that_is_too_large_to_be_bound_is_told_so(caplog):
 })
 def test_a_binding_that_fails(status, carried_out, clock, monkeypatch):
     """The pod is bound once in the end; if it is bound although its answer was lost, that is found out at once."""
-    monkeypatch.setattr(Server, "kind_of_writer", scheduler.Writer, raising=False)  # so that the cluster counts as a live one
+    monkeypatch.setattr(Server, "kind_of_writer", Writer, raising=False)  # so that the cluster counts as a live one
     server = Server(node("n", cpu="1"), pod("first", {"cpu": "1"}))
     fails = status if isinstance(status, dict) else (status, carried_out)
     server.failures["binding"] = [fails] * (3 if status == 500 else 1)
@@ -243,13 +264,13 @@ def test_a_binding_that_fails(status, carried_out, clock, monkeypatch):
 
 def test_a_binding_that_was_done_but_answered_with_504_and_then_409_is_followed_up(monkeypatch):
     """There is its event, post_bind is called, and nothing is unreserved."""
-    monkeypatch.setattr(Server, "kind_of_writer", scheduler.Writer, raising=False)  # so that the cluster counts as a live one
+    monkeypatch.setattr(Server, "kind_of_writer", Writer, raising=False)  # so that the cluster counts as a live one
     server, seen = Server(node("n"), pod("p")), []
     server.failures["binding"] = [(504, True), 409]
-    rule = scheduler.FullRule("Notes", lambda pod, node: (), hooks={
+    rule = FullRule("Notes", lambda pod, node: (), hooks={
         "post_bind": lambda *_: seen.append("post_bind"), "unreserve": lambda *_: seen.append("unreserve")})
     cluster = scheduler_of(server)
-    make_pass(cluster, policy=scheduler.FullPolicy([rule], []))
+    make_pass(cluster, policy=FullPolicy([rule], []))
     assert server.places() == {"p": "n"} and seen == ["post_bind"] and not cluster.writer.awaited
     assert [body["reason"] for *_, body in server.sent("POST", "/events")] == ["Scheduled"]
 
@@ -259,8 +280,8 @@ def test_a_binding_that_was_done_but_answered_with_504_and_then_409_is_followed_
     "it, elsewhere": ({"uid": "uid-p", "nodeName": "m"}, 1),
     "it, there": ({"uid": "uid-p", "nodeName": "n"}, 0)})
 def test_where_a_binding_had_no_answer_the_pod_itself_says_whether_it_is_bound(there, attempts, monkeypatch):
-    monkeypatch.setattr(Server, "kind_of_writer", scheduler.Writer, raising=False)  # so that the cluster counts as a live one
-    monkeypatch.setattr(scheduler.time, "sleep", lambda seconds: None)
+    monkeypatch.setattr(Server, "kind_of_writer", Writer, raising=False)  # so that the cluster counts as a live one
+    monkeypatch.setattr(time, "sleep", lambda seconds: None)
     server = Server(node("n"), pod("p"))
     # Nor does the API server answer the first requests to see it: what is no pod is not from it.
     server.failures |= {"binding": [0], "p": [503, 0, 401, {"items": 7}]}
@@ -279,7 +300,7 @@ def test_where_a_binding_had_no_answer_the_pod_itself_says_whether_it_is_bound(t
 
 
 def test_where_nobody_may_see_the_pod_a_binding_without_an_answer_has_failed(monkeypatch):
-    monkeypatch.setattr(Server, "kind_of_writer", scheduler.Writer, raising=False)  # so that the cluster counts as a live one
+    monkeypatch.setattr(Server, "kind_of_writer", Writer, raising=False)  # so that the cluster counts as a live one
     server = Server(node("n"), pod("p"))
     server.failures |= {"binding": [0], "p": [403]}
     cluster = scheduler_of(server)
@@ -294,7 +315,7 @@ def test_a_pod_whose_writes_fail_holds_nobody_up(clock, caplog):
 
     def request(method, path, body=None, params=None):
         if "/odd-" in path:
-            raise scheduler.error_of(500, "the webhook has failed")
+            raise error_of(500, "the webhook has failed")
         return plain(method, path, body, params)
 
     server.request = request
@@ -310,18 +331,18 @@ def test_a_pod_whose_writes_fail_holds_nobody_up(clock, caplog):
 def test_many_pods_in_a_row_whose_writes_fail_mean_that_the_api_server_is_in_trouble():
     server = Server(node("n"), *(pod(f"pod-{i:02}") for i in range(60)))
     server.failures["binding"] = [503] * 180
-    with pytest.raises(scheduler.ApiError):
+    with pytest.raises(ApiError):
         make_pass(scheduler_of(server))
     assert 30 <= len(server.sent("POST", "/binding")) < 90
 
 
 def test_a_pod_is_tried_again_at_once_by_another_policy(clock):
-    server, refuses = Server(node("n"), pod("p")), scheduler.FullRule("Refuses", lambda pod, node: ["no"])
-    cluster, policy = scheduler_of(server), scheduler.FullPolicy([refuses], [])
+    server, refuses = Server(node("n"), pod("p")), FullRule("Refuses", lambda pod, node: ["no"])
+    cluster, policy = scheduler_of(server), FullPolicy([refuses], [])
     for _ in range(2):
         make_pass(cluster, policy=policy)
     assert [record.retry.attempts for record in cluster.pending.values()] == [1], "by the same one it backs off"
-    make_pass(cluster, policy=scheduler.FullPolicy([], []))
+    make_pass(cluster, policy=FullPolicy([], []))
     assert server.places() == {"p": "n"}
 
 
@@ -340,11 +361,11 @@ def test_a_dry_run_keeps_the_room_of_what_it_has_placed(clock):
 def test_a_dry_run_needs_no_lease():
     """Or it would wait for as long as those replicas run that write."""
     server = Server(node("n"), pod("p"))
-    options = scheduler.read_arguments(["--dry-run", "--leader-elect", "--once"])
-    policies, decisions = scheduler.PolicyFile(ROOT / "policy.json", options.scheduler_name), []
+    options = read_arguments(["--dry-run", "--leader-elect", "--once"])
+    policies, decisions = PolicyFile(ROOT / "policy.json", options.scheduler_name), []
     cluster = a_cluster(server, decisions.append, dry_run=True)
-    election = scheduler.election_for(cluster.api, policies.policies, options)
-    code = scheduler.poll(cluster, policies, threading.Event(), options, election)
+    election = election_for(cluster.api, policies.policies, options)
+    code = poll(cluster, policies, threading.Event(), options, election)
     assert (code, [decision.node for decision in decisions]) == (0, ["n"])
     assert not any("leases" in path for _, path, _, _ in server.requests)
 
@@ -426,7 +447,7 @@ def test_what_is_no_matter_of_nodes_is_tried_again_after_its_backoff_alone(clock
         raise KeyError("surprise")
 
     server = Server(node("n"), pod("p"))
-    policy, cluster, tried = scheduler.FullPolicy([scheduler.FullRule("Broken", broken)], []), scheduler_of(server), []
+    policy, cluster, tried = FullPolicy([FullRule("Broken", broken)], []), scheduler_of(server), []
     for _ in range(40):
         make_pass(cluster, policy=policy)
         tried.append(cluster.pending["uid-p"].retry.attempts)
@@ -439,7 +460,7 @@ def test_a_configuration_says_how_long_pods_back_off(clock):
     def broken(pod, node):
         raise KeyError("surprise")
 
-    policy = scheduler.FullPolicy([scheduler.FullRule("Broken", broken)], [], initial_backoff=3, max_backoff=7)
+    policy = FullPolicy([FullRule("Broken", broken)], [], initial_backoff=3, max_backoff=7)
     cluster, tried = scheduler_of(server), []
     for _ in range(23):
         make_pass(cluster, policy=policy)
@@ -455,7 +476,7 @@ def test_a_pod_that_takes_long_to_decide_about_has_no_more_than_a_tenth_of_the_l
         return ["no"]
 
     server, change, tried = Server(node("n"), pod("odd", priority=9)), itertools.count(), []
-    policy, cluster = scheduler.FullPolicy([scheduler.FullRule("Slow", slow)], []), scheduler_of(server)
+    policy, cluster = FullPolicy([FullRule("Slow", slow)], []), scheduler_of(server)
     for _ in range(100):
         server.put(node("n", labels={"change": str(next(change))}))
         make_pass(cluster, policy=policy)
@@ -470,16 +491,16 @@ def test_a_pod_that_takes_long_to_decide_about_has_no_more_than_a_tenth_of_the_l
 def test_a_pod_does_not_back_off_longer_for_an_api_server_that_answers_late(clock, caplog):
     def asks_in_vain(pod, node):
         clock.now += 60
-        raise scheduler.error_of(0, "no answer")
+        raise error_of(0, "no answer")
 
-    policy, cluster = scheduler.FullPolicy([scheduler.FullRule("Asks", asks_in_vain)], []), scheduler_of(Server(node("n"), pod("p")))
+    policy, cluster = FullPolicy([FullRule("Asks", asks_in_vain)], []), scheduler_of(Server(node("n"), pod("p")))
     for _ in range(2):
         make_pass(cluster, policy=policy)
-        clock.now += scheduler.FullPolicy([], []).max_backoff
+        clock.now += FullPolicy([], []).max_backoff
     assert cluster.pending["uid-p"].retry.attempts == 2 and not [line for line in caplog.messages if "takes" in line]
 
 
-def test_pods_that_are_stuck_do_not_come_before_one_that_is_new(clock):
+def test_pods_that_are_stuck_do_not_come_before_one_that_is_new(clock, monkeypatch):
     server = Server(node("n", cpu="1"), *(pod(f"stuck-{i}", {"cpu": "9"}) for i in range(5)))
     cluster, order = scheduler_of(server), []
     make_pass(cluster)
@@ -488,14 +509,11 @@ def test_pods_that_are_stuck_do_not_come_before_one_that_is_new(clock):
     make_pass(cluster)
     clock.now += 2
     server.put(pod("newer", {"cpu": "9"}), node("o", cpu="1"))
-    plain, scheduler.schedule = scheduler.schedule, lambda pod, *rest: order.append(pod.name) or plain(pod, *rest)
-    try:
-        make_pass(cluster)
-        clock.now += 20
-        server.put(pod("newest"), node("q", cpu="1"))
-        make_pass(cluster)
-    finally:
-        scheduler.schedule = plain
+    replace(monkeypatch, "schedule", lambda pod, *rest: order.append(pod.name) or schedule(pod, *rest))
+    make_pass(cluster)
+    clock.now += 20
+    server.put(pod("newest"), node("q", cpu="1"))
+    make_pass(cluster)
     stuck = [f"stuck-{i}" for i in range(5)]
     assert order == [*stuck, "newer", *stuck, "newer", "newest"], "who has waited for longest since his last try is first"
 
@@ -681,14 +699,14 @@ def test_nothing_is_said_where_the_condition_is_too_late(status, caplog):
 
 
 def test_two_copies_by_mistake_are_noticed(monkeypatch, caplog):
-    monkeypatch.setattr(Server, "kind_of_writer", scheduler.Writer, raising=False)
+    monkeypatch.setattr(Server, "kind_of_writer", Writer, raising=False)
     server = Server(node("n"), node("m", unschedulable=True), pod("p"), pod("q"))
     plain = server.request
 
     def request(method, path, body=None, *more, **options):
         if path.endswith("/binding"):
             plain(method, path, body | {"target": {"name": "m"}}, *more, **options)
-            raise scheduler.error_of(409, "already assigned")
+            raise error_of(409, "already assigned")
         return plain(method, path, body, *more, **options)
 
     server.request = request
@@ -746,7 +764,7 @@ def test_a_rule_that_fails_on_a_pod_fails_that_pod_only():
             raise KeyError("surprise")
         return ()
 
-    policy = scheduler.FullPolicy([scheduler.FullRule("Broken", broken)], [])
+    policy = FullPolicy([FullRule("Broken", broken)], [])
     server = Server(node("n"), pod("fine"), pod("odd"), pod("later"))
     decisions = []
     make_pass(scheduler_of(server), decisions, policy)
@@ -762,7 +780,7 @@ def test_no_nodes_is_said_as_kube_scheduler_says_it():
 
 def test_ties_are_broken_at_random():
     server = Server(*(node(f"n-{i}") for i in range(4)), *(pod(f"p-{i}") for i in range(80)))
-    make_pass(scheduler_of(server), policy=scheduler.FullPolicy([], []))
+    make_pass(scheduler_of(server), policy=FullPolicy([], []))
     counts = Counter(server.places().values())
     assert len(counts) == 4 and len({server.places()[f"p-{i}"] for i in range(8)}) > 1
 
@@ -780,8 +798,8 @@ def test_trouble_is_said_once_and_its_end_too(caplog, monkeypatch):
     waits, rests, stop, cluster = [], itertools.count(1), threading.Event(), scheduler_of(server)
     monkeypatch.setattr(stop, "wait", waits.append)
     cluster.at_rest = lambda: next(rests) == 6 and stop.set()
-    policy_file = scheduler.PolicyFile(ROOT / "policy.json", "my-scheduler")
-    assert scheduler.run_to_the_end(cluster, policy_file, stop, 0.5, False) == 0
+    policy_file = PolicyFile(ROOT / "policy.json", "my-scheduler")
+    assert run_to_the_end(cluster, policy_file, stop, 0.5, False) == 0
     assert waits == [1, 2, 4, 8], "and then it rests, as always"
     assert caplog.messages == ["status 500", "status 429", "status 500", "the API server answers again"]
     assert server.places() == {"a": "n"}
@@ -811,13 +829,13 @@ def test_a_write_that_hangs_holds_up_its_pod_only(monkeypatch):
 
 
 def test_when_all_writes_hang_the_pass_ends(monkeypatch):
-    monkeypatch.setattr(scheduler, "THREADS", 8)
+    replace(monkeypatch, "THREADS", 8)
     server, answer = Server(node("n"), *(pod(f"pod-{i:02}") for i in range(20))), threading.Event()
     plain = server.request
     server.request = lambda method, *rest, **more: (method == "GET" or answer.wait(3600)) and plain(method, *rest, **more)
     cluster = scheduler_of(server)
     cluster.writer.patience = 0.5
-    with pytest.raises(scheduler.ApiError, match="no answer to 8 writes"):
+    with pytest.raises(ApiError, match="no answer to 8 writes"):
         make_pass(cluster)
     cluster.writer.patience = 60
     answer.set()
@@ -827,14 +845,14 @@ def test_when_all_writes_hang_the_pass_ends(monkeypatch):
 def test_when_many_writes_fail_at_once_no_request_is_lost(clock):
     """What rules want undone of each failed Binding is sent, also if these are so many that the pass ends."""
     undone = [("PATCH", "/undo", {})]
-    rule = scheduler.FullRule("Undoes", lambda pod, node: (), hooks={"unreserve": lambda pod, snapshot: undone})
+    rule = FullRule("Undoes", lambda pod, node: (), hooks={"unreserve": lambda pod, snapshot: undone})
     server = Server(node("n"), *(pod(f"p{i:02}") for i in range(14)))
     server.failures["binding"] = [500] * 3 * 14
     cluster, failed = scheduler_of(server), 0
     for _ in range(4):
         try:
-            make_pass(cluster, policy=scheduler.FullPolicy([rule], []))
-        except scheduler.ApiError:
+            make_pass(cluster, policy=FullPolicy([rule], []))
+        except ApiError:
             failed += 1
             wait_until_told(cluster)
         clock.now += 20
@@ -843,19 +861,19 @@ def test_when_many_writes_fail_at_once_no_request_is_lost(clock):
 
 def test_an_extender_that_fails_to_bind_is_no_trouble_of_the_api_servers(monkeypatch, caplog):
     server = Server(node("n"), *(pod(f"pod-{i:02}") for i in range(30)))
-    rule = scheduler.FullRule("Binder", lambda pod, node: (), hooks={"bind": lambda pod, node_name: 1 / 0})
-    assert make_pass(scheduler_of(server), policy=scheduler.FullPolicy([rule], [])) == 30
+    rule = FullRule("Binder", lambda pod, node: (), hooks={"bind": lambda pod, node_name: 1 / 0})
+    assert make_pass(scheduler_of(server), policy=FullPolicy([rule], [])) == 30
     assert len(caplog.messages) == 30 and ": ZeroDivisionError in <lambda>: division by zero (test_loop.py, " in caplog.messages[0]
 
 
 def test_the_room_of_a_prepared_pod_is_kept_while_the_pass_goes_on(clock, monkeypatch):
-    monkeypatch.setattr(Server, "kind_of_writer", scheduler.Writer, raising=False)  # so that the cluster counts as a live one
+    monkeypatch.setattr(Server, "kind_of_writer", Writer, raising=False)  # so that the cluster counts as a live one
     server = Server(node("n", cpu="2"), pod("big", {"cpu": "2"}, priority=9), *(pod(f"p{i}", {"cpu": "1"}) for i in "ab"))
     prepared = [[("PATCH", "/api/v1/namespaces/default/pods/big", {})], None]
-    rule = scheduler.FullRule("Prepare", lambda pod, node: (), hooks={
+    rule = FullRule("Prepare", lambda pod, node: (), hooks={
         "pre_bind": lambda pod, node, snapshot: prepared.pop(0) if pod.name == "big" else None})
     fits = {rule.name: rule for rule in POLICY.predicates}["PodFitsResources"]
-    policy, cluster = scheduler.FullPolicy([fits, rule], []), scheduler_of(server)
+    policy, cluster = FullPolicy([fits, rule], []), scheduler_of(server)
 
     def tick(decision):
         clock.now += 0.2  # so that all is read again
@@ -866,7 +884,7 @@ def test_the_room_of_a_prepared_pod_is_kept_while_the_pass_goes_on(clock, monkey
 
 
 def test_a_prepared_pod_is_not_tried_again_while_its_binding_is_under_way(clock, monkeypatch):
-    monkeypatch.setattr(Server, "kind_of_writer", scheduler.Writer, raising=False)  # so that the cluster counts as a live one
+    monkeypatch.setattr(Server, "kind_of_writer", Writer, raising=False)  # so that the cluster counts as a live one
     server, answer = Server(node("n", cpu="1"), pod("p", {"cpu": "1"})), threading.Event()
     prepared, plain = [[("PATCH", "/api/v1/namespaces/default/pods/p", {})]], server.request
 
@@ -876,24 +894,24 @@ def test_a_prepared_pod_is_not_tried_again_while_its_binding_is_under_way(clock,
         return plain(method, path, body, params)
 
     server.request = request
-    rule = scheduler.FullRule("Prepare", lambda pod, node: (), hooks={
+    rule = FullRule("Prepare", lambda pod, node: (), hooks={
         "pre_bind": lambda pod, node, snapshot: prepared.pop() if prepared else None})
     fits = {rule.name: rule for rule in POLICY.predicates}["PodFitsResources"]
     cluster, decisions = scheduler_of(server), []
     for _ in range(4):
-        make_pass(cluster, decisions, scheduler.FullPolicy([fits, rule], []), patience=0)
+        make_pass(cluster, decisions, FullPolicy([fits, rule], []), patience=0)
         clock.now += 20
     server.put(pod("other", {"cpu": "1"}))
-    make_pass(cluster, decisions, scheduler.FullPolicy([fits, rule], []), patience=0)
+    make_pass(cluster, decisions, FullPolicy([fits, rule], []), patience=0)
     answer.set()
     wait_for("the Binding is answered", lambda: not cluster.writer.results.empty())
-    make_pass(cluster, decisions, scheduler.FullPolicy([fits, rule], []))
+    make_pass(cluster, decisions, FullPolicy([fits, rule], []))
     assert server.places() == {"p": "n"} and len(server.sent("POST", "/binding")) == 1
 
 
 def test_a_connection_has_five_seconds_and_an_answer_a_minute():
     server = ApiServer()
-    api = scheduler.PooledProxy(server.url)
+    api = PooledProxy(server.url)
     try:
         assert api.new_connection().socket.gettimeout() == 5
         api.request("GET", "/api/v1/nodes")
@@ -905,7 +923,7 @@ def test_a_connection_has_five_seconds_and_an_answer_a_minute():
 
 def test_an_idle_connection_that_its_other_side_has_ended_is_opened_anew():
     server = ApiServer(node("n"))
-    api = scheduler.PooledProxy(server.url)
+    api = PooledProxy(server.url)
     try:
         for _ in range(3):
             assert len(api.request("GET", "/api/v1/nodes")["items"]) == 1
@@ -919,7 +937,7 @@ def test_an_idle_connection_that_its_other_side_has_ended_is_opened_anew():
 def test_a_request_has_the_body_that_it_is_given(body, sent):
     server = ApiServer(node("n"))
     try:
-        scheduler.PooledProxy(server.url).request("GET", "/api/v1/nodes", body)
+        PooledProxy(server.url).request("GET", "/api/v1/nodes", body)
         assert [asked.body for asked in server.asked] == [sent]
     finally:
         server.stop()
@@ -928,7 +946,7 @@ def test_a_request_has_the_body_that_it_is_given(body, sent):
 def refuse_odd(pod):
     """What a permit hook says that refuses one pod."""
     if pod.name == "odd":
-        raise scheduler.Unschedulable("no")
+        raise Unschedulable("no")
 
 
 def test_whether_this_replica_leads_is_asked_before_each_attempt_of_a_write():
@@ -951,9 +969,9 @@ def test_who_has_bound_a_pod_says_so_even_if_another_replica_leads_by_then():
 
 def test_a_post_bind_that_takes_long_makes_no_bound_pod_count_as_failed_and_holds_nobody_up(clock):
     server, go_on, seen = Server(node("n"), *(pod(f"p-{i:02}") for i in range(20))), threading.Event(), []
-    rule = scheduler.FullRule("Slow", lambda pod, node: (), hooks={
+    rule = FullRule("Slow", lambda pod, node: (), hooks={
         "post_bind": lambda pod, node_name: go_on.wait(3600), "unreserve": lambda pod, snapshot: seen.append(pod)})
-    cluster, policy = scheduler_of(server), scheduler.FullPolicy([rule], [])
+    cluster, policy = scheduler_of(server), FullPolicy([rule], [])
     for _ in range(2):
         a_pass(cluster, {"my-scheduler": policy})
         clock.now += 100
@@ -975,18 +993,18 @@ def said_about(server):
     "it says why": ("volumes are being bound", "Licence prepares the binding to n: volumes are being bound"),
     "it does not": ("", "Licence prepares the binding to n")})
 def test_a_pod_that_waits_until_what_it_needs_has_taken_effect_says_so_once(reason, waits, monkeypatch):
-    monkeypatch.setattr(Server, "kind_of_writer", scheduler.Writer, raising=False)  # so that the cluster counts as a live one
+    monkeypatch.setattr(Server, "kind_of_writer", Writer, raising=False)  # so that the cluster counts as a live one
     server, decisions, states = Server(node("n"), pod("p")), [], []
     answers = [[("PATCH", "/api/v1/namespaces/default/pods/p", {})], [], [], None]
     answers = [(answer, reason) if answer is not None and reason else answer for answer in answers]
-    rule = scheduler.FullRule("Licence", lambda pod, node: (), hooks={"pre_bind": lambda *_: answers.pop(0)})
-    cluster, policy = scheduler_of(server), scheduler.FullPolicy([rule], [])
+    rule = FullRule("Licence", lambda pod, node: (), hooks={"pre_bind": lambda *_: answers.pop(0)})
+    cluster, policy = scheduler_of(server), FullPolicy([rule], [])
     for _ in range(5):
         a_pass(cluster, {"my-scheduler": policy}, lambda decision: decisions.append(
             (decision.node, decision.waits)))
         wait_until_told(cluster)
         states.append([record.waits_for for record in cluster.pending.values()])
-    assert states == [[scheduler.WaitsFor.PRE_BIND]] * 3 + [[scheduler.WaitsFor.CONFIRMATION], []]
+    assert states == [[WaitsFor.PRE_BIND]] * 3 + [[WaitsFor.CONFIRMATION], []]
     assert decisions == [("n", waits), ("n", "")]
     events, conditions = said_about(server)
     assert conditions == [("False", "Waiting", waits)], "the reason is none for which autoscalers make nodes"
@@ -996,15 +1014,15 @@ def test_a_pod_that_waits_until_what_it_needs_has_taken_effect_says_so_once(reas
 
 def test_each_pass_says_how_many_pods_stay_pending_whoever_comes_last_in_it(capsys):
     """A pod that a rule holds comes last in each pass, and there is nothing new to be said of it."""
-    rule = scheduler.FullRule("Licence", lambda pod, node: ["no licence"] * ("big" in pod.name), hooks={"permit": lambda *_: 600})
+    rule = FullRule("Licence", lambda pod, node: ["no licence"] * ("big" in pod.name), hooks={"permit": lambda *_: 600})
     server = Server(node("n"), pod("held"))
-    cluster, policies = scheduler_of(server), SimpleNamespace(current=lambda: {"my-scheduler": scheduler.FullPolicy([rule], [])})
-    cluster.show = scheduler.Reporter(scheduler.read_arguments(["--once"]), scheduler.Screen())
+    cluster, policies = scheduler_of(server), SimpleNamespace(current=lambda: {"my-scheduler": FullPolicy([rule], [])})
+    cluster.show = Reporter(read_arguments(["--once"]), Screen())
     cluster.at_rest = cluster.show.sum_up
     said = []
     for names in ([], ["big-1", "big-2", "big-3"], [], ["big-4"]):
         server.put(*(pod(name) for name in names))
-        scheduler.run_to_the_end(cluster, policies, threading.Event(), 1, once=True)
+        run_to_the_end(cluster, policies, threading.Event(), 1, once=True)
         said.append(capsys.readouterr().out.splitlines())
     why = "stays pending: 0/1 nodes are available: 1 no licence."
     assert said[1:] == [[f"default/big-1 {why}", f"2 other pods {why.replace('stays', 'stay')}"], [], [f"default/big-4 {why}"]]
@@ -1012,22 +1030,22 @@ def test_each_pass_says_how_many_pods_stay_pending_whoever_comes_last_in_it(caps
 
 def test_a_pod_that_is_held_says_by_which_rule_once():
     server, decisions = Server(node("n"), pod("p")), []
-    rules = [scheduler.FullRule(name, lambda pod, node: (), hooks={"permit": lambda *_, wait=wait: wait})
+    rules = [FullRule(name, lambda pod, node: (), hooks={"permit": lambda *_, wait=wait: wait})
              for name, wait in (("Patient", 900), ("Impatient", (600, "it is early")), ("Approves", None))]
-    cluster, policy = scheduler_of(server), scheduler.FullPolicy(rules, [])
+    cluster, policy = scheduler_of(server), FullPolicy(rules, [])
     for _ in range(3):
         make_pass(cluster, decisions, policy)
     waits = "Impatient does not permit the binding to n yet: it is early"
     assert [decision.waits for decision in decisions] == [waits]
-    assert [record.waits_for for record in cluster.pending.values()] == [scheduler.WaitsFor.PERMIT]
+    assert [record.waits_for for record in cluster.pending.values()] == [WaitsFor.PERMIT]
     assert said_about(server) == ([("Normal", "Waiting", waits)], [("False", "Waiting", waits)])
 
 
 def test_a_condition_that_cannot_be_written_costs_a_held_pod_neither_its_room_nor_its_time():
     server = Server(node("n"), pod("p"))
     server.failures["status"] = [500] * 3
-    rule = scheduler.FullRule("Holds", lambda pod, node: (), hooks={"permit": lambda *_: 60})
-    cluster, policy = scheduler_of(server), scheduler.FullPolicy([rule], [])
+    rule = FullRule("Holds", lambda pod, node: (), hooks={"permit": lambda *_: 60})
+    cluster, policy = scheduler_of(server), FullPolicy([rule], [])
     decisions = []
     for _ in range(3):
         make_pass(cluster, policy=policy)
@@ -1054,9 +1072,9 @@ def test_a_snapshot_knows_the_pods_of_all_schedulers_that_are_nominated_to_a_nod
     "a rule that breaks": (lambda pod, node: 1 / 0, 1),
     "a rule that answers nonsense": (lambda pod, node: 7, 1)})
 def test_a_single_pass_in_which_a_rule_breaks_has_failed(function, code):
-    policies = SimpleNamespace(current=lambda: {"my-scheduler": scheduler.FullPolicy([scheduler.FullRule("R", function)], [])})
+    policies = SimpleNamespace(current=lambda: {"my-scheduler": FullPolicy([FullRule("R", function)], [])})
     cluster = scheduler_of(Server(node("n"), pod("p")))
-    assert scheduler.run_to_the_end(cluster, policies, threading.Event(), 1, once=True) == code
+    assert run_to_the_end(cluster, policies, threading.Event(), 1, once=True) == code
 
 
 def test_a_request_that_the_api_server_fails_to_answer_is_sent_three_times():
@@ -1064,10 +1082,10 @@ def test_a_request_that_the_api_server_fails_to_answer_is_sent_three_times():
 
     def fail():
         sent.append(len(sent))
-        raise scheduler.error_of(500, "oops")
+        raise error_of(500, "oops")
 
-    with pytest.raises(scheduler.ApiError):
-        scheduler.patiently(fail)
+    with pytest.raises(ApiError):
+        patiently(fail)
     assert len(sent) == 3
 
 
@@ -1075,8 +1093,8 @@ def bound_in_the_end(server, rule, clock, passes=12, cluster=None):
     """Make passes with a rule, whatever trouble there is; return the names of the pods that are bound then."""
     cluster = cluster or scheduler_of(server)
     for _ in range(passes):
-        with contextlib.suppress(scheduler.ApiError):
-            make_pass(cluster, policy=scheduler.FullPolicy([rule], []))
+        with contextlib.suppress(ApiError):
+            make_pass(cluster, policy=FullPolicy([rule], []))
         clock.now += 2
     wait_until_told(cluster)
     return {*server.places()}
@@ -1098,7 +1116,7 @@ def test_what_a_rule_wants_sent_or_raises_does_harm_to_its_pod_only(hook, answer
             raise Mute
         return answer if pod.name == "odd" else None
 
-    monkeypatch.setattr(Server, "kind_of_writer", scheduler.Writer, raising=False)  # so that the cluster counts as a live one
+    monkeypatch.setattr(Server, "kind_of_writer", Writer, raising=False)  # so that the cluster counts as a live one
     server = Server(node("n"), pod("odd", priority=9), pod("fine"))
     plain = server.request
 
@@ -1110,9 +1128,9 @@ def test_what_a_rule_wants_sent_or_raises_does_harm_to_its_pod_only(hook, answer
 
     def refuse_odd(pod, *_):
         if pod.name == "odd" and hook == "unreserve":
-            raise scheduler.Unschedulable("no")
+            raise Unschedulable("no")
 
-    rule = scheduler.FullRule("Odd", lambda pod, node: [], hooks={"permit": refuse_odd, hook: odd})
+    rule = FullRule("Odd", lambda pod, node: [], hooks={"permit": refuse_odd, hook: odd})
     cluster = scheduler_of(server)
     assert bound_in_the_end(server, rule, clock, cluster=cluster) == {"fine"} and cluster.has_failed()
 
@@ -1123,39 +1141,39 @@ def test_pods_whose_bindings_always_fail_do_not_keep_those_behind_them_from_bein
 
     def request(method, path, body=None, params=None):
         if "/bad-" in path and path.endswith("binding"):
-            raise scheduler.error_of(500, "the webhook says no")
+            raise error_of(500, "the webhook says no")
         return plain(method, path, body, params)
 
     server.request = request
-    rule = scheduler.FullRule("Any", lambda pod, node: ())
+    rule = FullRule("Any", lambda pod, node: ())
     assert bound_in_the_end(server, rule, clock) == {"fine-0", "fine-1", "fine-2"}
 
 
 def test_a_rule_that_has_trouble_with_one_pod_does_not_keep_others_from_being_bound(clock):
     def asks(pod, node):
         if pod.name == "odd":
-            raise scheduler.error_of(503, "the aggregated API is away")
+            raise error_of(503, "the aggregated API is away")
         return []
 
     server = Server(node("n"), pod("odd", priority=9), pod("fine"))
-    assert bound_in_the_end(server, scheduler.FullRule("Asks", asks), clock) == {"fine"}
+    assert bound_in_the_end(server, FullRule("Asks", asks), clock) == {"fine"}
 
 
 def test_an_event_that_fails_late_does_not_keep_what_is_told_by_then_from_being_told():
-    waiting = scheduler.FullPod(pod("p"))
-    waiting.record = scheduler.PodRecord(waiting)
-    decision = scheduler.FullDecision(waiting, {}, POLICY)
+    waiting = FullPod(pod("p"))
+    waiting.record = PodRecord(waiting)
+    decision = FullDecision(waiting, {}, POLICY)
     tasks, sent = [], []
 
     def attempt(method, path, body):
         if "too small" in json.dumps(body) and len(tasks) == 1:
             recorder.report(decision, "Warning", "FailedScheduling", "Unschedulable", "too full")
         if "too small" in json.dumps(body):
-            raise scheduler.error_of(500, "away")
+            raise error_of(500, "away")
         sent.append((method, "too full" in json.dumps(body)))
 
     writer = types.SimpleNamespace(attempt=attempt, start=lambda *task: tasks.append(task))
-    recorder = scheduler.Recorder(writer)
+    recorder = Recorder(writer)
     recorder.report(decision, "Warning", "FailedScheduling", "Unschedulable", "too small")
     for function, *arguments in tasks:
         function(*arguments)
@@ -1163,12 +1181,12 @@ def test_an_event_that_fails_late_does_not_keep_what_is_told_by_then_from_being_
 
 
 def test_rules_follow_up_a_binding_of_which_nobody_can_be_told(monkeypatch):
-    monkeypatch.setattr(scheduler.time, "sleep", lambda seconds: None)
+    monkeypatch.setattr(time, "sleep", lambda seconds: None)
     server, seen = Server(node("n"), pod("p")), []
     server.failures["events"] = [503] * 100
-    rule = scheduler.FullRule("Counts", lambda pod, node: (), hooks={"post_bind": lambda pod, node_name: seen.append(pod.name)})
+    rule = FullRule("Counts", lambda pod, node: (), hooks={"post_bind": lambda pod, node_name: seen.append(pod.name)})
     cluster = scheduler_of(server)
-    make_pass(cluster, policy=scheduler.FullPolicy([rule], []))
+    make_pass(cluster, policy=FullPolicy([rule], []))
     assert seen == ["p"] and not cluster.has_failed()
 
 
@@ -1179,22 +1197,22 @@ def test_a_binding_that_fails_late_is_a_failure_of_a_single_pass_too(caplog):
     def request(method, path, body=None, params=None):
         if path.endswith("binding"):
             threading.Event().wait(1)
-            raise scheduler.error_of(403, "no right to bind")
+            raise error_of(403, "no right to bind")
         return plain(method, path, body, params)
 
     server.request = request
     policies = SimpleNamespace(current=lambda: {"my-scheduler": POLICY})
-    code = scheduler.run_to_the_end(scheduler_of(server), policies, threading.Event(), 1, once=True)
+    code = run_to_the_end(scheduler_of(server), policies, threading.Event(), 1, once=True)
     assert (code, caplog.messages) == (1, ["default/p: no right to bind"])
 
 
 def test_a_leader_that_is_none_any_more_asks_no_further_rule_to_bind():
     server, asked = Server(node("n"), pod("p")), []
-    rules = [scheduler.FullRule(name, lambda pod, node: (), hooks={"bind": lambda *_, name=name: asked.append(name)})
+    rules = [FullRule(name, lambda pod, node: (), hooks={"bind": lambda *_, name=name: asked.append(name)})
              for name in ("First", "Second")]
     cluster = scheduler_of(server)
     cluster.writer.may_write = lambda: not asked
-    make_pass(cluster, policy=scheduler.FullPolicy(rules, []))
+    make_pass(cluster, policy=FullPolicy(rules, []))
     assert asked == ["First"] and server.places() == {}
 
 
@@ -1220,8 +1238,8 @@ def test_what_a_rule_wants_sent_for_a_pod_is_not_sent_once_that_has_gone():
     decision = SimpleNamespace(pod=waiting)
     requests = [("PATCH", "/slow", {}), ("PATCH", "/second", {})]
     shown = iter([waiting])  # until it is no longer there
-    for step, left in [(scheduler.WaitsFor.REMEDY, 1), (scheduler.WaitsFor.PRE_BIND, 2), (scheduler.WaitsFor.NODE, 0)]:
-        result = scheduler.Result(step, decision, left=requests)
+    for step, left in [(WaitsFor.REMEDY, 1), (WaitsFor.PRE_BIND, 2), (WaitsFor.NODE, 0)]:
+        result = Result(step, decision, left=requests)
         cluster.writer.send_in_order(result, lambda pod: next(shown, None))
         assert cluster.writer.results.get(timeout=0) is result and len(result.left) == left
     assert [path for _, path, *_ in server.requests if path in ("/slow", "/second")] == ["/slow", "/slow", "/second"]
@@ -1231,18 +1249,18 @@ def test_a_binding_without_an_answer_is_said_once_and_a_failure_of_a_single_pass
     server = Server(node("n"), *(pod(f"p-{i}") for i in range(4)))
     server.failures["binding"] = [0] * 4
     policies = SimpleNamespace(current=lambda: {"my-scheduler": POLICY})
-    code = scheduler.run_to_the_end(scheduler_of(server), policies, threading.Event(), 1, once=True)
+    code = run_to_the_end(scheduler_of(server), policies, threading.Event(), 1, once=True)
     assert (code, len(caplog.messages)) == (1, 1) and caplog.messages[0].endswith(": status 0")
 
 
 def test_a_proxy_that_does_not_answer_is_named_once_before_it_is_trouble(monkeypatch, caplog):
-    class Slow(scheduler.PooledProxy):
+    class Slow(PooledProxy):
         def request(self, *_):
             time.sleep(0.3)
             return {"items": []}
 
-    monkeypatch.setattr(scheduler, "SLOW_SECONDS", 0.05)
-    assert [scheduler.list_all(Slow("http://127.0.0.1:8001"), resource) for resource in ("pods", "nodes", "pods")] == [([], "")] * 3
+    replace(monkeypatch, "SLOW_SECONDS", 0.05)
+    assert [list_all(Slow("http://127.0.0.1:8001"), resource) for resource in ("pods", "nodes", "pods")] == [([], "")] * 3
     assert caplog.messages == ["http://127.0.0.1:8001 has not answered for 0.05 s; it may take up to 60 s"]
 
 
@@ -1254,8 +1272,8 @@ def test_a_thread_that_cannot_be_started(running, carried_out, monkeypatch):
     if running:
         cluster.writer.start(lambda: None)
     wait_for("it has nothing to do", lambda: not cluster.writer.tasks.unfinished_tasks)
-    monkeypatch.setattr(scheduler.threading, "Thread", Mock(side_effect=RuntimeError("can't start new thread")))
-    with contextlib.suppress(scheduler.Trouble):
+    monkeypatch.setattr(threading, "Thread", Mock(side_effect=RuntimeError("can't start new thread")))
+    with contextlib.suppress(Trouble):
         a_pass(cluster, {"my-scheduler": POLICY})
     assert bool(cluster.writer.awaited or server.places()) == carried_out
     monkeypatch.undo()
@@ -1272,18 +1290,18 @@ def test_a_thread_that_cannot_be_started(running, carried_out, monkeypatch):
 def test_what_rules_need_for_a_first_pod_is_looked_up_before_its_turn(breaks):
     """Once, not in each pass; and for no pod are rules asked that may say something else each time."""
     asked = []
-    scheduler.predicate("Own", steady=True, metadata=lambda pod, nodes, snapshot: breaks())(lambda pod, node, metadata: [])
-    scheduler.priority("Moody", metadata=lambda pod, nodes, snapshot: asked.append(pod))(lambda pod, node, metadata: 1)
+    predicate("Own", steady=True, metadata=lambda pod, nodes, snapshot: breaks())(lambda pod, node, metadata: [])
+    priority("Moody", metadata=lambda pod, nodes, snapshot: asked.append(pod))(lambda pod, node, metadata: 1)
     try:
-        policy = scheduler.read_policy({"kind": "Policy", "apiVersion": "v1"})
-        policy.priorities.append(scheduler.PRIORITIES["Moody"])
+        policy = read_policy({"kind": "Policy", "apiVersion": "v1"})
+        policy.priorities.append(PRIORITIES["Moody"])
         cluster = cluster_of(node("n"))
         cluster.begin_pass({"my-scheduler": policy})
-        assert cluster.cache.objects.keys() >= {*scheduler.OWNERS} and asked == []
+        assert cluster.cache.objects.keys() >= {*OWNERS} and asked == []
         del cluster.cache.objects["replicasets"]
-        policy.predicates.append(scheduler.PREDICATES["Own"])
+        policy.predicates.append(PREDICATES["Own"])
         cluster.begin_pass({"my-scheduler": policy})
         assert "replicasets" not in cluster.cache.objects
         cluster.begin_pass({"my-scheduler": dataclasses.replace(policy)})
     finally:
-        del scheduler.PREDICATES["Own"], scheduler.PRIORITIES["Moody"]
+        del PREDICATES["Own"], PRIORITIES["Moody"]

@@ -13,7 +13,11 @@ import textwrap
 
 import pytest
 import yaml
-from helpers.everything import scheduler
+from helpers.everywhere import replace
+from scheduler_extras.deciding.rule import WHEN
+from scheduler_extras.manifests.manifests import Manifests
+from scheduler_extras.manifests.workload import generated
+from scheduler_extras.reading.texts import parse
 from helpers.control_plane import free_port, wait_for
 from helpers.extras import claim, node, pod, run_scheduler, storage_class, table, volume
 from extras.test_command_line import LEFT_OUT, kind, limited, placed
@@ -149,7 +153,7 @@ def test_the_line_is_quoted_where_it_goes_wrong(text, said):
     "two merges": ("[&a {x: 1}, &b {y: 2}, {<<: *a, <<: *b}]", [{"x": 1}, {"y": 2}, {"x": 1, "y": 2}]),
 })
 def test_what_yaml_means_is_what_it_means_to_kubectl(text, value):
-    assert [*scheduler.parse(f"a: {text}")] == [{"a": value}]
+    assert [*parse(f"a: {text}")] == [{"a": value}]
 
 
 @table("document, is_said", {
@@ -216,19 +220,19 @@ REFUSED = {
     "a volume without access modes": (volume("v", accessModes=[], hostPath={"path": "/mnt"}), "spec.accessModes: Required value"),
     "a claim without access modes": (claim("c", accessModes=[]), "spec.accessModes: Required value"),
     "an operator that needs values": (
-        spec(affinity={"nodeAffinity": {f"required{scheduler.WHEN}": {"nodeSelectorTerms": [
+        spec(affinity={"nodeAffinity": {f"required{WHEN}": {"nodeSelectorTerms": [
             {"matchExpressions": [{"key": "a", "operator": "In"}]}]}}}),
-        f"spec.affinity.nodeAffinity.required{scheduler.WHEN}.nodeSelectorTerms[0].matchExpressions[0].values: must be specified "
+        f"spec.affinity.nodeAffinity.required{WHEN}.nodeSelectorTerms[0].matchExpressions[0].values: must be specified "
         "when `operator` is 'In' or 'NotIn'"),
     "... that takes none": (
-        spec(affinity={"nodeAffinity": {f"required{scheduler.WHEN}": {"nodeSelectorTerms": [
+        spec(affinity={"nodeAffinity": {f"required{WHEN}": {"nodeSelectorTerms": [
             {"matchExpressions": [{"key": "a", "operator": "Exists", "values": ["b"]}]}]}}}),
-        f"spec.affinity.nodeAffinity.required{scheduler.WHEN}.nodeSelectorTerms[0].matchExpressions[0].values: may not be specified "
+        f"spec.affinity.nodeAffinity.required{WHEN}.nodeSelectorTerms[0].matchExpressions[0].values: may not be specified "
         "when `operator` is 'Exists' or 'DoesNotExist'"),
     "a value without quotes": (
-        spec(affinity={"nodeAffinity": {f"required{scheduler.WHEN}": {"nodeSelectorTerms": [
+        spec(affinity={"nodeAffinity": {f"required{WHEN}": {"nodeSelectorTerms": [
             {"matchExpressions": [{"key": "a", "operator": "Gt", "values": [5]}]}]}}}),
-        f"spec.affinity.nodeAffinity.required{scheduler.WHEN}.nodeSelectorTerms[0].matchExpressions[0].values[0]: expected a string, got 5"),
+        f"spec.affinity.nodeAffinity.required{WHEN}.nodeSelectorTerms[0].matchExpressions[0].values[0]: expected a string, got 5"),
     "a resource of a name with two slashes": (
         spec(containers=[{"name": "c", "image": "x", "resources": {"limits": {"example.com/gpu/big": "1"}}}]),
         "spec.containers[0].resources.limits.example.com/gpu/big: expected a name, such as example.com/gpu"),
@@ -281,7 +285,7 @@ def test_an_api_server_refuses_it(thing, said, control_plane):
     "a host port of two protocols": (with_ports({"containerPort": 80, "hostPort": 80}, {"containerPort": 80, "hostPort": 80, "protocol": "UDP"}),),
     "two constraints of one key": (spec(topologySpreadConstraints=[SPREAD, SPREAD | {"whenUnsatisfiable": "ScheduleAnyway"}]),),
     "a number of node affinity that is none": (
-        spec(affinity={"nodeAffinity": {f"required{scheduler.WHEN}": {"nodeSelectorTerms": [
+        spec(affinity={"nodeAffinity": {f"required{WHEN}": {"nodeSelectorTerms": [
             {"matchExpressions": [{"key": "a", "operator": "Gt", "values": ["150.1"]}]}]}}}),),
     "the priority that it gets": (spec(priority=0, preemptionPolicy="PreemptLowerPriority"),),
 })
@@ -314,17 +318,17 @@ def test_a_copied_pod_with_a_mistake_is_told(metadata, spec, is_there):
     "a field in the wrong place": (
         {"containers": [{"name": "c", "nodeSelector": {"a": "b"}}]}, "-: Pod p: spec.containers[0].nodeSelector: belongs in spec, beside containers\n"),
     "a number that is none": (
-        {"affinity": {"nodeAffinity": {f"preferred{scheduler.WHEN}": [{"weight": 1, "preference": {
+        {"affinity": {"nodeAffinity": {f"preferred{WHEN}": [{"weight": 1, "preference": {
             "matchExpressions": [{"key": "a", "operator": "Lt", "values": ["x"]}]}}]}}},
-        f"-: Pod p: spec.affinity.nodeAffinity.preferred{scheduler.WHEN}[0].preference.matchExpressions[0]: for 'Gt', 'Lt' "
+        f"-: Pod p: spec.affinity.nodeAffinity.preferred{WHEN}[0].preference.matchExpressions[0]: for 'Gt', 'Lt' "
         "operators, the value must be an integer\n"),
     "a field that is misspelt": ({"nodeselector": {"a": "b"}}, '-: Pod p: spec.nodeselector: did you mean "nodeSelector"?\n'),
     "... of a container": (
         {"containers": [{"name": "c", "resource": {}}]}, '-: Pod p: spec.containers[0].resource: did you mean "resources"?\n'),
     "... of an affinity": (
-        {"affinity": {"nodeAffinity": {f"required{scheduler.WHEN}": {"nodeSelectorTerms": [
+        {"affinity": {"nodeAffinity": {f"required{WHEN}": {"nodeSelectorTerms": [
             {"matchExpression": [{"key": "a", "operator": "Exists"}]}]}}}},
-        f"-: Pod p: spec.affinity.nodeAffinity.required{scheduler.WHEN}.nodeSelectorTerms[0].matchExpression: "
+        f"-: Pod p: spec.affinity.nodeAffinity.required{WHEN}.nodeSelectorTerms[0].matchExpression: "
         'did you mean "matchExpressions"?\n'),
     "a priority that its class had once": ({"priority": 7}, ""),
 })
@@ -361,7 +365,7 @@ def workload(of, name="w", template=None, labels=True, **fields):
 def made_of(folder, *things):
     """The pods that there are, once all is read, as (raw objects)."""
     (folder / "cluster.yaml").write_text(yaml.safe_dump_all(things))
-    objects = scheduler.Manifests([folder / "cluster.yaml"]).objects
+    objects = Manifests([folder / "cluster.yaml"]).objects
     return [thing for (resource, *_), thing in objects.items() if resource == "pods"]
 
 
@@ -451,15 +455,15 @@ def test_what_a_stateful_set_has_stays_as_it_is(tmp_path):
     of_set = workload("StatefulSet", replicas=3, volumeClaimTemplates=[template], podManagementPolicy="Parallel")
     there = [node("a"), pod("w-1", nodeName="a"), claim("data-w-0", volumeName="v")]
     (tmp_path / "cluster.yaml").write_text(yaml.safe_dump_all([of_set, *there]))
-    objects = scheduler.Manifests([tmp_path / "cluster.yaml"]).objects
+    objects = Manifests([tmp_path / "cluster.yaml"]).objects
     assert [objects["pods", "default", f"w-{i}"]["spec"].get("nodeName") for i in range(3)] == [None, "a", None]
     claims = {name: thing["spec"].get("volumeName") for (resource, _, name), thing in objects.items() if "claim" in resource}
     assert claims == {"data-w-0": "v", "data-w-2": None}
 
 
 def test_a_generated_name_is_that_of_no_other():
-    first = scheduler.generated("job-", "pods", "default", {"another": {}})
-    assert scheduler.generated("job-", "pods", "default", {("pods", "default", first): {}}) != first
+    first = generated("job-", "pods", "default", {"another": {}})
+    assert generated("job-", "pods", "default", {("pods", "default", first): {}}) != first
 
 
 def test_many_pods_of_a_workload_have_names_that_differ(tmp_path):
@@ -480,7 +484,7 @@ def test_a_workload_that_cannot_be_read_is_left_out(of, fields, said):
 
 
 def test_of_a_very_large_workload_not_all_pods_are_made(tmp_path, monkeypatch, caplog):
-    monkeypatch.setattr(scheduler, "MOST", 5)
+    replace(monkeypatch, "MOST", 5)
     assert len(made_of(tmp_path, node("a"), workload("ReplicaSet", replicas=6), workload("ReplicaSet", "v", replicas=5))) == 10
     assert caplog.messages == ["ReplicaSet w: only 5 of its pods are made here"]
 
@@ -598,7 +602,7 @@ def test_readmes_recipe_gives_every_pod_of_people_the_answer_of_the_live_script(
     common = ["--scheduler-name", "default-scheduler", "--policy", "DefaultProvider", "--seed=1"]
     run_scheduler("--server", controllers.server, "--once", *common)
     live = {key: place for key, place in controllers.places().items() if "cp-1" not in key}
-    words = scheduler.Manifests.COMMAND.replace("csistoragecapacities,", "").replace("yaml", form).split()[1:]
+    words = Manifests.COMMAND.replace("csistoragecapacities,", "").replace("yaml", form).split()[1:]
     copy = subprocess.run([controllers.assets / "kubectl", "--kubeconfig", controllers.kubeconfig(), *words], capture_output=True, text=True)
     assert copy.returncode == 0, copy.stderr
     run = run_scheduler("--cluster", "-", "--anew", *common, input=copy.stdout)

@@ -18,7 +18,39 @@ import pytest
 from helpers.extras import (
     DEFAULT_PREDICATES, ROOT, a_cluster, claim, cluster_of, node, pending_pods, pod, storage_class, table, volume
 )
-from helpers.everything import scheduler, script
+from helpers.everywhere import script
+from scheduler_extras.rules.selectors import OWNERS as OWNING_RESOURCES
+from helpers.everywhere import replace
+from scheduler import Rule, Taint
+from scheduler_extras.common.chance import CHANCE
+from scheduler_extras.common.errors import InvalidSelector, Unschedulable
+from scheduler_extras.configuration.overrides.registry import OVERRIDES
+from scheduler_extras.configuration.profile import Profile
+from scheduler_extras.configuration.reading import read_configuration
+from scheduler_extras.deciding import answers
+from scheduler_extras.deciding.asking import prepare
+from scheduler_extras.deciding.decision import Vote
+from scheduler_extras.deciding.rule import CATALOGUES, FullRule, PREDICATES, PRIORITIES, SKIP, WHEN
+from scheduler_extras.deciding.schedule import schedule
+from scheduler_extras.deciding.seen import Seen, signature
+from scheduler_extras.deciding.snapshot import FullSnapshot
+from scheduler_extras.live.record import PodRecord
+from scheduler_extras.manifests.manifests import Manifests
+from scheduler_extras.policy.extenders import Extender
+from scheduler_extras.policy.own_rules import predicate, priority
+from scheduler_extras.policy.policy import CONFIGURATION_VERSION, FullPolicy
+from scheduler_extras.policy.reading import read_policy
+from scheduler_extras.policy.reloading import load_policies
+from scheduler_extras.reading.fields import pick
+from scheduler_extras.reading.label_selectors import NOTHING, Requirement, label_selector, labels_match
+from scheduler_extras.reading.pods_and_nodes import FullNode, FullPod
+from scheduler_extras.rules.affinity_terms import TERMS, placed_terms, terms_on, with_terms
+from scheduler_extras.rules.claims import SELECTED_NODE, bind_volumes
+from scheduler_extras.rules.counting import count_pods
+from scheduler_extras.rules.disks import disks_of
+from scheduler_extras.rules.label_index import LabelIndex, labels_needed
+from scheduler_extras.rules.selectors import selector_in, selectors_of
+from scheduler_extras.rules.spreading import hard_spread
 
 WITH_IMAGE = {"images": [{"names": ["nginx:latest"], "sizeBytes": 500 * 2**20}]}
 ZONE, HOSTNAME = "topology.kubernetes.io/zone", "kubernetes.io/hostname"
@@ -61,7 +93,7 @@ class Memory(dict):
     """A dict that a test can see disappear."""
 
 
-class Server(scheduler.Manifests):
+class Server(Manifests):
     """A cluster whose objects get a new resourceVersion whenever they change, like the API server's."""
 
     def put(self, thing):
@@ -83,22 +115,22 @@ class Server(scheduler.Manifests):
 @pytest.fixture(autouse=True)
 def moody(monkeypatch):
     """Rules that answer by a mood, which changes; and chance that is the same for the same pod and node."""
-    monkeypatch.setattr(scheduler.CHANCE, "seed", "1")
+    monkeypatch.setattr(CHANCE, "seed", "1")
     mood = [0]
 
-    @scheduler.predicate("Moody")
+    @predicate("Moody")
     def moody(pod, node):
         """The mood does not forbid the node."""
         if (len(node.name) + ord(node.name[-1]) + mood[0]) % 3 == 0:
             yield "in no mood"
 
-    @scheduler.priority("MoodyPriority")
+    @priority("MoodyPriority")
     def moody_priority(pod, node):
         """The mood for the node."""
         return (ord(node.name[-1]) * 7 + mood[0]) % 101
 
     yield mood
-    del scheduler.PREDICATES["Moody"], scheduler.PRIORITIES["MoodyPriority"]
+    del PREDICATES["Moody"], PRIORITIES["MoodyPriority"]
 
 
 def random_node(dice, i):
@@ -181,9 +213,9 @@ def everything(decision):
 
 def by_the_plain_loops(pod, snapshot, policy):
     """What the script's two loops find by a Policy's rules: why nodes do not fit, and the totals of those that do."""
-    def ready(rules, nodes, make=lambda each: scheduler.Rule(each.rule.title, each.function)):
+    def ready(rules, nodes, make=lambda each: Rule(each.rule.title, each.function)):
         """The rules, with what they have prepared, as those of the script."""
-        return [make(each) for each in scheduler.prepare(rules, pod, nodes, snapshot)]
+        return [make(each) for each in prepare(rules, pod, nodes, snapshot)]
 
     def scored(each):
         """A priority, whose scores are numbers as in the script: None is nan."""
@@ -194,7 +226,7 @@ def by_the_plain_loops(pod, snapshot, policy):
         def reduce(scores):
             return each.rule.reduce({name: None if score != score else score for name, score in scores.items()})
 
-        return scheduler.Rule(each.rule.title, function, each.rule.reduce and reduce, each.rule.weight)
+        return Rule(each.rule.title, function, each.rule.reduce and reduce, each.rule.weight)
 
     feasible, failed = script.Policy(ready(policy.predicates_to_ask(), snapshot.nodes), []).nodes_that_fit(pod, snapshot.nodes)
     plain = script.Policy([], ready(policy.priorities, feasible, scored))
@@ -203,7 +235,7 @@ def by_the_plain_loops(pod, snapshot, policy):
 
 def says_what_the_plain_loops_find(decision, snapshot, policy):
     """Assert it, unless a rule has refused the pod as a whole: the loops do not know of that."""
-    with contextlib.suppress(scheduler.Unschedulable):
+    with contextlib.suppress(Unschedulable):
         failed, total = by_the_plain_loops(decision.pod, snapshot, policy)
         assert decision.failed == failed and decision.total.keys() == total.keys()
         assert len(total) < 2 or decision.total == total
@@ -216,16 +248,16 @@ STEPS = 60
 
 @pytest.mark.parametrize("seed", range(24))
 def test_a_sequence_is_decided_as_it_is_without_memory(seed, moody, monkeypatch):
-    monkeypatch.setattr(scheduler, "within", lambda seconds, function, *arguments, **more: function(*arguments))  # in no thread
+    replace(monkeypatch, "within", lambda seconds, function, *arguments, **more: function(*arguments))  # in no thread
     dice, server = random.Random(seed), Server()
     for i in range(10):
         server.put(random_node(dice, i))
     server.put({"kind": "PersistentVolumeClaim", "metadata": {"name": "c"}, "spec": {"volumeName": "v"}})
     kinds = [random_kind(dice) for _ in range(6)]
-    policies = {title: {"my-scheduler": scheduler.read_policy(
+    policies = {title: {"my-scheduler": read_policy(
         {"kind": "Policy", "apiVersion": "v1", **body})} for title, body in POLICIES.items()}
-    policies |= {title: scheduler.read_configuration({
-        "kind": "KubeSchedulerConfiguration", "apiVersion": scheduler.CONFIGURATION_VERSION, **body}, "my-scheduler")
+    policies |= {title: read_configuration({
+        "kind": "KubeSchedulerConfiguration", "apiVersion": CONFIGURATION_VERSION, **body}, "my-scheduler")
         for title, body in CONFIGURATIONS.items()}
     cluster, title = a_cluster(server), dice.choice([*policies])
     cluster.cache.snapshot.is_live = True
@@ -241,11 +273,11 @@ def test_a_sequence_is_decided_as_it_is_without_memory(seed, moody, monkeypatch)
         waiting = server.objects["pods", kind["namespace"], f"p{step}"]
         snapshot = cluster.look(policies[title])
         without = a_cluster(server)
-        plain = scheduler.schedule(scheduler.FullPod(waiting), without.look(policies[title]), policy)
+        plain = schedule(FullPod(waiting), without.look(policies[title]), policy)
         remembered += bool(snapshot.memory.findings)
         thing = cluster.cache.pods[f"{kind['namespace']}/p{step}"]
-        vars(thing).update(record=scheduler.PodRecord(thing))
-        decision = scheduler.schedule(thing, snapshot, policy)
+        vars(thing).update(record=PodRecord(thing))
+        decision = schedule(thing, snapshot, policy)
         assert everything(decision) == everything(plain), f"seed {seed}, step {step}, {title}: {kind}"
         if not policy.always_check_all:
             says_what_the_plain_loops_find(decision, without.snapshot, policy)
@@ -278,7 +310,7 @@ def random_owner(dice, namespaces="nm", invalid=0.05):
 
 def change_owners(dice, server):
     """Have an owner come, change or go; or all of a namespace, which comes again bit by bit."""
-    there = [thing for resource in scheduler.OWNERS for thing in server.all(resource)]
+    there = [thing for resource in OWNING_RESOURCES for thing in server.all(resource)]
     if there and dice.random() < 0.3:
         server.delete(dice.choice(there))
     elif there and dice.random() < 0.1:
@@ -297,9 +329,9 @@ def test_a_sequence_with_owners_is_decided_as_it_is_without_memory(seed):
         server.put(node(f"n{i}", labels={ZONE: "abc"[i % 3], HOSTNAME: f"n{i}"}))
     bodies = [{}, {"predicates": [{"name": "services", "argument": {"serviceAffinity": {"labels": [ZONE]}}}], "priorities": [
         {"name": "apart", "weight": 2, "argument": {"serviceAntiAffinity": {"label": ZONE}}}]}]
-    policies = [{"my-scheduler": scheduler.read_policy({"kind": "Policy", "apiVersion": "v1", **body})} for body in bodies]
-    policies += [scheduler.read_configuration({
-        "kind": "KubeSchedulerConfiguration", "apiVersion": scheduler.CONFIGURATION_VERSION, **body}, "my-scheduler")
+    policies = [{"my-scheduler": read_policy({"kind": "Policy", "apiVersion": "v1", **body})} for body in bodies]
+    policies += [read_configuration({
+        "kind": "KubeSchedulerConfiguration", "apiVersion": CONFIGURATION_VERSION, **body}, "my-scheduler")
         for body in CONFIGURATIONS.values()]
     cluster, scores = a_cluster(server), set()
     for step in range(60):
@@ -311,12 +343,12 @@ def test_a_sequence_with_owners_is_decided_as_it_is_without_memory(seed):
         namespace, policy = dice.choice("nm"), dice.choice(policies)
         server.put(pod(f"p{step}", namespace=namespace, labels=labels, metadata={"ownerReferences": [owner]}))
         waiting = server.objects["pods", namespace, f"p{step}"]
-        plain = scheduler.schedule(
-            scheduler.FullPod(waiting), a_cluster(server).look(policy), policy["my-scheduler"])
+        plain = schedule(
+            FullPod(waiting), a_cluster(server).look(policy), policy["my-scheduler"])
         snapshot = cluster.look(policy)
         thing = cluster.cache.pods[f"{namespace}/p{step}"]
-        thing.record = scheduler.PodRecord(thing)
-        decision = scheduler.schedule(thing, snapshot, policy["my-scheduler"])
+        thing.record = PodRecord(thing)
+        decision = schedule(thing, snapshot, policy["my-scheduler"])
         assert everything(decision) == everything(plain), f"seed {seed}, step {step}"
         scores.add(json.dumps(decision.raw))
         if decision.node:
@@ -331,16 +363,16 @@ def selectors_one_by_one(waiting, resource, objects):
     for key in sorted(objects):
         if key.startswith(f"{waiting.namespace}/"):
             try:
-                selectors.append(scheduler.label_selector(scheduler.selector_in(objects[key], resource)))
-            except scheduler.InvalidSelector:
+                selectors.append(label_selector(selector_in(objects[key], resource)))
+            except InvalidSelector:
                 return []
-    return [selector for selector in selectors if scheduler.labels_match(waiting.labels, selector)]
+    return [selector for selector in selectors if labels_match(waiting.labels, selector)]
 
 
 @pytest.mark.parametrize("seed", range(10))
 def test_selectors_are_those_of_the_objects_as_they_are_by_now(seed):
     """Objects come, change and go, one by one as they are told of, or all at once as they are listed."""
-    dice, snapshot = random.Random(seed), scheduler.FullSnapshot({}, {resource: {} for resource in scheduler.OWNERS})
+    dice, snapshot = random.Random(seed), FullSnapshot({}, {resource: {} for resource in OWNING_RESOURCES})
     found = collections.Counter()
     for _ in range(200):
         objects = {resource: dict(known) for resource, known in snapshot.objects.items()}
@@ -354,9 +386,9 @@ def test_selectors_are_those_of_the_objects_as_they_are_by_now(seed):
             objects = {resource: copy.deepcopy(dict(sorted(known.items()))) for resource, known in objects.items()}
         snapshot.objects = objects
         labels = {key: dice.choice("xyzab") for key in ("app", "team") if dice.random() < 0.7}
-        waiting = scheduler.FullPod(pod("p", namespace=dice.choice(["n", "m", "nn"]), labels=labels))
-        for resource in scheduler.OWNERS:
-            selectors = scheduler.selectors_of(waiting, snapshot, resource)
+        waiting = FullPod(pod("p", namespace=dice.choice(["n", "m", "nn"]), labels=labels))
+        for resource in OWNING_RESOURCES:
+            selectors = selectors_of(waiting, snapshot, resource)
             assert selectors == selectors_one_by_one(waiting, resource, objects[resource])
             found[len(selectors)] += 1
     assert found[1] > 50 and found[2]
@@ -365,9 +397,9 @@ def test_selectors_are_those_of_the_objects_as_they_are_by_now(seed):
 def test_a_selector_is_read_once_and_pods_are_asked_for_in_their_namespace_only(monkeypatch):
     """Of a ReplicaSet that is scaled, too; 40 namespaces with a Service, a ReplicaSet and a pod each."""
     server, read, asked = Server(), [], []
-    plain_read, plain_meets = scheduler.label_selector, scheduler.labels_match
-    monkeypatch.setattr(scheduler, "label_selector", lambda selector: read.append(selector) or plain_read(selector))
-    monkeypatch.setattr(scheduler, "labels_match", lambda labels, wanted: asked.append(labels) or plain_meets(labels, wanted))
+    plain_read, plain_meets = label_selector, labels_match
+    replace(monkeypatch, "label_selector", lambda selector: read.append(selector) or plain_read(selector))
+    replace(monkeypatch, "labels_match", lambda labels, wanted: asked.append(labels) or plain_meets(labels, wanted))
     of_pods = {"app": "x"}
     for i in range(40):
         server.put(node(f"n{i}", labels={HOSTNAME: f"n{i}", ZONE: "abc"[i % 3]}))
@@ -376,16 +408,16 @@ def test_a_selector_is_read_once_and_pods_are_asked_for_in_their_namespace_only(
             selector = of_pods if kind == "Service" else {"matchLabels": of_pods}
             server.put({"apiVersion": OWNERS[kind], "kind": kind, "metadata": {"name": "x", "namespace": f"team-{i}"},
                         "spec": {"selector": selector}})
-    policy = scheduler.read_policy({"kind": "Policy", "apiVersion": "v1"})
+    policy = read_policy({"kind": "Policy", "apiVersion": "v1"})
     cluster = a_cluster(server)
     for i in range(40):
-        waiting = scheduler.FullPod(pod(f"p{i}", namespace=f"team-{i}", labels=of_pods))
+        waiting = FullPod(pod(f"p{i}", namespace=f"team-{i}", labels=of_pods))
         asked.clear()
-        assert scheduler.schedule(waiting, cluster.look({"my-scheduler": policy}), policy).node
+        assert schedule(waiting, cluster.look({"my-scheduler": policy}), policy).node
         assert len(asked) < 20, "not the pods, nor the selectors, of 40 namespaces"
     assert len(read) == 80
     server.put({**server.all("replicasets")[0], "status": {"replicas": 7}})
-    assert scheduler.schedule(waiting, cluster.look({"my-scheduler": policy}), policy).node
+    assert schedule(waiting, cluster.look({"my-scheduler": policy}), policy).node
     assert len(read) == 81
 
 
@@ -398,7 +430,7 @@ def change_claims(dice, server):
     reach = {"required": {"nodeSelectorTerms": [{"matchExpressions": [{"key": ZONE, "operator": "NotIn", "values": [zone]}]}]}}
     disk = {"csi": {"driver": driver, "volumeHandle": f"h-{name}"}} if driver == DRIVERS[0] else {"gcePersistentDisk": {"pdName": name}}
     owner = {"claimRef": {"namespace": "default", "name": name}} if dice.random() < 0.3 else {}
-    selected = {"annotations": {scheduler.SELECTED_NODE: f"n{dice.randrange(8)}"}} if dice.random() < 0.1 else {}
+    selected = {"annotations": {SELECTED_NODE: f"n{dice.randrange(8)}"}} if dice.random() < 0.1 else {}
     things = [
         claim(name, of=dice.choice(["late", "later"]), metadata=selected), claim(name, of="late", volumeName=f"v-{dice.choice('abcdef')}"),
         volume(f"v-{name}", of="late", nodeAffinity=reach, phase=dice.choice(["Available", "Available", "Bound"]), **disk, **owner),
@@ -421,8 +453,8 @@ def change_claims(dice, server):
 def test_a_sequence_with_claims_is_decided_as_it_is_without_memory(seed, monkeypatch):
     """One cluster remembers, the other one is new for each decision."""
     dice, server = random.Random(seed), Server()
-    policies = scheduler.load_policies("DefaultProvider", "my-scheduler") if seed % 2 else scheduler.read_configuration(
-        {"kind": "KubeSchedulerConfiguration", "apiVersion": scheduler.CONFIGURATION_VERSION}, "my-scheduler")
+    policies = load_policies("DefaultProvider", "my-scheduler") if seed % 2 else read_configuration(
+        {"kind": "KubeSchedulerConfiguration", "apiVersion": CONFIGURATION_VERSION}, "my-scheduler")
     policy = policies["my-scheduler"]
     for i in range(8):
         server.put(node(f"n{i}", labels={ZONE: "abc"[i % 3], HOSTNAME: f"n{i}"}, status={"allocatable": {
@@ -446,16 +478,16 @@ def test_a_sequence_with_claims_is_decided_as_it_is_without_memory(seed, monkeyp
         server.put(pod(f"p{step}", labels={"step": str(step)}, volumes=volumes, metadata={"namespace": "default"}))
         snapshot = cluster.look(policies)
         waiting = server.objects["pods", "default", f"p{step}"]
-        plain = scheduler.schedule(scheduler.FullPod(waiting), a_cluster(server).look(policies), policy)
+        plain = schedule(FullPod(waiting), a_cluster(server).look(policies), policy)
         thing = cluster.cache.pods[f"default/p{step}"]
-        thing.record = scheduler.PodRecord(thing)
-        decision = scheduler.schedule(thing, snapshot, policy)
+        thing.record = PodRecord(thing)
+        decision = schedule(thing, snapshot, policy)
         assert everything(decision) == everything(plain), f"seed {seed}, step {step}"
         messages[decision.message and re.sub("[0-9]+|[^ ]*$", "", decision.message)] += 1
         server.delete(waiting)
         if decision.node:
-            with contextlib.suppress(scheduler.Unschedulable):
-                scheduler.bind_volumes(thing, snapshot.nodes[decision.node], snapshot)  # sets volumes aside
+            with contextlib.suppress(Unschedulable):
+                bind_volumes(thing, snapshot.nodes[decision.node], snapshot)  # sets volumes aside
             if dice.random() < 0.3:
                 thing.record.put_back()
             cluster.cycle.assume(decision)
@@ -464,7 +496,7 @@ def test_a_sequence_with_claims_is_decided_as_it_is_without_memory(seed, monkeyp
     assert messages[None] > 1 and len(messages) > 2, messages
 
 
-class NotingPod(scheduler.FullPod):
+class NotingPod(FullPod):
     """A pod that notes which of its attributes are looked at, while there is a set to note them in."""
 
     noted = None
@@ -486,16 +518,16 @@ def golden_cases():
     for line in itertools.islice(gzip.open(GOLDEN / "decisions.jsonl.gz", "rt"), 0, None, 3):
         case = json.loads(line)["case"]
         waiting = [thing for thing in case["objects"] if thing["kind"] == "Pod" and not thing["spec"].get("nodeName")]
-        yield {"my-scheduler": scheduler.read_policy(case["policy"])}, case["objects"], waiting
+        yield {"my-scheduler": read_policy(case["policy"])}, case["objects"], waiting
     for line in gzip.open(GOLDEN / "modern.jsonl.gz", "rt"):
         sequence = json.loads(line)
-        policies = scheduler.read_configuration(sequence["config"], "my-scheduler")
+        policies = read_configuration(sequence["config"], "my-scheduler")
         yield policies, sequence["objects"], [step["pod"] for step in sequence["steps"]]
-    configuration = {"apiVersion": scheduler.CONFIGURATION_VERSION, "kind": "KubeSchedulerConfiguration"}
+    configuration = {"apiVersion": CONFIGURATION_VERSION, "kind": "KubeSchedulerConfiguration"}
     for line in itertools.islice(gzip.open(GOLDEN / "clusters.jsonl.gz", "rt"), 0, None, 3):
         case = json.loads(line)
         waiting = [thing for thing in case["cluster"] if thing["kind"] == "Pod" and not thing["spec"].get("nodeName")]
-        yield scheduler.read_configuration(configuration, "kube"), case["cluster"], waiting
+        yield read_configuration(configuration, "kube"), case["cluster"], waiting
 
 
 def test_what_golden_cases_come_to_is_what_the_plain_loops_find():
@@ -506,8 +538,8 @@ def test_what_golden_cases_come_to_is_what_the_plain_loops_find():
         if policy.extenders or policy.always_check_all:
             continue
         snapshot = cluster_of(*objects).look(policies)
-        for waiting in map(scheduler.FullPod, raws):
-            compared += says_what_the_plain_loops_find(scheduler.schedule(waiting, snapshot, policy), snapshot, policy)
+        for waiting in map(FullPod, raws):
+            compared += says_what_the_plain_loops_find(schedule(waiting, snapshot, policy), snapshot, policy)
     assert compared > 1000
 
 
@@ -522,12 +554,12 @@ def test_all_that_a_built_in_rule_looks_at_is_noted():
         for raw, (rule, question) in itertools.product(raws, questions):
             if asked[type(policy)][rule.name] == 50:  # more take long, and differ little
                 continue
-            with contextlib.suppress(scheduler.Unschedulable):
-                for prepared in scheduler.prepare([rule] if rule.steady else [], scheduler.FullPod(raw), snapshot.nodes, snapshot):
+            with contextlib.suppress(Unschedulable):
+                for prepared in prepare([rule] if rule.steady else [], FullPod(raw), snapshot.nodes, snapshot):
                     asked[type(policy)][rule.name] += 1
                     for each in snapshot.nodes.values():
-                        noted, seen_node = set(), scheduler.Seen(each)
-                        seen_pod = prepared.seen = scheduler.Seen(scheduler.FullPod(raw))
+                        noted, seen_node = set(), Seen(each)
+                        seen_pod = prepared.seen = Seen(FullPod(raw))
                         answer = getattr(prepared, question)(each)
                         prepared.seen = NotingPod(raw)
                         NotingPod.noted = noted
@@ -539,12 +571,12 @@ def test_all_that_a_built_in_rule_looks_at_is_noted():
                         assert getattr(prepared, question)(seen_node) == answer
                         if not seen_node._names:
                             assert {repr(getattr(prepared, question)(other)) for other in snapshot.nodes.values()} == {repr(answer)}
-    built_in = [rule for catalogue in scheduler.CATALOGUES.values() for rule in catalogue.values()
+    built_in = [rule for catalogue in CATALOGUES.values() for rule in catalogue.values()
                 if getattr(rule.function, "func", rule.function).__module__.startswith("scheduler")]
     steady = {rule.name for rule in built_in if rule.steady}
     assert {rule.name for rule in built_in} - steady == {"RandomPriority"}
-    assert asked[scheduler.FullPolicy].keys() >= steady - {"Preemption"}  # which no golden case names
-    assert asked[scheduler.Profile].keys() >= steady & scheduler.OVERRIDES.keys() - {"Preemption"}
+    assert asked[FullPolicy].keys() >= steady - {"Preemption"}  # which no golden case names
+    assert asked[Profile].keys() >= steady & OVERRIDES.keys() - {"Preemption"}
 
 
 CHOSEN = set()  # some pods and nodes
@@ -563,11 +595,11 @@ def random_rule(dice, depth=4):
         lambda pod, node: hasattr(pod, what) and bool(getattr(pod, what)),
         lambda pod, node: len(node.labels.get("zone", "") + salt) % 2,
         lambda pod, node: len(node.pods) % 2,
-        lambda pod, node: scheduler.tolerates(pod, scheduler.Taint("k", salt[-1], "NoSchedule")),
-        lambda pod, node: bool(scheduler.disks_of(pod)),
-        lambda pod, node: bool(scheduler.pick(pod.raw, dict, "metadata", "labels").get("app")),
+        lambda pod, node: script.tolerates(pod, Taint("k", salt[-1], "NoSchedule")),
+        lambda pod, node: bool(disks_of(pod)),
+        lambda pod, node: bool(pick(pod.raw, dict, "metadata", "labels").get("app")),
         lambda pod, node: vars(pod)["priority"] > 3,
-        lambda pod, node: isinstance(pod, scheduler.FullPod) and copy.copy(pod).priority > 2,
+        lambda pod, node: isinstance(pod, FullPod) and copy.copy(pod).priority > 2,
         lambda pod, node: pod in CHOSEN,
         lambda pod, node: node in CHOSEN]
     test = dice.choice(tests[:6] * 2 + tests[6:])
@@ -587,7 +619,7 @@ def random_pod(dice, i):
 @pytest.mark.parametrize("seed", range(40))
 def test_whatever_a_steady_rule_looks_at_it_is_asked_as_if_nothing_were_remembered(seed, monkeypatch):
     """Rules that nobody has said anything of; some pods have an attribute that others lack."""
-    plain = scheduler.FullPod.__init__
+    plain = FullPod.__init__
 
     def late(pod, raw):
         """Read an annotation, where it is there."""
@@ -596,24 +628,24 @@ def test_whatever_a_steady_rule_looks_at_it_is_asked_as_if_nothing_were_remember
             pod.is_late = True
 
     dice, rules = random.Random(seed), []
-    monkeypatch.setattr(scheduler.FullPod, "__init__", late)
+    monkeypatch.setattr(FullPod, "__init__", late)
     try:
         for i in range(6):
             decide = random_rule(dice)
-            scheduler.predicate(f"Any{i}", steady=True)(lambda pod, node, decide=decide: [decide(pod, node)] if decide(pod, node) else [])
-            scheduler.priority(f"Any{i}", steady=True)(lambda pod, node, decide=decide: len(decide(pod, node)) * 10)
+            predicate(f"Any{i}", steady=True)(lambda pod, node, decide=decide: [decide(pod, node)] if decide(pod, node) else [])
+            priority(f"Any{i}", steady=True)(lambda pod, node, decide=decide: len(decide(pod, node)) * 10)
             rules.append({"name": f"Any{i}", "weight": i + 1})
-        policy = scheduler.read_policy({"kind": "Policy", "apiVersion": "v1", "predicates": [
+        policy = read_policy({"kind": "Policy", "apiVersion": "v1", "predicates": [
             {"name": rule["name"]} for rule in rules[:2]], "priorities": rules[2:]})
         nodes = [node(f"n{i}", labels={"zone": "abc"[:dice.randrange(4)]}) for i in range(8)]
         cluster = cluster_of(*nodes)
         snapshot = cluster.look({"my-scheduler": policy})
         CHOSEN.update(dice.sample([*snapshot.nodes.values()], 4))
         for i in range(60):
-            waiting = scheduler.FullPod(random_pod(dice, i))
-            waiting.record = scheduler.PodRecord(waiting)
+            waiting = FullPod(random_pod(dice, i))
+            waiting.record = PodRecord(waiting)
             CHOSEN.update([waiting] * dice.randrange(2))
-            decision = scheduler.schedule(waiting, snapshot, policy)
+            decision = schedule(waiting, snapshot, policy)
             assert says_what_the_plain_loops_find(decision, snapshot, policy) or not decision.node
             for rule in policy.rules():
                 for each in snapshot.nodes.values():
@@ -624,15 +656,15 @@ def test_whatever_a_steady_rule_looks_at_it_is_asked_as_if_nothing_were_remember
     finally:
         CHOSEN.clear()
         for i in range(6):
-            scheduler.PREDICATES.pop(f"Any{i}", None)
-            scheduler.PRIORITIES.pop(f"Any{i}", None)
+            PREDICATES.pop(f"Any{i}", None)
+            PRIORITIES.pop(f"Any{i}", None)
 
 
 def test_a_predicate_that_looks_at_no_node_is_asked_once_for_all_of_them_and_all_pods_that_are_alike():
     """As the one about host ports is, if the pod has none."""
     asked = []
 
-    @scheduler.predicate("Quiet", steady=True)
+    @predicate("Quiet", steady=True)
     def quiet(pod, node):
         """Only pods that say so need a node of their team."""
         asked.append(pod.name if pod.labels.get("team") else "")
@@ -640,15 +672,15 @@ def test_a_predicate_that_looks_at_no_node_is_asked_once_for_all_of_them_and_all
             yield "no" if node.labels.get("team") != pod.labels["team"] else "yes"
 
     try:
-        policy = scheduler.read_policy({"kind": "Policy", "apiVersion": "v1", "predicates": [{"name": "Quiet"}], "priorities": []})
+        policy = read_policy({"kind": "Policy", "apiVersion": "v1", "predicates": [{"name": "Quiet"}], "priorities": []})
         snapshot = cluster_of(*(node(f"n{i}") for i in range(9))).look({"my-scheduler": policy})
         for i in range(5):
-            assert scheduler.schedule(scheduler.FullPod(pod(f"p{i}")), snapshot, policy).node
+            assert schedule(FullPod(pod(f"p{i}")), snapshot, policy).node
         assert asked == [""]
-        assert not scheduler.schedule(scheduler.FullPod(pod("q", labels={"team": "a"})), snapshot, policy).node
+        assert not schedule(FullPod(pod("q", labels={"team": "a"})), snapshot, policy).node
         assert len(asked) == 10  # each node once
     finally:
-        scheduler.PREDICATES.pop("Quiet")
+        PREDICATES.pop("Quiet")
 
 
 @table("reads, asked", {
@@ -664,9 +696,9 @@ def test_a_rule_is_asked_once_for_nodes_that_are_equal_in_all_that_it_reads(read
         calls.append(None)
         return ["no"] if reads(node) else []
 
-    policy = scheduler.FullPolicy([scheduler.FullRule("Reads", function, title="Reads", steady=True)], [])
+    policy = FullPolicy([FullRule("Reads", function, title="Reads", steady=True)], [])
     snapshot = cluster_of(*(node(f"n{i}", unschedulable=bool(i % 2)) for i in range(9))).look({"my-scheduler": policy})
-    decision = scheduler.schedule(scheduler.FullPod(pod("p")), snapshot, policy)
+    decision = schedule(FullPod(pod("p")), snapshot, policy)
     assert len(calls) == asked
     assert [*decision.failed] == [name for name, each in snapshot.nodes.items() if reads(each)]
 
@@ -674,70 +706,70 @@ def test_a_rule_is_asked_once_for_nodes_that_are_equal_in_all_that_it_reads(read
 def test_the_totals_of_other_rules_are_others_even_if_these_look_at_nothing(monkeypatch):
     """Two priorities, of which each has something to say to one pod; to both of them all pods are alike."""
     def wants(what):
-        return lambda pod, nodes, snapshot: what if pod.annotations.get("wants") == what else scheduler.SKIP
+        return lambda pod, nodes, snapshot: what if pod.annotations.get("wants") == what else SKIP
 
     for what in ("ssd", "gpu"):
-        monkeypatch.setitem(scheduler.PRIORITIES, what, None)
-        del scheduler.PRIORITIES[what]
-        scheduler.priority(what, metadata=wants(what), steady=True)(lambda pod, node, metadata: 100 if metadata in node.labels else 0)
-    policy = scheduler.read_policy({"kind": "Policy", "apiVersion": "v1", "predicates": [], "priorities": [
+        monkeypatch.setitem(PRIORITIES, what, None)
+        del PRIORITIES[what]
+        priority(what, metadata=wants(what), steady=True)(lambda pod, node, metadata: 100 if metadata in node.labels else 0)
+    policy = read_policy({"kind": "Policy", "apiVersion": "v1", "predicates": [], "priorities": [
         {"name": "ssd", "weight": 1}, {"name": "gpu", "weight": 1}]})
     snapshot = cluster_of(node("a", labels={"ssd": ""}), node("b", labels={"gpu": ""})).look({"my-scheduler": policy})
     for what, total in (("ssd", {"a": 100, "b": 0}), ("gpu", {"a": 0, "b": 100})) * 2:
-        waiting = scheduler.FullPod(pod("p", metadata={"annotations": {"wants": what}}))
-        assert scheduler.schedule(waiting, snapshot, policy).total == total
+        waiting = FullPod(pod("p", metadata={"annotations": {"wants": what}}))
+        assert schedule(waiting, snapshot, policy).total == total
 
 
 def test_a_property_that_raises_for_a_pod_that_no_rule_asks_for_it_stops_nobody(monkeypatch):
-    monkeypatch.setattr(scheduler.FullPod, "team", property(lambda pod: pod.raw["metadata"]["labels"]["team"]), raising=False)
-    monkeypatch.setitem(scheduler.PREDICATES, "HostName", dataclasses.replace(
-        scheduler.PREDICATES["HostName"], function=lambda pod, node: [pod.team] if pod.namespace == "teams" else []))
-    policy = scheduler.read_policy({"kind": "Policy", "apiVersion": "v1", "predicates": [{"name": "HostName"}], "priorities": []})
+    monkeypatch.setattr(FullPod, "team", property(lambda pod: pod.raw["metadata"]["labels"]["team"]), raising=False)
+    monkeypatch.setitem(PREDICATES, "HostName", dataclasses.replace(
+        PREDICATES["HostName"], function=lambda pod, node: [pod.team] if pod.namespace == "teams" else []))
+    policy = read_policy({"kind": "Policy", "apiVersion": "v1", "predicates": [{"name": "HostName"}], "priorities": []})
     snapshot = cluster_of(node("a")).look({"my-scheduler": policy})
-    decisions = [scheduler.schedule(scheduler.FullPod(each), snapshot, policy) for each in (
+    decisions = [schedule(FullPod(each), snapshot, policy) for each in (
         pod("p", namespace="teams", labels={"team": "red"}), pod("p"), pod("p", namespace="teams", labels={"team": "blue"}))]
     assert [decision.failed.message if decision.failed else decision.node for decision in decisions] == [
         "0/1 nodes are available: 1 red.", "a", "0/1 nodes are available: 1 blue."]
 
 
 def test_a_node_that_metadata_has_chosen_is_told_from_the_others(monkeypatch):
-    monkeypatch.setitem(scheduler.PRIORITIES, "Chosen", None)
-    del scheduler.PRIORITIES["Chosen"]
-    scheduler.priority("Chosen", metadata=lambda pod, nodes, snapshot: nodes[0], steady=True)(
+    monkeypatch.setitem(PRIORITIES, "Chosen", None)
+    del PRIORITIES["Chosen"]
+    priority("Chosen", metadata=lambda pod, nodes, snapshot: nodes[0], steady=True)(
         lambda pod, node, metadata: 100 * (node is metadata))
-    policy = scheduler.read_policy({"kind": "Policy", "apiVersion": "v1", "predicates": [], "priorities": [{"name": "Chosen", "weight": 1}]})
+    policy = read_policy({"kind": "Policy", "apiVersion": "v1", "predicates": [], "priorities": [{"name": "Chosen", "weight": 1}]})
     snapshot = cluster_of(node("a"), node("b")).look({"my-scheduler": policy})
-    assert scheduler.schedule(scheduler.FullPod(pod("p")), snapshot, policy).total == {"a": 100, "b": 0}
+    assert schedule(FullPod(pod("p")), snapshot, policy).total == {"a": 100, "b": 0}
 
 
 def test_what_a_rule_looks_at_when_it_fails_does_not_count():
     """Here, the pod's name, for the message: pods go on sharing what the rule says to them."""
     asked = []
 
-    @scheduler.predicate("Fails", steady=True)
+    @predicate("Fails", steady=True)
     def fails(pod, node):
         """It raises an error about pods that ask for nothing."""
         asked.append(node.name)
         if pod.requests["cpu"] == 0:
-            raise scheduler.Unschedulable(f"{pod.name} asks for nothing")
+            raise Unschedulable(f"{pod.name} asks for nothing")
         return []
 
     try:
-        policy = scheduler.read_policy({"kind": "Policy", "apiVersion": "v1", "predicates": [{"name": "Fails"}], "priorities": []})
+        policy = read_policy({"kind": "Policy", "apiVersion": "v1", "predicates": [{"name": "Fails"}], "priorities": []})
         snapshot = cluster_of(node("a"), node("b")).look({"my-scheduler": policy})
-        messages = [scheduler.schedule(scheduler.FullPod(pod(name, requests)), snapshot, policy).message
+        messages = [schedule(FullPod(pod(name, requests)), snapshot, policy).message
                     for name, requests in (("p", {}), ("q", {"cpu": "1"}), ("r", {"cpu": "1"}), ("s", {}), ("t", {"cpu": "1"}))]
         assert messages == ["p asks for nothing", None, None, "s asks for nothing", None]
         [rule] = [rule for rule in policy.predicates if rule.name == "Fails"]
         assert [*rule.reads] == ["requests"] and len(asked) == 4  # nobody for `r` and `t`
     finally:
-        scheduler.PREDICATES.pop("Fails")
+        PREDICATES.pop("Fails")
 
 
 def test_what_a_steady_rule_writes_into_a_pod_is_its_own_affair():
     written = []
 
-    @scheduler.predicate("Writes", steady=True)
+    @predicate("Writes", steady=True)
     def writes(pod, node):
         """It keeps in the pod what it has worked out."""
         if not hasattr(pod, "kept"):
@@ -745,26 +777,26 @@ def test_what_a_steady_rule_writes_into_a_pod_is_its_own_affair():
         return [] if pod.kept == node.labels.get("app") else ["no"]
 
     try:
-        policy = scheduler.read_policy({"kind": "Policy", "apiVersion": "v1", "predicates": [{"name": "Writes"}], "priorities": []})
+        policy = read_policy({"kind": "Policy", "apiVersion": "v1", "predicates": [{"name": "Writes"}], "priorities": []})
         snapshot = cluster_of(node("a", labels={"app": "a"}), node("b", labels={"app": "b"})).look({"my-scheduler": policy})
         for app in "abab":
-            waiting = scheduler.FullPod(pod("p", labels={"app": app}))
-            written.append(scheduler.schedule(waiting, snapshot, policy).node)
+            waiting = FullPod(pod("p", labels={"app": app}))
+            written.append(schedule(waiting, snapshot, policy).node)
             assert not hasattr(waiting, "kept")
         assert written == ["a", "b", "a", "b"]
     finally:
-        scheduler.PREDICATES.pop("Writes")
+        PREDICATES.pop("Writes")
 
 
 def one_name_for_two(dice):
     """A predicate and a priority of one name, of which only one has something to say."""
-    scheduler.predicate("Odd", steady=True)(lambda pod, node: [])
-    scheduler.priority("Odd", steady=True, metadata=lambda pod, nodes, snapshot: None)(lambda pod, node, metadata: 7)
+    predicate("Odd", steady=True)(lambda pod, node: [])
+    priority("Odd", steady=True, metadata=lambda pod, nodes, snapshot: None)(lambda pod, node, metadata: 7)
 
 
 def answers_to_none(dice):
     """A predicate to which metadata that is None says something."""
-    @scheduler.predicate("Odd", steady=True, metadata=lambda pod, nodes, snapshot: None)
+    @predicate("Odd", steady=True, metadata=lambda pod, nodes, snapshot: None)
     def odd(pod, node, metadata):
         """There is a quota."""
         if metadata is None:
@@ -773,7 +805,7 @@ def answers_to_none(dice):
 
 def asked_every_time(dice):
     """A predicate that is not steady."""
-    @scheduler.predicate("Odd")
+    @predicate("Odd")
     def odd(pod, node):
         """The dice allow it."""
         return ["no luck"] if dice[0] == node.name else []
@@ -788,7 +820,7 @@ def reduces_in_place(dice):
             points[name] = 100 * points[name] // highest
         return points
 
-    scheduler.priority("Odd", steady=True, reduce=normalize)(lambda pod, node: len(node.pods) + 1)
+    priority("Odd", steady=True, reduce=normalize)(lambda pod, node: len(node.pods) + 1)
 
 
 def reduces_by_chance(dice):
@@ -797,7 +829,7 @@ def reduces_by_chance(dice):
         """Score the nodes by the dice."""
         return {name: 100 * (name == dice[0]) for name in points}
 
-    scheduler.priority("Odd", reduce=reduce)(lambda pod, node: 1)
+    priority("Odd", reduce=reduce)(lambda pod, node: 1)
 
 
 @pytest.mark.parametrize("register", [
@@ -808,14 +840,14 @@ def test_an_odd_rule_of_ones_own_is_asked_as_if_nothing_were_remembered(register
     server.put(node("n1"))
     register(dice)
     try:
-        policies = {"my-scheduler": scheduler.read_policy({"kind": "Policy", "apiVersion": "v1", **{
+        policies = {"my-scheduler": read_policy({"kind": "Policy", "apiVersion": "v1", **{
             part: [{"name": "Odd", "weight": 1} if part == "priorities" else {"name": "Odd"}] * ("Odd" in catalogue)
-            for part, catalogue in scheduler.CATALOGUES.items()}})}
+            for part, catalogue in CATALOGUES.items()}})}
         cluster, decisions = a_cluster(server), []
         cluster.cache.snapshot.is_live = True
         for name in ("n0", "n1", "n0"):
             dice[0] = name
-            with_memory, without = (scheduler.schedule(scheduler.FullPod(pod("p")), of.look(policies), policies[
+            with_memory, without = (schedule(FullPod(pod("p")), of.look(policies), policies[
                 "my-scheduler"]) for of in (cluster, a_cluster(server)))
             assert everything(with_memory) == everything(without), f"{name}: {with_memory.message}"
             decisions.append(with_memory)
@@ -823,21 +855,21 @@ def test_an_odd_rule_of_ones_own_is_asked_as_if_nothing_were_remembered(register
         assert not any("TypeError" in str(decision.message) for decision in decisions)
         assert register is not answers_to_none or decisions[0].node is None
     finally:
-        scheduler.PREDICATES.pop("Odd", None)
-        scheduler.PRIORITIES.pop("Odd", None)
+        PREDICATES.pop("Odd", None)
+        PRIORITIES.pop("Odd", None)
 
 
 def test_a_rule_is_not_asked_again_before_those_ahead_of_it_whatever_it_has_said():
     """It may rely on them: here, on a label that the node has lost."""
     server, full = Server(), {"a": 0, "b": 1}
 
-    @scheduler.predicate("ZoneQuota", steady=True, metadata=lambda pod, nodes, snapshot: dict(full))
+    @predicate("ZoneQuota", steady=True, metadata=lambda pod, nodes, snapshot: dict(full))
     def zone_quota(pod, node, metadata):
         """The zone has room."""
         return [] if metadata[node.labels["zone"]] else ["the zone is full"]
 
     try:
-        policies = {"my-scheduler": scheduler.read_policy({"kind": "Policy", "apiVersion": "v1", "predicates": [
+        policies = {"my-scheduler": read_policy({"kind": "Policy", "apiVersion": "v1", "predicates": [
             {"name": "zoned", "argument": {"labelsPresence": {"labels": ["zone"], "presence": True}}},
             {"name": "ZoneQuota"}]})}
         cluster = a_cluster(server)
@@ -846,10 +878,10 @@ def test_a_rule_is_not_asked_again_before_those_ahead_of_it_whatever_it_has_said
             server.put(node("n0", labels=labels))
             server.put(node("n1", labels={"zone": "b"}))
             full["c"] = full.get("c", 0) + 1  # so that the rule's metadata is another one
-            decision = scheduler.schedule(scheduler.FullPod(pod("p")), cluster.look(policies), policies["my-scheduler"])
+            decision = schedule(FullPod(pod("p")), cluster.look(policies), policies["my-scheduler"])
             assert decision.node == "n1", decision.message
     finally:
-        scheduler.PREDICATES.pop("ZoneQuota", None)
+        PREDICATES.pop("ZoneQuota", None)
 
 
 TOKEN = "kube-api-access-%s"
@@ -866,7 +898,7 @@ TOKEN = "kube-api-access-%s"
     "a resource": ({"volumes": [{"name": TOKEN, "projected": {}}], "overhead": {TOKEN: "1"}}, False),
 })
 def test_pods_are_alike_whatever_their_tokens_volumes_are_called(spec, alike):
-    kinds = {scheduler.signature(scheduler.FullPod(json.loads(json.dumps(pod("p", **spec)).replace("%s", end))), ("spec",))
+    kinds = {signature(FullPod(json.loads(json.dumps(pod("p", **spec)).replace("%s", end))), ("spec",))
              for end in ("aaaaa", "bbbbb")}
     assert (len(kinds) == 1) == alike
 
@@ -874,21 +906,21 @@ def test_pods_are_alike_whatever_their_tokens_volumes_are_called(spec, alike):
 @pytest.fixture
 def own_rules():
     """A predicate and a priority of one's own, of which both say that they are steady."""
-    scheduler.predicate("Own", steady=True)(lambda pod, node: [])
-    scheduler.priority("OwnPriority", steady=True)(lambda pod, node: 1)
+    predicate("Own", steady=True)(lambda pod, node: [])
+    priority("OwnPriority", steady=True)(lambda pod, node: 1)
     yield
-    del scheduler.PREDICATES["Own"], scheduler.PRIORITIES["OwnPriority"]
+    del PREDICATES["Own"], PRIORITIES["OwnPriority"]
 
 
 def test_a_pod_that_leaves_no_domain_full_has_no_nodes_asked_again_about_spreading():
     spread = [{"maxSkew": 5, "topologyKey": ZONE, "whenUnsatisfiable": "DoNotSchedule", "labelSelector": {"matchLabels": {"a": "b"}}}]
-    policies = {"my-scheduler": scheduler.read_policy({"kind": "Policy", "apiVersion": "v1"})}
+    policies = {"my-scheduler": read_policy({"kind": "Policy", "apiVersion": "v1"})}
     nodes = [node(f"n{i}", labels={ZONE: "abc"[i % 3]}) for i in range(9)]
     found = []
     for there in ([], [pod("there", labels={"a": "b"}, nodeName="n0")]):
         snapshot = cluster_of(*nodes, *there).look(policies)
-        waiting = scheduler.FullPod(pod("p", labels={"a": "b"}, topologySpreadConstraints=spread))
-        found.append(scheduler.hard_spread(waiting, [*snapshot.nodes.values()], snapshot))
+        waiting = FullPod(pod("p", labels={"a": "b"}, topologySpreadConstraints=spread))
+        found.append(hard_spread(waiting, [*snapshot.nodes.values()], snapshot))
     assert [one == other for one, other in zip(*found, strict=True)] == [True], "what the answers rest on is the same"
 
 
@@ -916,50 +948,50 @@ def test_nodes_are_asked_again_about_a_pod_that_differs_if_a_rule_may_look_at_th
     """About taints; of eight nodes one has changed, as the first pod went there."""
     cluster = cluster_of(*(node(f"n{i}") for i in range(8)), storage_class("local", "example.com/disks"), claim("data-1"))
     nodes = set()
-    tolerates = scheduler.PREDICATES["PodToleratesNodeTaints"]
-    monkeypatch.setitem(scheduler.PREDICATES, "PodToleratesNodeTaints", dataclasses.replace(tolerates,
+    tolerates = PREDICATES["PodToleratesNodeTaints"]
+    monkeypatch.setitem(PREDICATES, "PodToleratesNodeTaints", dataclasses.replace(tolerates,
         function=lambda pod, node: nodes.add(node.name) or [*pod.tolerations][:0]))
-    policies = {"my-scheduler": scheduler.read_policy({"kind": "Policy", "apiVersion": "v1", **policy})}
+    policies = {"my-scheduler": read_policy({"kind": "Policy", "apiVersion": "v1", **policy})}
     snapshot = cluster.look(policies)
     for each in (pod("first"), pod("second", **other)):
         nodes.clear()
-        waiting = scheduler.FullPod(each)
-        vars(waiting).update(record=scheduler.PodRecord(waiting))
-        cluster.cycle.assume(scheduler.schedule(waiting, snapshot, policies["my-scheduler"]))
+        waiting = FullPod(each)
+        vars(waiting).update(record=PodRecord(waiting))
+        cluster.cycle.assume(schedule(waiting, snapshot, policies["my-scheduler"]))
     assert len(nodes) == asked
 
 
 def test_pods_are_alike_by_the_names_of_their_tokens_volumes_only():
-    kinds = {scheduler.signature(scheduler.FullPod(pod("p", **spec)), ("spec",)) for suffix in ("aaaaa", "bbbbb") for spec in (
+    kinds = {signature(FullPod(pod("p", **spec)), ("spec",)) for suffix in ("aaaaa", "bbbbb") for spec in (
         {"volumes": [{"name": f"kube-api-access-{suffix}", "projected": {}}]},
         {"nodeSelector": {"x": f"kube-api-access-{suffix}"}})}
     assert len(kinds) == 3
 
 
 def test_a_scoring_extender_is_heard_each_time_beside_two_priorities_of_one_name(monkeypatch):
-    scores, policy = {"n0": 0, "n1": 100}, scheduler.read_policy(
+    scores, policy = {"n0": 0, "n1": 100}, read_policy(
         {"kind": "Policy", "apiVersion": "v1", **POLICIES["two priorities under one name"]})
-    extender = scheduler.Extender({"urlPrefix": "http://extender", "prioritizeVerb": "score"}, "extenders[0]")
-    monkeypatch.setattr(extender, "prioritize", lambda pod, nodes: [scheduler.Vote("extenders[0]", 1, None, dict(scores))])
+    extender = Extender({"urlPrefix": "http://extender", "prioritizeVerb": "score"}, "extenders[0]")
+    monkeypatch.setattr(extender, "prioritize", lambda pod, nodes: [Vote("extenders[0]", 1, None, dict(scores))])
     policy.extenders, server = [extender], Server()
     server.put(node("n0"))
     server.put(node("n1"))
     snapshot = a_cluster(server).look({"my-scheduler": policy})
-    assert scheduler.schedule(scheduler.FullPod(pod("p")), snapshot, policy).node == "n1"
+    assert schedule(FullPod(pod("p")), snapshot, policy).node == "n1"
     scores.update(n0=100, n1=0)
-    assert scheduler.schedule(scheduler.FullPod(pod("p")), snapshot, policy).node == "n0"
+    assert schedule(FullPod(pod("p")), snapshot, policy).node == "n0"
 
 
 def test_what_was_remembered_of_a_cluster_of_other_nodes_is_forgotten():
     """Nodes come, as an autoscaler's do; each time it is another kind of pods that looks at all of them."""
     server = Server()
-    cluster, policies = a_cluster(server), {"my-scheduler": scheduler.read_policy(
+    cluster, policies = a_cluster(server), {"my-scheduler": read_policy(
         {"kind": "Policy", "apiVersion": "v1"})}
     for i in range(6):
         server.put(node(f"n{i}", labels={ZONE: "a"}))
         snapshot = cluster.look(policies)
         assert (snapshot.memory.findings, snapshot.memory.versions) == ({}, {})
-        assert scheduler.schedule(scheduler.FullPod(pod("p", labels={"i": str(i)})), snapshot, policies["my-scheduler"]).node
+        assert schedule(FullPod(pod("p", labels={"i": str(i)})), snapshot, policies["my-scheduler"]).node
         assert snapshot.memory.findings
 
 
@@ -971,33 +1003,33 @@ def test_what_was_remembered_of_a_cluster_of_other_nodes_is_forgotten():
     "pods that spread": ({}, {"topologySpreadConstraints": [
         {"maxSkew": 1, "topologyKey": ZONE, "whenUnsatisfiable": "ScheduleAnyway", "labelSelector": {}}]}),
     "pods that have to do with those on all nodes": ({}, {"affinity": {"podAntiAffinity": {
-        f"preferred{scheduler.WHEN}": [{"weight": i, "podAffinityTerm": {"topologyKey": HOSTNAME, "labelSelector": {
+        f"preferred{WHEN}": [{"weight": i, "podAffinityTerm": {"topologyKey": HOSTNAME, "labelSelector": {
             "matchExpressions": [{"key": f"k{i}", "operator": "DoesNotExist"}]}}} for i in range(1, 20)]}}}),
 })
 def test_what_is_remembered_takes_100_mib_at_most(policy, more):
     """Measured: what takes up a unit of its size, of pods of many kinds; so many may be remembered."""
-    policies = {"my-scheduler": scheduler.read_policy({"kind": "Policy", "apiVersion": "v1", **policy})}
+    policies = {"my-scheduler": read_policy({"kind": "Policy", "apiVersion": "v1", **policy})}
     snapshot = cluster_of(*(node(f"n{i}", labels={ZONE: "abc"[i % 3], HOSTNAME: f"n{i}"}) for i in range(500)),
                           *(pod(f"on-{i}", nodeName=f"n{i}") for i in range(500))).look(policies)
     tracemalloc.start()
     try:
         for i in range(5):
             tolerations = [{"key": f"k{i}", "operator": "Exists"}]
-            scheduler.schedule(scheduler.FullPod(pod(f"p{i}", tolerations=tolerations, **more)), snapshot, policies["my-scheduler"])
+            schedule(FullPod(pod(f"p{i}", tolerations=tolerations, **more)), snapshot, policies["my-scheduler"])
         size = len(snapshot.memory.findings) * (len(snapshot.nodes) + 500)
         gc.collect()
         before, _ = tracemalloc.get_traced_memory()
-        snapshot.memory = scheduler.Memory()
+        snapshot.memory = answers.Memory()
         gc.collect()
         after, _ = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    assert (before - after) / size * scheduler.Memory.MOST < 100 * 2**20
+    assert (before - after) / size * answers.Memory.MOST < 100 * 2**20
 
 
 def test_what_is_remembered_is_known_by_a_short_key_however_long_the_pod_is():
-    long = scheduler.FullPod(pod("p", metadata={"annotations": {"a": "x" * 20_000}}, nodeSelector={"a": "x" * 20_000}))
-    assert len(scheduler.signature(long, ("annotations", "spec"))) == len(scheduler.signature(long, ("node_selector",))) == 16
+    long = FullPod(pod("p", metadata={"annotations": {"a": "x" * 20_000}}, nodeSelector={"a": "x" * 20_000}))
+    assert len(signature(long, ("annotations", "spec"))) == len(signature(long, ("node_selector",))) == 16
 
 
 def test_copies_of_one_object_in_manifests_are_all_there():
@@ -1009,7 +1041,7 @@ def test_copies_of_one_object_in_manifests_are_all_there():
         server.add(pod(name, metadata=dict(same)))
         server.add(pod(f"placed-{name}", nodeName="a", metadata={"uid": "placed"}))
     cluster = a_cluster(server)
-    waiting = pending_pods(cluster, scheduler.load_policies(ROOT / "policy.json", "my-scheduler"))
+    waiting = pending_pods(cluster, load_policies(ROOT / "policy.json", "my-scheduler"))
     assert [*cluster.look().nodes] == ["a", "b"] and [each.name for each in waiting] == ["a", "b"]
     assert sorted(each.name for each in cluster.cache.nodes["a"].pods.values()) == ["placed-a", "placed-b"]
 
@@ -1047,17 +1079,17 @@ def late_attribute(kind, monkeypatch):
 })
 def test_whatever_a_rule_looks_at_a_change_of_it_is_news(changes, is_good, monkeypatch):
     """Rules of one's own, and attributes: of none of these fields has anybody said that it is looked at."""
-    late_attribute(scheduler.FullNode, monkeypatch)
-    late_attribute(scheduler.FullPod, monkeypatch)
+    late_attribute(FullNode, monkeypatch)
+    late_attribute(FullPod, monkeypatch)
 
-    @scheduler.predicate("Good", steady=True)
+    @predicate("Good", steady=True)
     def good(pod, node):
         """All is good there."""
         if not is_good(node):
             yield "not good"
 
     try:
-        policies = {"my-scheduler": scheduler.read_policy(
+        policies = {"my-scheduler": read_policy(
             {"kind": "Policy", "apiVersion": "v1", "predicates": [{"name": "Good"}]})}
         server, fits = Server(), []
         server.put(node("n"))
@@ -1065,10 +1097,10 @@ def test_whatever_a_rule_looks_at_a_change_of_it_is_news(changes, is_good, monke
         for mood in ("good", "bad", "good"):
             server.put(changes(mood))
             snapshot = cluster.look(policies)
-            fits.append(scheduler.schedule(scheduler.FullPod(pod("new")), snapshot, policies["my-scheduler"]).node)
+            fits.append(schedule(FullPod(pod("new")), snapshot, policies["my-scheduler"]).node)
         assert fits == ["n", None, "n"]
     finally:
-        scheduler.PREDICATES.pop("Good", None)
+        PREDICATES.pop("Good", None)
 
 
 def test_a_node_that_has_changed_keeps_its_pods_and_what_they_take():
@@ -1089,26 +1121,26 @@ def test_a_priority_that_falls_silent_has_no_say_any_more():
     loud = [True]
 
     def when_loud(pod, nodes, snapshot):
-        return "loud" if loud[0] else scheduler.SKIP
+        return "loud" if loud[0] else SKIP
 
-    scheduler.priority("Loud", steady=True, metadata=when_loud)(lambda pod, node, metadata: 60 * (node.name == "a"))
-    scheduler.priority("Quiet", steady=True)(lambda pod, node: 50 * (node.name == "b"))
+    priority("Loud", steady=True, metadata=when_loud)(lambda pod, node, metadata: 60 * (node.name == "a"))
+    priority("Quiet", steady=True)(lambda pod, node: 50 * (node.name == "b"))
     try:
-        policy = scheduler.read_policy({"kind": "Policy", "apiVersion": "v1", "predicates": [], "priorities": [
+        policy = read_policy({"kind": "Policy", "apiVersion": "v1", "predicates": [], "priorities": [
             {"name": "Loud", "weight": 1}, {"name": "Quiet", "weight": 1}]})
         server = Server()
         server.put(node("a"))
         server.put(node("b"))
         snapshot, chosen = a_cluster(server).look({"my-scheduler": policy}), []
         for loud[0] in (True, False, True):
-            chosen.append(scheduler.schedule(scheduler.FullPod(pod("p")), snapshot, policy).node)
+            chosen.append(schedule(FullPod(pod("p")), snapshot, policy).node)
         assert chosen == ["a", "b", "a"]
     finally:
-        scheduler.PRIORITIES.pop("Loud")
-        scheduler.PRIORITIES.pop("Quiet")
+        PRIORITIES.pop("Loud")
+        PRIORITIES.pop("Quiet")
 
 
-def test_many_kinds_of_pods_with_affinity_are_not_forgotten_all_at_once():
+def test_many_kinds_of_pods_with_affinity_are_not_forgotten_all_at_once(monkeypatch):
     """Which of 1,100 kinds of others a pod means is found out once, and then only of nodes that change."""
     server, asked = Server(), []
     apart = {"affinity": {"podAntiAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [
@@ -1117,22 +1149,18 @@ def test_many_kinds_of_pods_with_affinity_are_not_forgotten_all_at_once():
         server.put(node(f"n{i}", labels={HOSTNAME: f"n{i}"}, pods="200"))
     for i in range(1100):
         server.put(pod(f"p{i}", labels={"kind": str(i)}, nodeName=f"n{i % 11}"))
-    policy = scheduler.read_policy({"kind": "Policy", "apiVersion": "v1", "predicates": [], "priorities": [
+    policy = read_policy({"kind": "Policy", "apiVersion": "v1", "predicates": [], "priorities": [
         {"name": "InterPodAffinityPriority", "weight": 1}]})
     snapshot = a_cluster(server).look({"my-scheduler": policy})
-    plain = scheduler.count_pods
-    try:
-        scheduler.count_pods = lambda node, is_meant: asked.append(node.name) or plain(node, is_meant)
-        for _ in range(3):
-            assert scheduler.schedule(scheduler.FullPod(pod("new", **apart)), snapshot, policy).node
-    finally:
-        scheduler.count_pods = plain
+    replace(monkeypatch, "count_pods", lambda node, is_meant: asked.append(node.name) or count_pods(node, is_meant))
+    for _ in range(3):
+        assert schedule(FullPod(pod("new", **apart)), snapshot, policy).node
     assert len(asked) == 11
 
 
 def test_pods_that_are_resized_are_not_alike_if_they_count_differently_in_scores():
     two = [{"name": name, "image": "i", "resources": {"requests": {"memory": "1Gi"}}} for name in "ab"]
-    kinds = {scheduler.signature(scheduler.FullPod(pod("p", containers=two, status={"containerStatuses": [
+    kinds = {signature(FullPod(pod("p", containers=two, status={"containerStatuses": [
         {"name": name, "resources": {"requests": {"cpu": cpu}}} for name, cpu in given.items()]})), ("nonzero",))
         for given in ({"a": "2"}, {"a": "1m", "b": "1999m"})}
     assert len(kinds) == 2
@@ -1142,36 +1170,36 @@ DEFAULTS = {"kind": "Policy", "apiVersion": "v1"}
 
 
 def test_a_pod_that_is_tried_again_meets_the_labels_that_namespaces_have_by_now():
-    server, policy = Server(), scheduler.read_policy(DEFAULTS)
+    server, policy = Server(), read_policy(DEFAULTS)
     term = {"topologyKey": ZONE, "labelSelector": {"matchLabels": {"app": "db"}}, "namespaceSelector": {"matchLabels": {"team": "a"}}}
     server.put(node("n", labels={ZONE: "z"}))
     server.put(pod("db", namespace="other", labels={"app": "db"}, nodeName="n"))
-    server.put(pod("web", affinity={"podAffinity": {f"required{scheduler.WHEN}": [term]}}))
+    server.put(pod("web", affinity={"podAffinity": {f"required{WHEN}": [term]}}))
     cluster = a_cluster(server)
     for labels, chosen in (({}, None), ({"team": "a"}, "n")):
         server.put({"kind": "Namespace", "apiVersion": "v1", "metadata": {"name": "other", "labels": labels}})
         snapshot = cluster.look({"my-scheduler": policy})
-        assert scheduler.schedule(cluster.cache.pods["default/web"], snapshot, policy).node == chosen
+        assert schedule(cluster.cache.pods["default/web"], snapshot, policy).node == chosen
 
 
 def test_of_pods_that_have_gone_no_affinity_term_is_kept():
-    server, policy = Server(), scheduler.read_policy(DEFAULTS)
+    server, policy = Server(), read_policy(DEFAULTS)
     server.put(node("n", labels={ZONE: "z"}))
     snapshot = a_cluster(server).look({"my-scheduler": policy})
     gc.collect()
-    known = len(scheduler.TERMS)
+    known = len(TERMS)
     for i in range(20):
         term = {"topologyKey": ZONE, "labelSelector": {"matchLabels": {"job": str(i)}}}
-        job = scheduler.FullPod(pod(f"job-{i}", affinity={"podAntiAffinity": {f"required{scheduler.WHEN}": [term]}}))
+        job = FullPod(pod(f"job-{i}", affinity={"podAntiAffinity": {f"required{WHEN}": [term]}}))
         snapshot.put(job, snapshot.nodes["n"])
-        assert scheduler.schedule(scheduler.FullPod(pod("p")), snapshot, policy).node == "n"
-        assert len(scheduler.placed_terms(snapshot).numbers) == 1
+        assert schedule(FullPod(pod("p")), snapshot, policy).node == "n"
+        assert len(placed_terms(snapshot).numbers) == 1
         snapshot.take_off(job, snapshot.nodes["n"])
-    assert scheduler.schedule(scheduler.FullPod(pod("p")), snapshot, policy).node == "n"
-    placed = scheduler.placed_terms(snapshot)
+    assert schedule(FullPod(pod("p")), snapshot, policy).node == "n"
+    placed = placed_terms(snapshot)
     del job
     gc.collect()
-    assert (placed.numbers, placed.index.filed, len(scheduler.TERMS)) == ({}, {}, known)
+    assert (placed.numbers, placed.index.filed, len(TERMS)) == ({}, {}, known)
 
 
 def test_terms_of_placed_pods_are_known_as_they_come_and_go():
@@ -1183,12 +1211,12 @@ def test_terms_of_placed_pods_are_known_as_they_come_and_go():
     def seeking(labels):
         """Make a pod that must not be with pods of these labels."""
         terms = [{"topologyKey": ZONE, "labelSelector": {"matchLabels": {label: "v"}}} for label in labels]
-        return scheduler.FullPod(pod("p", affinity={"podAntiAffinity": {f"required{scheduler.WHEN}": terms}}))
+        return FullPod(pod("p", affinity={"podAntiAffinity": {f"required{WHEN}": terms}}))
 
     def there():
-        return {name: scheduler.terms_on(each) for name, each in nodes.items()}
+        return {name: terms_on(each) for name, each in nodes.items()}
 
-    placed, before = scheduler.with_terms(None, {}, there()), there()
+    placed, before = with_terms(None, {}, there()), there()
     for _ in range(200):
         for name in chance.sample("abc", chance.randint(1, 3)):
             if nodes[name].pods and chance.random() < 0.5:
@@ -1197,7 +1225,7 @@ def test_terms_of_placed_pods_are_known_as_they_come_and_go():
                 nodes[name].pods[next(number)] = seeking(chance.sample("klmnopq", chance.randint(1, 5)))
         was = copy.deepcopy([*placed.numbers.values()]), {label: {*found} for label, found in placed.index.filed.get("", {}).items()}
         now = there()
-        latest, afresh = scheduler.with_terms(placed, before, now), scheduler.with_terms(None, {}, now)
+        latest, afresh = with_terms(placed, before, now), with_terms(None, {}, now)
         assert (latest.numbers, latest.index.filed) == (afresh.numbers, afresh.index.filed)
         assert was == ([*placed.numbers.values()], placed.index.filed.get("", {}))
         placed, before = latest, now
@@ -1208,7 +1236,7 @@ def test_what_is_filed_in_an_index_of_labels_is_found_until_it_is_gone():
     def filings(text):
         return [tuple(filing.split("/")) for filing in text.split()]
 
-    first = scheduler.LabelIndex().updated(filings("a/x/n b/x/n b/y/n b/x/m"))
+    first = LabelIndex().updated(filings("a/x/n b/x/n b/y/n b/x/m"))
     second = first.updated(filings("a/x/n b/x/n c/x/n"))
     assert first.filed == {"a": {"x": {"n"}}, "b": {"x": {"n", "m"}, "y": {"n"}}}
     assert second.filed == {"b": {"x": {"m"}, "y": {"n"}}, "c": {"x": {"n"}}}
@@ -1220,7 +1248,7 @@ def test_what_is_filed_in_an_index_of_labels_is_found_until_it_is_gone():
     "a label that is not there": ([("a", "DoesNotExist", [])], [None]),
     "a label, and another one": ([("a", "Exists", []), ("b", "In", ["1", "2"]), ("c", "In", ["3"])], [("c", "3")]),
     "one of two labels": ([("b", "In", ["1", "2", "1"])], [("b", "1"), ("b", "2")]),
-    "what nothing has": (scheduler.NOTHING, []),
+    "what nothing has": (NOTHING, []),
 })
 def test_of_what_a_selector_requires_the_fewest_labels_are_looked_up(requirements, labels):
-    assert scheduler.labels_needed([scheduler.Requirement(*each) for each in requirements]) == labels
+    assert labels_needed([Requirement(*each) for each in requirements]) == labels

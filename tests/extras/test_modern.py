@@ -6,7 +6,17 @@ import json
 import re
 
 import pytest
-from helpers.everything import scheduler
+from scheduler_extras.api.errors import error_of
+from scheduler_extras.common.errors import ApiError
+from scheduler_extras.configuration.reading import read_configuration
+from scheduler_extras.deciding.schedule import schedule
+from scheduler_extras.deciding.seen import signature
+from scheduler_extras.manifests.manifests import Manifests
+from scheduler_extras.policy.policy import CONFIGURATION_VERSION
+from scheduler_extras.policy.reading import read_policy
+from scheduler_extras.policy.reloading import lines_of
+from scheduler_extras.reading.pods_and_nodes import FullPod
+from scheduler_extras.rules.always import ALWAYS_ASKED
 from helpers.extras import (
     a_cluster, claim, cluster_of, csi_node, decide, node, pending_pods, pod, remembering, run_scheduler, storage_class,
     table, volume
@@ -21,14 +31,14 @@ ALIKE_EVERYWHERE = "DynamicResources"  # a plugin of kube-scheduler's that gives
 def test_every_step_is_decided_as_kube_scheduler_does(name):
     """Every node is among our best, every score is equal, every message is equal."""
     sequence = SEQUENCES[name]
-    policies = scheduler.read_configuration(copy.deepcopy(sequence["config"]), "my-scheduler")
-    manifests = scheduler.Manifests()
+    policies = read_configuration(copy.deepcopy(sequence["config"]), "my-scheduler")
+    manifests = Manifests()
     for thing in sequence["objects"]:
         manifests.add(thing)
     cluster, differences = a_cluster(manifests), []
     for step in sequence["steps"]:
-        pod = scheduler.FullPod(step["pod"])
-        decision = scheduler.schedule(pod, cluster.look(policies), policies["my-scheduler"])
+        pod = FullPod(step["pod"])
+        decision = schedule(pod, cluster.look(policies), policies["my-scheduler"])
         highest = max(decision.total.values(), default=None)
         best = {node for node, total in decision.total.items() if total == highest} or {None}
         if step["node"] not in best or decision.message != step.get("message"):
@@ -54,9 +64,9 @@ def test_a_configuration_is_todays_and_a_policy_is_not():
         "KubeSchedulerConfiguration": "0/1 nodes are available: 1 node(s) had untolerated taint(s)."}
 
 
-BOTH = {"Policy": {"my-scheduler": scheduler.read_policy({"kind": "Policy", "apiVersion": "v1"})},
-        "KubeSchedulerConfiguration": scheduler.read_configuration({
-            "apiVersion": scheduler.CONFIGURATION_VERSION, "kind": "KubeSchedulerConfiguration"}, "my-scheduler")}
+BOTH = {"Policy": {"my-scheduler": read_policy({"kind": "Policy", "apiVersion": "v1"})},
+        "KubeSchedulerConfiguration": read_configuration({
+            "apiVersion": CONFIGURATION_VERSION, "kind": "KubeSchedulerConfiguration"}, "my-scheduler")}
 BY_BOTH = pytest.mark.parametrize("policies", BOTH.values(), ids=BOTH.keys())
 
 
@@ -112,7 +122,7 @@ def test_a_resized_sidecar_counts_too_and_another_init_container_does_not():
     def requests(**more):
         container = {"name": "init", "resources": {"requests": {"cpu": "1"}}, **more}
         status = {"name": "init", "resources": {"requests": {"cpu": "4"}}}
-        return scheduler.FullPod(pod("p", {"cpu": "2"}, initContainers=[container], status={
+        return FullPod(pod("p", {"cpu": "2"}, initContainers=[container], status={
             "initContainerStatuses": [status]})).requests["cpu"]
 
     assert (requests(), requests(restartPolicy="Always")) == (2000, 6000)
@@ -138,7 +148,7 @@ def test_a_pod_that_is_resized_as_a_whole(policies, spec, status, reason, fits):
 
 
 def test_pods_that_differ_in_their_size_only_are_of_different_kinds():
-    kinds = {scheduler.signature(scheduler.FullPod(resized("1", actual)), ("requests",)) for actual in ("1", "2", "2")}
+    kinds = {signature(FullPod(resized("1", actual)), ("requests",)) for actual in ("1", "2", "2")}
     assert len(kinds) == 2
 
 
@@ -149,7 +159,7 @@ def test_pods_that_differ_in_their_size_only_are_of_different_kinds():
     "what it does not say is": ({"requests": {"cpu": "1"}}, {"cpu": 1000, "memory": 200 * 2**20}),
 })
 def test_requests_of_a_pod_as_a_whole(resources, nonzero):
-    there = scheduler.FullPod(pod("p", nodeName="n", **({"resources": resources} if resources else {})))
+    there = FullPod(pod("p", nodeName="n", **({"resources": resources} if resources else {})))
     assert there.nonzero == nonzero
     assert there.requests["cpu"] == (1000 if resources else 0)
 
@@ -193,8 +203,8 @@ def test_room_for_pods_that_are_nominated(policies, other, node_name):
                pod("p", {"cpu": "2"}, priority=10)]
     cluster = cluster_of(*objects)
     [incoming], snapshot = pending_pods(cluster, policies), cluster.look(policies)
-    snapshot.nominated = [scheduler.FullPod(other)]
-    decision = scheduler.schedule(incoming, snapshot, policies["my-scheduler"])
+    snapshot.nominated = [FullPod(other)]
+    decision = schedule(incoming, snapshot, policies["my-scheduler"])
     assert decision.node == node_name, decision.message
     assert decision.failed == {} or decision.failed["n"].keys() == {"room for nominated pods"}
     assert snapshot.nodes["n"].pods.keys() == {"default/there"}, "all is as it was"
@@ -270,7 +280,7 @@ def test_from_whom_a_pod_is_spread_by_default(metadata, owners, names):
 
 
 def test_under_a_policy_all_that_select_the_pod_say_from_whom_it_is_spread():
-    policies = {"my-scheduler": scheduler.read_policy({"kind": "Policy", "apiVersion": "v1", "priorities": [
+    policies = {"my-scheduler": read_policy({"kind": "Policy", "apiVersion": "v1", "priorities": [
         {"name": "SelectorSpreadPriority", "weight": 1}]})}
     assert spread_from(policies, {}, owner("ReplicaSet", app="a")) == {"app-a", "app-a-tier-t"}
     assert spread_from(policies, owned("ReplicaSet"), owner("ReplicaSet", tier="t")) == set()
@@ -278,8 +288,8 @@ def test_under_a_policy_all_that_select_the_pod_say_from_whom_it_is_spread():
 
 def test_what_is_always_asked_is_not_part_of_what_the_policy_says():
     for policies in BOTH.values():
-        said = "\n".join(scheduler.lines_of(policies["my-scheduler"]))
-        assert not any(rule.title in said for rule in scheduler.ALWAYS_ASKED)
+        said = "\n".join(lines_of(policies["my-scheduler"]))
+        assert not any(rule.title in said for rule in ALWAYS_ASKED)
 
 
 CLAIMS = [{"name": "gpu", "resourceClaimName": "mine"}]
@@ -292,7 +302,7 @@ CLAIMS = [{"name": "gpu", "resourceClaimName": "mine"}]
                                                                "(spec.resourceClaims), which this scheduler does not "
                                                                "allocate."),
     "by a Policy without predicates": (
-        {"my-scheduler": scheduler.read_policy({"kind": "Policy", "apiVersion": "v1", "predicates": []})},
+        {"my-scheduler": read_policy({"kind": "Policy", "apiVersion": "v1", "predicates": []})},
         "0/2 nodes are available: 2 pod claims devices (spec.resourceClaims), which this scheduler does not allocate."),
 })
 def test_who_claims_devices_stays_pending(policies, message):
@@ -356,7 +366,7 @@ def test_storage_capacity(monkeypatch, policies, tells, capacities, fits):
     cluster = cluster_of(node("n", labels={"zone": "a"}), pod("p", volumes=CLAIMED))
     [incoming], snapshot = pending_pods(cluster, policies), cluster.look(policies)
     snapshot.objects.update(objects)
-    decision = scheduler.schedule(incoming, snapshot, policies["my-scheduler"])
+    decision = schedule(incoming, snapshot, policies["my-scheduler"])
     assert (decision.node is not None) == fits
     assert fits or "1 node(s) did not have enough free storage" in decision.message
 
@@ -473,18 +483,18 @@ def test_volumes_of_today(incoming, objects, reason):
 @table("status, known", {"an API server that does not know them has none": (404, True),
                          "one that does not show them is an error": (403, False)})
 def test_storage_capacities_of_an_old_api_server(status, known):
-    class Old(scheduler.Manifests):
+    class Old(Manifests):
         def request(self, *_):
-            raise scheduler.error_of(status, "no")
+            raise error_of(status, "no")
 
     objects = a_cluster(Old()).cache.objects
     if known:
         assert objects["csistoragecapacities"] == {} == dict(objects)["csistoragecapacities"]
     else:
-        with pytest.raises(scheduler.ApiError):
+        with pytest.raises(ApiError):
             objects["csistoragecapacities"]
         assert not objects
-    with pytest.raises(scheduler.ApiError):
+    with pytest.raises(ApiError):
         objects["services"]
 
 
@@ -492,7 +502,7 @@ def test_storage_capacities_of_an_old_api_server(status, known):
 # and Services, pods and nodes with the newest fields.
 COPIES = {f"{name} {number}, {case['group']}: {case['name']}": case for name in ("clusters", "owners")
           for number, case in enumerate(recorded(name), 1)}
-CONFIGURATION = {"apiVersion": scheduler.CONFIGURATION_VERSION, "kind": "KubeSchedulerConfiguration",
+CONFIGURATION = {"apiVersion": CONFIGURATION_VERSION, "kind": "KubeSchedulerConfiguration",
                  "profiles": [{"schedulerName": "kube"}]}
 
 
@@ -504,10 +514,10 @@ def parts(message):
 @pytest.mark.parametrize("name", COPIES)
 def test_the_pod_goes_where_kube_scheduler_sent_it_or_is_told_the_same(name):
     case = COPIES[name]
-    policies = scheduler.read_configuration(CONFIGURATION, "my-scheduler")
+    policies = read_configuration(CONFIGURATION, "my-scheduler")
     cluster = cluster_of(*case["cluster"])
     [pod] = [pod for pod in pending_pods(cluster, policies) if pod.key == case["key"]]
-    decision = scheduler.schedule(pod, cluster.look(policies), policies["kube"])
+    decision = schedule(pod, cluster.look(policies), policies["kube"])
     highest = max(decision.total.values(), default=None)
     best = [node for node, total in decision.total.items() if total == highest]
     assert case["node"] in (best or [None]), (best, decision.message)

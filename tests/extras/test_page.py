@@ -8,7 +8,13 @@ import time
 from pathlib import Path
 
 import pytest
-from helpers.everything import scheduler
+from scheduler_extras.deciding.decision import Vote
+from scheduler_extras.policy.reloading import load_policies
+from scheduler_extras.reading.pods_and_nodes import FullPod
+from scheduler_extras.show.page.answer import points_in_words
+from scheduler_extras.show.page.manifest import manifest_of, wishes_of
+from scheduler_extras.show.page.markup import escaped
+from scheduler_extras.show.page.page import Page
 from helpers.extras import ROOT, UNCHECKED, decide, node, pod, run_scheduler, table
 from helpers.faulty import ApiServer
 from selenium import webdriver
@@ -173,7 +179,7 @@ RAW = {"a": 0, "b": 1, "c": 0}
     "nothing, whatever the weight": (3, {"a": 0}, {"a": 0}, "<b>0</b>"),
     "by an extender": (1, None, {"a": 7}, "<b>7</b>")})
 def test_points_are_shown_as_they_count_and_how_they_came_is_said_beside_them(weight, raw, points, said):
-    assert scheduler.points_in_words(scheduler.Vote("Rule", weight, raw, points), "a") == said
+    assert points_in_words(Vote("Rule", weight, raw, points), "a") == said
 
 
 def test_on_a_phone_why_a_node_does_not_fit_is_in_sight(browse):
@@ -380,7 +386,7 @@ def test_bars_have_one_length_and_stay_where_they_are_from_the_question_to_the_e
 
 
 def test_long_words_are_broken_where_they_have_parts():
-    assert scheduler.escaped("node-role.kubernetes.io/control-plane: <b>") == (
+    assert escaped("node-role.kubernetes.io/control-plane: <b>") == (
         "node-role.<wbr>kubernetes.<wbr>io/<wbr>control-plane: &lt;b&gt;")
 
 
@@ -470,9 +476,9 @@ def test_a_page_without_a_decision_shows_the_cluster(browse, tmp_path):
 
 
 def test_it_is_the_same_page_if_the_pod_counts_on_its_node_before_it_is_told():
-    policies = scheduler.load_policies(ROOT / "policy.json", "my-scheduler")
+    policies = load_policies(ROOT / "policy.json", "my-scheduler")
     decision = decide(policies, pod("p", {"cpu": "1"}), node("a"), pod("old", {"cpu": "2"}, nodeName="a"))
-    before, after = scheduler.Page("policy.json"), scheduler.Page("policy.json")
+    before, after = Page("policy.json"), Page("policy.json")
     before(decision)
     decision.nodes["a"].add(decision.pod)
     after(decision)
@@ -482,10 +488,10 @@ def test_it_is_the_same_page_if_the_pod_counts_on_its_node_before_it_is_told():
 @table("waits, title", {"it is bound": ("", "<b>p</b> is <em>on a</em> now"),
                         "it waits": ("for a volume", "<b>p</b> waits to be <em>on a</em></h2>")})
 def test_a_pod_that_waits_is_not_said_to_be_on_its_node(waits, title):
-    policies = scheduler.load_policies(ROOT / "policy.json", "my-scheduler")
+    policies = load_policies(ROOT / "policy.json", "my-scheduler")
     decision = decide(policies, pod("p"), node("a"))
     decision.waits = waits
-    page = scheduler.Page("policy.json")
+    page = Page("policy.json")
     page(decision)
     assert title in page.document(nodes=())
 
@@ -497,8 +503,8 @@ def test_a_comparison_is_no_page():
 
 def test_the_manifest_is_shown_as_people_write_it():
     notes = {"type": "space", "kubectl.kubernetes.io/last-applied-configuration": "x" * 1000}
-    thing = scheduler.FullPod(pod("p", {"cpu": "1"}, metadata={"uid": "x", "annotations": notes}, tolerations=[{"key": "gpu"}], priority=0))
-    assert scheduler.manifest_of(thing) == """\
+    thing = FullPod(pod("p", {"cpu": "1"}, metadata={"uid": "x", "annotations": notes}, tolerations=[{"key": "gpu"}], priority=0))
+    assert manifest_of(thing) == """\
 kind: Pod
 metadata:
   name: p
@@ -531,4 +537,4 @@ ZONE = {"labelSelector": {"matchLabels": {"app": "web"}}, "topologyKey": "zone"}
                                                   "requests nothing; annotations: type: space; priority: 7"),
     "not what admission adds": ({"tolerations": [{"key": "x", "operator": "Exists", "tolerationSeconds": 300}]}, "requests nothing")})
 def test_what_a_pod_asks_for_is_said_in_a_line(what, said):
-    assert scheduler.wishes_of(scheduler.FullPod(pod("p", **what))) == f"It {said}."
+    assert wishes_of(FullPod(pod("p", **what))) == f"It {said}."

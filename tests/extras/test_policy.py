@@ -5,7 +5,12 @@ import os
 import re
 
 import pytest
-from helpers.everything import scheduler
+from scheduler_extras.common.errors import InputError
+from scheduler_extras.deciding.rule import PREDICATES
+from scheduler_extras.policy.own_rules import unplug
+from scheduler_extras.policy.policy import CONFIGURATION_VERSION
+from scheduler_extras.policy.reading import ACCEPTED, REPLACED_BY_TAINTS, read_policy
+from scheduler_extras.policy.reloading import PolicyFile, lines_of, load_policies
 from helpers.extras import MANDATORY_PREDICATES, ROOT, decide, node, pod, run_scheduler, table
 from helpers.golden import recorded
 
@@ -20,9 +25,9 @@ def test_kube_scheduler_accepts_and_rejects_the_same_policies(case, tmp_path):
     path = tmp_path / "policy"
     path.write_text(case["policy"])
     try:
-        scheduler.load_policies(path, "my-scheduler")
+        load_policies(path, "my-scheduler")
         problems = None
-    except scheduler.InputError as error:
+    except InputError as error:
         problems = str(error)
     assert (problems is None) == case["expect"]["accepted"], (problems, case["expect"].get("error"))
 
@@ -44,7 +49,7 @@ def policy(predicates=(), priorities=(), **more):
                        "priorities": list(priorities), **more})
 
 
-EXPECTED = f"expected {', or '.join(scheduler.ACCEPTED)}, got"
+EXPECTED = f"expected {', or '.join(ACCEPTED)}, got"
 CONFIG_MAP = {"kind": "ConfigMap", "apiVersion": "v1", "metadata": {"name": "my-policy", "namespace": "kube-system"},
               "data": {"policy.cfg": policy()}}
 FROM_MAP = ("a ConfigMap; --policy needs its data[\"policy.cfg\"]: kubectl get configmap my-policy -n kube-system "
@@ -291,8 +296,8 @@ def test_what_is_taken_for_a_policy(text, accepted, tmp_path):
     path = tmp_path / "policy"
     path.write_text(text)
     try:
-        scheduler.load_policies(path, "my-scheduler")
-    except scheduler.InputError:
+        load_policies(path, "my-scheduler")
+    except InputError:
         assert not accepted
     else:
         assert accepted
@@ -306,13 +311,13 @@ def test_what_is_taken_for_a_policy(text, accepted, tmp_path):
         ["CheckNodeUnschedulable", "PodToleratesNodeTaints", "CheckNodeLabelPresence"]),
 })
 def test_arguments_of_names_that_stand_for_no_rule(where, entry, names):
-    built = scheduler.read_policy(json.loads(policy(**{where: [entry]})))
+    built = read_policy(json.loads(policy(**{where: [entry]})))
     assert [rule.name for rule in getattr(built, where)] == names and built.notices == []
 
 
 def test_all_that_is_wrong_is_said_at_once():
-    with pytest.raises(scheduler.InputError) as error:
-        scheduler.read_policy(json.loads(policy(
+    with pytest.raises(InputError) as error:
+        read_policy(json.loads(policy(
             [{"name": "HostName", "labels": []}], [{"name": "EqualPriority", "weight": -1}],
             hardPodAffinitySymmetricWeight=101)))
     assert str(error.value) == (
@@ -329,7 +334,7 @@ def test_all_that_is_wrong_is_said_at_once():
         ["predicates[2]: accepts every node; it needs another name, and the argument serviceAffinity"]),
 })
 def test_what_does_nothing_is_said(more, notices):
-    assert scheduler.read_policy({"kind": "Policy", "apiVersion": "v1", **more}).notices == notices
+    assert read_policy({"kind": "Policy", "apiVersion": "v1", **more}).notices == notices
 
 
 @table("text, notices", {
@@ -339,7 +344,7 @@ def test_what_does_nothing_is_said(more, notices):
 })
 def test_that_only_the_first_document_is_read_is_said(text, notices, tmp_path):
     (tmp_path / "policy.yaml").write_text(text)
-    [built] = scheduler.load_policies(tmp_path / "policy.yaml", "my-scheduler").values()
+    [built] = load_policies(tmp_path / "policy.yaml", "my-scheduler").values()
     assert built.notices == notices
 
 
@@ -365,10 +370,10 @@ def obeyed_map(said, document):
 def test_a_hint_that_is_obeyed_leads_to_a_policy_that_means_the_same(document, obeyed, predicates, tmp_path):
     path = tmp_path / "policy.json"
     path.write_text(json.dumps(document))
-    with pytest.raises(scheduler.InputError) as error:
-        scheduler.load_policies(path, "my-scheduler")
+    with pytest.raises(InputError) as error:
+        load_policies(path, "my-scheduler")
     path.write_text(obeyed(str(error.value), document))
-    [built] = scheduler.load_policies(path, "my-scheduler").values()
+    [built] = load_policies(path, "my-scheduler").values()
     assert [rule.name for rule in built.predicates if not rule.always] == predicates
     assert [extender.endpoint.timeout for extender in built.extenders] in ([], [30])
 
@@ -389,7 +394,7 @@ def test_a_policy_may_come_from_standard_input():
     "two predicates are always there": ([], "CheckNodeUnschedulable PodToleratesNodeTaints"),
 })
 def test_predicates_run_in_kube_schedulers_order(names, order):
-    built = scheduler.read_policy(json.loads(policy([{"name": name} for name in names])))
+    built = read_policy(json.loads(policy([{"name": name} for name in names])))
     assert [rule.name for rule in built.predicates] == order.split()
 
 
@@ -399,14 +404,14 @@ def test_predicates_run_in_kube_schedulers_order(names, order):
     "the most that there can be": ([2**31 - 1], 2**31 - 1),
 })
 def test_preferred_labels_weigh_together(weights, weighs):
-    [rule] = scheduler.read_policy(json.loads(policy((), [
+    [rule] = read_policy(json.loads(policy((), [
         {"name": f"prefer-{i}", "weight": weight, "argument": {"labelPreference": {"label": f"label-{i}"}}}
         for i, weight in enumerate(weights)]))).priorities
     assert rule.weight == weighs
 
 
 def test_two_rules_under_one_name_of_the_users_own_both_count():
-    built = scheduler.read_policy(json.loads(policy(
+    built = read_policy(json.loads(policy(
         [{"name": "x", "argument": {"labelsPresence": {"labels": ["a"], "presence": True}}},
          {"name": "x", "argument": {"serviceAffinity": {"labels": ["zone"]}}}],
         [{"name": "x", "weight": 2, "argument": {"labelPreference": {"label": "a", "presence": True}}},
@@ -427,12 +432,12 @@ def test_two_rules_under_one_name_of_the_users_own_both_count():
     "whatever its case": ({"Weight": 1, "URLPREFIX": "http://x"}, None),
 })
 def test_what_is_misspelt_in_an_extender_is_said_and_passed_over(extender, said):
-    built = scheduler.read_policy({"kind": "Policy", "apiVersion": "v1", "extenders": [extender]})
+    built = read_policy({"kind": "Policy", "apiVersion": "v1", "extenders": [extender]})
     assert built.notices == ([said] if said else [])
 
 
 def test_the_shipped_policy_loads_without_a_word():
-    [built] = scheduler.load_policies(ROOT / "policy.json", "my-scheduler").values()
+    [built] = load_policies(ROOT / "policy.json", "my-scheduler").values()
     assert built.notices == [] and len(built.predicates) > 4 and len(built.priorities) > 2
 
 
@@ -465,7 +470,7 @@ LEAST = {"name": "LeastRequestedPriority", "weight": 1}
 def test_an_edit_is_obeyed_and_said_as_a_diff_once(text, said, tmp_path, caplog):
     path = tmp_path / "policy.json"
     path.write_text(policy([{"name": "HostName"}], [LEAST]))
-    file = scheduler.PolicyFile(path, "my-scheduler")
+    file = PolicyFile(path, "my-scheduler")
     before = file.current()
     path.write_text(text)
     after = [file.current() for _ in range(3)]
@@ -492,7 +497,7 @@ TWO = [{"name": "HostName"}, {"name": "PodFitsHostPorts"}]
 def test_a_policy_that_says_the_same_stays_in_force(text, stays, tmp_path):
     path = tmp_path / "policy.json"
     path.write_text(policy(TWO, [LEAST]))
-    file = scheduler.PolicyFile(path, "my-scheduler")
+    file = PolicyFile(path, "my-scheduler")
     before = file.current()["my-scheduler"]
     path.write_text(text)
     os.utime(path, (1, 1))
@@ -509,7 +514,7 @@ def test_a_policy_stays_in_force_unless_its_plugin_changes(text, said, tmp_path,
     rule = "from scheduler import predicate\n@predicate('Mine')\ndef mine(pod, node):\n    "
     path.write_text(policy([{"name": "Mine"}]))
     rules.write_text(rule + "yield 'closed'")
-    file = scheduler.PolicyFile(path, "my-scheduler", [rules])
+    file = PolicyFile(path, "my-scheduler", [rules])
     try:
         before = file.current()["my-scheduler"]
         rules.write_text(rule + text)
@@ -518,13 +523,13 @@ def test_a_policy_stays_in_force_unless_its_plugin_changes(text, said, tmp_path,
         assert (file.current()["my-scheduler"] is before) == (said != ["has changed"])
         assert [message.endswith(words) for message, words in zip(caplog.messages, said)] == [True] * len(said)
     finally:
-        scheduler.unplug()
+        unplug()
 
 
 def test_the_order_of_priorities_is_said(tmp_path, caplog):
     path, image = tmp_path / "policy.json", {"name": "ImageLocalityPriority", "weight": 1}
     path.write_text(policy((), [LEAST, image]))
-    file = scheduler.PolicyFile(path, "my-scheduler")
+    file = PolicyFile(path, "my-scheduler")
     path.write_text(policy((), [image, LEAST, ]) + "\n")
     file.current()
     assert sorted(caplog.messages) in (
@@ -533,11 +538,11 @@ def test_the_order_of_priorities_is_said(tmp_path, caplog):
 
 def profiles(*names):
     """A KubeSchedulerConfiguration with these profiles."""
-    return json.dumps({"kind": "KubeSchedulerConfiguration", "apiVersion": scheduler.CONFIGURATION_VERSION,
+    return json.dumps({"kind": "KubeSchedulerConfiguration", "apiVersion": CONFIGURATION_VERSION,
                        "profiles": [{"schedulerName": name} for name in names]})
 
 
-ALL_DEFAULTS = [{"name": rule.name} for rule in scheduler.PREDICATES.values() if rule.by_default]
+ALL_DEFAULTS = [{"name": rule.name} for rule in PREDICATES.values() if rule.by_default]
 
 
 @table("before, after, said", {
@@ -551,17 +556,17 @@ ALL_DEFAULTS = [{"name": rule.name} for rule in scheduler.PREDICATES.values() if
 def test_of_rules_that_have_not_changed_no_line_is_printed(before, after, said, tmp_path, caplog):
     path = tmp_path / "policy.json"
     path.write_text(before)
-    file = scheduler.PolicyFile(path, "my-scheduler")
+    file = PolicyFile(path, "my-scheduler")
     caplog.clear()
     path.write_text(after)
-    assert file.current() == file.policies and {*file.policies} == {*scheduler.load_policies(path, "my-scheduler")}
+    assert file.current() == file.policies and {*file.policies} == {*load_policies(path, "my-scheduler")}
     lines = [message.removeprefix(f"{path}: ") for message in caplog.messages]
     assert lines and all(line.startswith(said) for line in lines), lines
 
 
-@table("name", {name: (name,) for name in scheduler.REPLACED_BY_TAINTS})
+@table("name", {name: (name,) for name in REPLACED_BY_TAINTS})
 def test_predicates_that_taints_have_replaced_are_accepted_with_a_notice(name):
-    built = scheduler.read_policy(json.loads(policy([{"name": name[0]}])))
+    built = read_policy(json.loads(policy([{"name": name[0]}])))
     assert [rule.name for rule in built.predicates] == ["CheckNodeUnschedulable", "PodToleratesNodeTaints"]
     assert built.notices == [
         f"predicates[0]: taints have replaced {name[0]}, and PodToleratesNodeTaints is always active"]
@@ -570,7 +575,7 @@ def test_predicates_that_taints_have_replaced_are_accepted_with_a_notice(name):
 def test_an_argument_that_changes_is_said(tmp_path, caplog):
     path, entry = tmp_path / "policy.json", {"name": "Fast", "weight": 1}
     path.write_text(policy((), [entry | {"argument": {"labelPreference": {"label": "fast"}}}]))
-    file = scheduler.PolicyFile(path, "my-scheduler")
+    file = PolicyFile(path, "my-scheduler")
     path.write_text(policy((), [entry | {"argument": {"labelPreference": {"label": "faster"}}}]))
     file.current()
     assert caplog.messages == [f'{path}: - Fast (NodeLabel) ×1 arguments=[{{"label": "fast"}}]',
@@ -580,7 +585,7 @@ def test_an_argument_that_changes_is_said(tmp_path, caplog):
 def test_a_policy_that_vanishes_or_breaks_heals_by_itself(tmp_path, caplog):
     path = tmp_path / "policy.json"
     path.write_text(policy([{"name": "HostName"}], [LEAST]))
-    file = scheduler.PolicyFile(path, "my-scheduler")
+    file = PolicyFile(path, "my-scheduler")
     for state in (None, "{", policy([], [LEAST])):
         path.unlink(missing_ok=True)
         if state is not None:
@@ -594,15 +599,15 @@ def test_a_policy_that_vanishes_or_breaks_heals_by_itself(tmp_path, caplog):
 
 
 def test_a_rule_that_takes_no_argument_says_so_if_it_is_given_one():
-    with pytest.raises(scheduler.InputError) as error:
-        scheduler.read_policy({"kind": "Policy", "apiVersion": "v1", "predicates": [
+    with pytest.raises(InputError) as error:
+        read_policy({"kind": "Policy", "apiVersion": "v1", "predicates": [
             {"name": "HostName", "argument": {"zone": "east"}}]})
     assert str(error.value) == "predicates[0].argument.zone: unknown field"
 
 
 @pytest.mark.parametrize("name", ["CheckNodeLabelPresence", "CheckServiceAffinity"])
 def test_a_predicate_whose_argument_names_no_labels_lets_every_node_pass(name):
-    policies = {"my-scheduler": scheduler.read_policy({
+    policies = {"my-scheduler": read_policy({
         "kind": "Policy", "apiVersion": "v1", "predicates": [{"name": name}], "priorities": []})}
     assert list(decide(policies, pod("p"), node("a"), node("b")).total) == ["a", "b"]
 
@@ -611,5 +616,5 @@ def test_a_predicate_whose_argument_names_no_labels_lets_every_node_pass(name):
 def test_a_policy_is_read_in_what_windows_writes(encoding, tmp_path):
     path = tmp_path / "policy.json"
     path.write_bytes((ROOT / "policy.json").read_text().replace("\n", "\r\n").encode(encoding))
-    read, shipped = (scheduler.load_policies(each, "my-scheduler")["my-scheduler"] for each in (path, ROOT / "policy.json"))
-    assert scheduler.lines_of(read) == scheduler.lines_of(shipped)
+    read, shipped = (load_policies(each, "my-scheduler")["my-scheduler"] for each in (path, ROOT / "policy.json"))
+    assert lines_of(read) == lines_of(shipped)

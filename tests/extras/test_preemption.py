@@ -8,7 +8,22 @@ import subprocess
 import threading
 from collections import Counter
 
-from helpers.everything import scheduler
+import time
+from helpers.everywhere import replace
+from scheduler_extras.api.errors import error_of
+from scheduler_extras.api.proxy import PooledProxy
+from scheduler_extras.api.watch import Reflector
+from scheduler_extras.common.errors import Malformed
+from scheduler_extras.deciding.decision import FullDecision
+from scheduler_extras.deciding.rule import FullRule, PREDICATES
+from scheduler_extras.deciding.schedule import schedule
+from scheduler_extras.live.record import PodRecord, WaitsFor
+from scheduler_extras.manifests.manifests import Manifests
+from scheduler_extras.policy.reloading import load_policies
+from scheduler_extras.reading.pods_and_nodes import FullPod
+from scheduler_extras.rules import preemption
+from scheduler_extras.rules.preemption import WHY, WHY_ONE
+from scheduler_extras.show.explain import in_words
 from helpers.control_plane import free_port, wait_for
 from helpers.extras import (
     ROOT, a_cluster, a_live_cluster, a_pass, cluster_of, node, pending_pods, pod,
@@ -35,7 +50,7 @@ def decide(objects, policies=None, name="p"):
     [waiting] = [waiting for waiting in pending_pods(cluster, policies) if waiting.name == name]
     snapshot = cluster.look(policies)
     snapshot.nominated = nominated_among(objects)
-    decision = scheduler.schedule(waiting, snapshot, policies["my-scheduler"])
+    decision = schedule(waiting, snapshot, policies["my-scheduler"])
     policies["my-scheduler"].seek_remedy(decision, snapshot)
     return decision, snapshot
 
@@ -44,8 +59,8 @@ def nominated_among(objects):
     """The pending pods that have a nominated node."""
     pods = []
     for thing in objects:
-        with contextlib.suppress(scheduler.Malformed):
-            pods += [scheduler.FullPod(thing)] if thing["kind"] == "Pod" else []
+        with contextlib.suppress(Malformed):
+            pods += [FullPod(thing)] if thing["kind"] == "Pod" else []
     return [each for each in pods if each.nominated_node and not each.node_name]
 
 
@@ -267,12 +282,12 @@ def test_who_has_to_go_and_where(objects, victims, nominated, caplog):
 def test_it_says_who_has_to_go_and_why_there(objects, text):
     decision, _ = decide(objects)
     assert decision.remedy == text
-    assert scheduler.in_words(decision) == f"default/p stays pending: {decision.message} {text}".rstrip()
+    assert in_words(decision) == f"default/p stays pending: {decision.message} {text}".rstrip()
 
 
 @table("kind", {"whose objects are told": [a_live_cluster], "whose objects are listed": [a_cluster]})
 def test_a_victim_whose_deletion_was_refused_is_deleted_by_the_next_attempt_on_a_cluster(kind, monkeypatch):
-    monkeypatch.setattr(scheduler.Reflector, "work", lambda reflector: None)
+    monkeypatch.setattr(Reflector, "work", lambda reflector: None)
     server = Server(node("n", cpu="1"), running("a", "n"), incoming())
     server.failures["a"] = [403]
     cluster = kind[0](server)
@@ -291,7 +306,7 @@ def test_a_victim_is_told_though_a_less_important_pod_that_was_to_go_there_has_g
     def request(method, path, body=None, *more, **options):
         """Answer that the less important pod has gone."""
         if method == "PATCH" and "/low/" in path:
-            raise scheduler.error_of(404, "not found")
+            raise error_of(404, "not found")
         return plain(method, path, body, *more, **options)
 
     server.request = request
@@ -360,7 +375,7 @@ def is_pod(**more):
 })
 def test_what_is_deleted_and_what_is_kept_in_mind_when_a_request_fails(failures, done, nominated, monkeypatch):
     """Each victim is deleted once, after the pod that needs its room is nominated, and while that pod still waits."""
-    monkeypatch.setattr(scheduler.time, "sleep", lambda seconds: None)
+    monkeypatch.setattr(time, "sleep", lambda seconds: None)
     server = two_victims()
     server.failures |= {name: [*answers] for name, answers in failures.items()}
     plain = server.request
@@ -376,7 +391,7 @@ def test_what_is_deleted_and_what_is_kept_in_mind_when_a_request_fails(failures,
             server.requests.append((method, path, {}, body))
             if isinstance(failure, dict):
                 return failure
-            raise scheduler.error_of(failure, f"status {failure}")
+            raise error_of(failure, f"status {failure}")
         return plain(method, path, body, *more, **options)
 
     server.request = request
@@ -386,14 +401,14 @@ def test_what_is_deleted_and_what_is_kept_in_mind_when_a_request_fails(failures,
 
 
 def test_that_nobody_may_be_deleted_is_one_line(monkeypatch, caplog):
-    monkeypatch.setattr(scheduler, "WARNED", {})
+    replace(monkeypatch, "WARNED", {})
     server = Server(node("n", cpu="2"), running("a", "n"), running("b", "n"), incoming(), incoming(name="q"))
     carry_out = server.request
 
     def request(method, path, *more, **options):
         """Answer as an API server whose RBAC does not allow it."""
         if method == "DELETE":
-            raise scheduler.error_of(403, f"DELETE {path}: 403 Forbidden: RBAC does not allow it")
+            raise error_of(403, f"DELETE {path}: 403 Forbidden: RBAC does not allow it")
         return carry_out(method, path, *more, **options)
 
     server.request = request
@@ -442,7 +457,7 @@ def test_when_a_pod_is_tried_again_that_has_preempted(policies, at_once):
     cluster = a_cluster(Server(node("n", cpu="1"), running("a", "n"), incoming()))
     make_pass(cluster, policies())
     [record] = cluster.pending.values()
-    assert (record.waits_for, record.is_due()) == (scheduler.WaitsFor.NODE, at_once)
+    assert (record.waits_for, record.is_due()) == (WaitsFor.NODE, at_once)
 
 
 def test_a_pod_whose_victims_are_being_asked_to_go_is_not_tried_meanwhile():
@@ -465,7 +480,7 @@ def test_a_pod_whose_victims_are_being_asked_to_go_is_not_tried_meanwhile():
         cluster.pending.end_backoff()
         a_pass(cluster, built())
     [record] = cluster.pending.values()
-    assert (record.waits_for, record.retry.attempts) == (scheduler.WaitsFor.REMEDY, 1)
+    assert (record.waits_for, record.retry.attempts) == (WaitsFor.REMEDY, 1)
     go_on.set()
     del cluster.results.handle
     make_pass(cluster, built())
@@ -505,7 +520,7 @@ def test_a_victim_that_changes_all_the_time_is_still_a_victim(change):
     "under a Policy it is deleted, as by 1.20": (built, ["low"], []),
     "under a configuration it is rejected from waiting": (configured, [], ["preempted"])})
 def test_a_victim_that_waits_for_permit(policies, deleted, said, monkeypatch):
-    held = scheduler.FullRule("Hold", lambda pod, node: (), plugin="Hold", hooks={
+    held = FullRule("Hold", lambda pod, node: (), plugin="Hold", hooks={
         "permit": lambda pod, node, snapshot: 600 if pod.name == "low" else None})
     server = Server(node("n", cpu="1"), incoming(name="low", priority=0))
     cluster, [policy] = a_cluster(server), policies().values()
@@ -538,7 +553,7 @@ def test_what_a_budget_allows_is_counted_down_as_pods_of_one_pass_preempt(versio
     def request(method, path, *more, **options):
         """Answer as an API server that has this version only."""
         if "/policy/" in path and f"/{version}/" not in path:
-            raise scheduler.error_of(404, "not found")
+            raise error_of(404, "not found")
         return plain(method, path, *more, **options)
 
     server.request = request
@@ -572,8 +587,8 @@ def test_a_post_filter_of_ones_own_is_asked_first(policies, answer, victims, sai
         """It has nothing against any node."""
         return ()
 
-    rule = scheduler.FullRule("Mine", mine, hooks={"post_filter": lambda *_: answer}, plugin="Mine")
-    monkeypatch.setitem(scheduler.PREDICATES, "Mine", rule)
+    rule = FullRule("Mine", mine, hooks={"post_filter": lambda *_: answer}, plugin="Mine")
+    monkeypatch.setitem(PREDICATES, "Mine", rule)
     decision, _ = decide([node("n", cpu="1"), running("a", "n"), incoming()], policies[0]())
     assert (list(sent(decision, "DELETE", "/pods/(.*)")), decision.remedy) == (victims, said)
 
@@ -594,8 +609,8 @@ def test_in_a_dry_run_nobody_goes():
     "more than there are": ({"minCandidateNodesAbsolute": 1000}, 12)})
 def test_how_many_candidates_are_compared(arguments, compared, monkeypatch):
     policies = configured(pluginConfig=[{"name": "DefaultPreemption", "args": arguments}])
-    found, plain = [], scheduler.candidates
-    monkeypatch.setattr(scheduler, "candidates", lambda *asked: found.append(plain(*asked)) or found[-1])
+    found, plain = [], preemption.candidates
+    replace(monkeypatch, "candidates", lambda *asked: found.append(plain(*asked)) or found[-1])
     names = [f"n{i:02}" for i in range(12)]
     objects = [*(node(name, cpu="1") for name in names), *(running(f"a{i}", name, i) for i, name in enumerate(names))]
     decision, _ = decide([*objects, node("no", unschedulable=True), incoming(priority=50)], policies)
@@ -678,16 +693,16 @@ def test_in_which_order_the_requests_are_sent():
 
 
 def test_budgets_are_looked_up_once(monkeypatch):
-    asked, plain = [], scheduler.Manifests.request
+    asked, plain = [], Manifests.request
 
     def request(api, method, path, *more):
         """Answer as an API server that has no policy/v1."""
         asked.append(path)
         if path.startswith("/apis/policy/v1/"):
-            raise scheduler.error_of(404, "not found")
+            raise error_of(404, "not found")
         return plain(api, method, path, *more)
 
-    monkeypatch.setattr(scheduler.Manifests, "request", request)
+    monkeypatch.setattr(Manifests, "request", request)
     decision, _ = decide([node("n", cpu="2"), running("a", "n"), running("b", "n", labels=A), budget(0), incoming()])
     assert sorted(sent(decision, "DELETE", "/pods/(.*)")) == ["a"]
     assert [path for path in asked if "policy" in path] == [
@@ -753,8 +768,8 @@ def test_who_needs_the_same_victim_to_go_does_not_delete_it_again():
 
 
 def test_a_decision_is_printed_again_when_it_begins_to_cost_others_something():
-    record = scheduler.PodRecord(None)
-    decision, preempting = (scheduler.FullDecision(None, {}, message="no") for _ in "ab")
+    record = PodRecord(None)
+    decision, preempting = (FullDecision(None, {}, message="no") for _ in "ab")
     preempting.remedy = "It preempts."
     reported = []
     for each in (decision, decision, preempting, preempting):
@@ -791,7 +806,7 @@ def test_on_the_command_line(tmp_path, arguments, text):
 def test_nobody_preempts_without_the_rule():
     for path in (ROOT / "policy.json", "DefaultProvider"):
         decision, _ = decide([node("n", cpu="1"), running("a", "n"), incoming()],
-                             scheduler.load_policies(path, "my-scheduler"))
+                             load_policies(path, "my-scheduler"))
         assert (decision.node, decision.requests, decision.remedy) == (None, [], "")
 
 
@@ -910,7 +925,7 @@ def contest(control_plane, decide_all):
     These are such that each step of the choice decides somewhere.
     """
     control_plane.clear()
-    api = scheduler.PooledProxy(control_plane.server)
+    api = PooledProxy(control_plane.server)
     api.request("DELETE", BUDGETS)
     incoming = []
     for nodes, starts, pods, budgets, waiting in map(random_scenario, range(12, 32)):
@@ -973,9 +988,9 @@ def test_it_preempts_as_kube_scheduler_does(contested, tmp_path):
     assert {*answer.pop("events")} <= {*expected.pop("events")}, "which tells those again who are going already"
     assert answer == expected
     assert len(answer["victims"]) > 20 and len(answer["nominated"]) > 15
-    words = [*zip(scheduler.WHY, scheduler.WHY_ONE)]
+    words = [*zip(WHY, WHY_ONE)]
     reasons = Counter(why for decision in decisions for why, of_one in words if why in decision["remedy"] or of_one in decision["remedy"])
-    assert reasons.keys() == set(scheduler.WHY), "each step has decided somewhere"
+    assert reasons.keys() == set(WHY), "each step has decided somewhere"
     assert any(not decision["remedy"] for decision in decisions)
 
 
@@ -986,7 +1001,7 @@ def test_in_the_end_the_most_important_pods_run(contested, tmp_path, start_sched
     """
     (tmp_path / "policy.json").write_text(json.dumps(POLICY))
     contested.create(*(node(f"n{i}", cpu="10") for i in range(6)))
-    chance, api = random.Random(1), scheduler.PooledProxy(contested.server)
+    chance, api = random.Random(1), PooledProxy(contested.server)
     start_scheduler("--server", contested.server, "--policy", tmp_path / "policy.json",
                     "--interval=0.1")
     levels = sorted(["low", "middle", "high", "p10"] * 45, key=lambda level: LEVELS[level] + chance.randint(0, 150))

@@ -21,7 +21,16 @@ from pathlib import Path
 
 from helpers import extras
 import pytest
-from helpers.everything import scheduler
+from helpers.everywhere import replace
+from scheduler_extras.api.election import LeaderElection
+from scheduler_extras.api.errors import read_json
+from scheduler_extras.api.watch import Reflector
+from scheduler_extras.command_line import command_line
+from scheduler_extras.common.log_texts import WARNED
+from scheduler_extras.live.writer import Writer
+from scheduler_extras.policy.reading import read_policy
+from scheduler_extras.policy.reloading import load_policies
+from scheduler_extras.reading.quantities import quantity
 import yaml
 from helpers.extras import ROOT, node, pod
 from helpers.faulty import ApiServer, ExtenderServer
@@ -33,7 +42,7 @@ from hypothesis import strategies as st
 
 def load_policy(path):
     """Read a Policy or a configuration; return {schedulerName: Policy}. Raises InputError."""
-    return scheduler.load_policies(path, "my-scheduler")
+    return load_policies(path, "my-scheduler")
 
 
 def decide(policies, incoming, objects):
@@ -44,7 +53,7 @@ def decide(policies, incoming, objects):
 
 def ask_extender(url, verb, incoming, nodes):
     """Return what is decided about a pod under a Policy with an extender: (node or None, message)."""
-    policies = {"my-scheduler": scheduler.read_policy({
+    policies = {"my-scheduler": read_policy({
         "kind": "Policy", "apiVersion": "v1", "predicates": [], "priorities": [],
         "extenders": [{"urlPrefix": url, f"{verb}Verb": verb, "weight": 1}]})}
     return decide(policies, incoming, nodes)
@@ -52,15 +61,15 @@ def ask_extender(url, verb, incoming, nodes):
 
 def hold_lease(api):
     """Try to acquire a Lease; return whether that succeeded."""
-    return scheduler.LeaderElection(api, "my-scheduler", {}).acquire()
+    return LeaderElection(api, "my-scheduler", {}).acquire()
 
 
 def read_quantity(text):
     """Read a quantity. Raises ValueError."""
-    return scheduler.quantity(text)
+    return quantity(text)
 
 
-class EndingWriter(scheduler.Writer):
+class EndingWriter(Writer):
     """A Writer whose threads end as soon as there is nothing to do."""
 
     def __init__(self, *arguments):
@@ -82,21 +91,21 @@ class EndingWriter(scheduler.Writer):
 def leaving_nothing():
     """What the script leaves to the end of its process, is not left in this one, which goes on."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(scheduler.Reflector, "work", lambda reflector: None)  # a single pass needs no streams
-        patch.setattr(scheduler, "Writer", EndingWriter)
+        patch.setattr(Reflector, "work", lambda reflector: None)  # a single pass needs no streams
+        replace(patch, "Writer", EndingWriter)
         patch.setattr("gc.freeze", lambda: None)
         yield
 
 
 def run(*arguments):
     """Run the command line in this process; return its exit code and what it printed and logged."""
-    scheduler.WARNED.clear()
+    WARNED.clear()
     out, err, handlers = io.StringIO(), io.StringIO(), logging.root.handlers
     signals = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     logging.root.handlers = []
     try:
         with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err), leaving_nothing():
-            code = scheduler.command_line([*map(str, arguments)])
+            code = command_line([*map(str, arguments)])
     except SystemExit as exit:
         code = exit.code
     finally:
@@ -576,7 +585,7 @@ def test_whatever_bytes_a_string_has_all_other_objects_of_a_list_and_of_a_stream
              "managedFields": {"metadata": {"name": "a", "managedFields": [{"fieldsV1": {"f:ODD": {}}}]}}}[where]
     others = [{"metadata": {"name": "b"}}, {"metadata": {"name": "c"}}]
     text = json.dumps({"items": [thing, *others]}).encode().replace(b"ODD", odd)
-    assert scheduler.read_json(text)["items"][1:] == others
+    assert read_json(text)["items"][1:] == others
     stream = b"\n".join(json.dumps({"type": "ADDED", "object": each}).encode() for each in [thing, *others])
     lines = stream.replace(b"ODD", odd.replace(b"\n", b" ")).split(b"\n")
-    assert [event["object"] for event in map(scheduler.read_json, lines)][1:] == others
+    assert [event["object"] for event in map(read_json, lines)][1:] == others

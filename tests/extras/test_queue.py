@@ -3,11 +3,14 @@
 import itertools
 
 import pytest
-from helpers.everything import scheduler
+from scheduler_extras.configuration.profile import Profile
+from scheduler_extras.configuration.reading import read_configuration
+from scheduler_extras.deciding.rule import FullRule
+from scheduler_extras.policy.policy import CONFIGURATION_VERSION
 from helpers.extras import node, pod
 from helpers.fake_api import Clock, Server, make_pass, scheduler_of, times_tried
 
-[PROFILE] = scheduler.read_configuration({"apiVersion": scheduler.CONFIGURATION_VERSION}, "my-scheduler").values()
+[PROFILE] = read_configuration({"apiVersion": CONFIGURATION_VERSION}, "my-scheduler").values()
 
 
 @pytest.fixture
@@ -47,7 +50,7 @@ def test_under_a_policy_a_change_ends_no_backoff(clock):
 
 
 def test_without_any_change_a_backoff_lasts_however_long_it_is(clock):
-    policy = scheduler.Profile(PROFILE.predicates, [], initial_backoff=400, max_backoff=400)
+    policy = Profile(PROFILE.predicates, [], initial_backoff=400, max_backoff=400)
     server = Server(node("n", cpu="1"), pod("big", {"cpu": "2"}))
     assert times_tried(scheduler_of(server), clock, 900, step=1, policy=policy) == [400, 400]
 
@@ -56,7 +59,7 @@ def test_a_backoff_after_an_error_is_not_ended(clock):
     def broken(pod, node):
         raise KeyError("surprise")
 
-    policy = scheduler.Profile([scheduler.FullRule("Broken", broken)], [])
+    policy = Profile([FullRule("Broken", broken)], [])
     server = Server(node("n", cpu="1"), pod("p"))
     assert times_tried(scheduler_of(server), clock, 40, meanwhile=changing(server), policy=policy) == [1, 2, 4, 8, 10, 10]
 
@@ -67,7 +70,7 @@ def test_pods_in_backoff_are_tried_for_a_twentieth_of_the_time_at_most(clock):
         clock.now += 0.01
         return ["node(s) were full"]
 
-    policy = scheduler.Profile([scheduler.FullRule("Slow", slow)], [])
+    policy = Profile([FullRule("Slow", slow)], [])
     server = Server(node("n"), *(pod(f"p{i}") for i in range(30)))
     cluster, change = scheduler_of(server), changing(server)
     began, turns = clock.now, 0

@@ -4,7 +4,8 @@ import json
 import sys
 
 import pytest
-from helpers.everything import scheduler
+from scheduler_extras.policy.own_rules import unplug
+from scheduler_extras.policy.reloading import PolicyFile
 from helpers.extras import table
 
 RULE = """from scheduler import predicate
@@ -31,7 +32,7 @@ def folder(tmp_path, monkeypatch):
     for name, text in FILES.items():
         (tmp_path / name).write_text(text)
     yield tmp_path
-    scheduler.unplug()
+    unplug()
 
 
 @table("edits, run_again", {
@@ -49,7 +50,7 @@ def folder(tmp_path, monkeypatch):
     "a file that is broken: all stay as they were": ({"c.py": "1 / 0"}, ""),
 })
 def test_after_an_edit_only_the_rules_concerned_begin_anew(edits, run_again, folder):
-    file = scheduler.PolicyFile(folder / "policy.json", "my-scheduler", [folder / f"{name}.py" for name in "abcd"])
+    file = PolicyFile(folder / "policy.json", "my-scheduler", [folder / f"{name}.py" for name in "abcd"])
 
     def counts():
         """How often each rule has been called since its file ran."""
@@ -63,7 +64,7 @@ def test_after_an_edit_only_the_rules_concerned_begin_anew(edits, run_again, fol
 
 
 def test_a_file_that_was_broken_is_run_once_it_is_mended_though_the_policy_was_edited_meanwhile(folder):
-    file = scheduler.PolicyFile(folder / "policy.json", "my-scheduler", [folder / f"{name}.py" for name in "abcd"])
+    file = PolicyFile(folder / "policy.json", "my-scheduler", [folder / f"{name}.py" for name in "abcd"])
     (folder / "c.py").write_text("1 / 0")
     file.current()
     (folder / "policy.json").write_text(FILES["policy.json"] + "\n")

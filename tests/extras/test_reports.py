@@ -9,7 +9,9 @@ import pytest
 import yaml
 from extras.test_command_line import LEFT_OUT, kind, priority_class
 from extras.test_manifests import HOSTNAME, going, made_of, owned, workload
-from helpers.everything import ROOT, scheduler
+from helpers.everywhere import ROOT
+from scheduler_extras.deciding.rule import WHEN
+from scheduler_extras.manifests.manifests import Manifests
 from helpers.extras import claim, node, pod, run_scheduler, storage_class, table, volume
 
 REPORTS = ROOT / "tests" / "reports"
@@ -316,7 +318,7 @@ def test_a_budget_without_a_status_gets_the_one_that_its_controller_writes(spec,
     """Three of four pods have a node."""
     there = [owned(f"w-{i}", "ReplicaSet", nodeName="a" if i else "") for i in range(4)]
     (tmp_path / "cluster.yaml").write_text(yaml.safe_dump_all([node("a"), workload("ReplicaSet", replicas=4), *there, budget(**spec)]))
-    manifests = scheduler.Manifests([tmp_path / "cluster.yaml"])
+    manifests = Manifests([tmp_path / "cluster.yaml"])
     [found] = manifests.get("/apis/policy/v1/poddisruptionbudgets", {"fieldSelector": ""})["items"]
     assert found["status"]["disruptionsAllowed"] == allowed
 
@@ -376,7 +378,7 @@ def test_which_constraint_is_in_the_way_is_said(asked, said):
 
 def required(side, label="db", key="zone"):
     """The affinity of a pod."""
-    return {side: {f"required{scheduler.WHEN}": [{"topologyKey": key, "labelSelector": {"matchLabels": {"app": label}}}]}}
+    return {side: {f"required{WHEN}": [{"topologyKey": key, "labelSelector": {"matchLabels": {"app": label}}}]}}
 
 
 def claiming(**more):

@@ -4,7 +4,13 @@ import time
 
 from helpers import extras
 import pytest
-from helpers.everything import scheduler
+from helpers.everywhere import replace
+from scheduler_extras.common.chance import CHANCE
+from scheduler_extras.common.errors import Malformed
+from scheduler_extras.deciding.rule import PREDICATES, PRIORITIES
+from scheduler_extras.policy.reading import read_policy
+from scheduler_extras.reading.pods_and_nodes import FullNode, FullPod
+from scheduler_extras.reading.quantities import quantity
 from helpers.extras import node, pod, table
 
 
@@ -38,28 +44,28 @@ from helpers.extras import node, pod, table
     "nothing": ("0", 1000, 0),
 })
 def test_quantities(text, unit, amount):
-    assert scheduler.quantity(text, unit) == amount
+    assert quantity(text, unit) == amount
 
 
 @pytest.mark.parametrize("text", ["abc", "1 Gi", "1gi", "1K", "--1", "1e", "1.2.3", "0x10", "½", "1_000", "NaN", "1e9999999999", ""])
 def test_what_is_no_quantity(text):
-    with pytest.raises(scheduler.Malformed, match="is not a quantity"):
-        scheduler.quantity(text)
+    with pytest.raises(Malformed, match="is not a quantity"):
+        quantity(text)
 
 
 def test_many_digits_take_no_longer_than_they_are():
     began = time.process_time()
     for text in ("9" * 50_000 + "x", "." + "9" * 50_000 + "x"):
-        with pytest.raises(scheduler.Malformed, match="is not a quantity"):
-            scheduler.quantity(text)
-    assert scheduler.quantity("9" * 1_000_000 + "." + "9" * 1_000_000) == 2**63 - 1
-    assert scheduler.quantity(f".{'0' * 1_000_000}1") == 1
+        with pytest.raises(Malformed, match="is not a quantity"):
+            quantity(text)
+    assert quantity("9" * 1_000_000 + "." + "9" * 1_000_000) == 2**63 - 1
+    assert quantity(f".{'0' * 1_000_000}1") == 1
     assert time.process_time() < began + 1, "it grows with the square"
 
 
 def test_what_is_no_quantity_is_quoted_in_short():
-    with pytest.raises(scheduler.Malformed) as raised:
-        scheduler.quantity("a" * 1000)
+    with pytest.raises(Malformed) as raised:
+        quantity("a" * 1000)
     assert str(raised.value).startswith(f'"{"a" * 60}" is not') and len(str(raised.value)) < 150
 
 
@@ -91,20 +97,20 @@ def sidecar(**requests):
         {"containers": [{"name": "main", "resources": {"limits": {"cpu": "1"}}}]}, 0),
 })
 def test_what_a_pod_requests(spec, cpu):
-    assert scheduler.FullPod(pod("p", **spec)).requests["cpu"] == cpu
+    assert FullPod(pod("p", **spec)).requests["cpu"] == cpu
 
 
 def test_a_resource_of_which_a_pod_with_a_sidecar_requests_0_is_requested():
     gpu = container(**{"example.com/gpu": "0"})
-    assert scheduler.FullPod(pod("p", containers=[gpu], initContainers=[sidecar(cpu="1")])).requests["example.com/gpu"] == 0
+    assert FullPod(pod("p", containers=[gpu], initContainers=[sidecar(cpu="1")])).requests["example.com/gpu"] == 0
 
 
 def verdict(rule, incoming, target, *others, **options):
     """The reasons that a predicate gives for a pod and a node with other pods on it."""
-    target = scheduler.FullNode(target)
+    target = FullNode(target)
     for other in others:
-        target.add(scheduler.FullPod(other))
-    return list(scheduler.PREDICATES[rule].function(scheduler.FullPod(incoming), target, **options))
+        target.add(FullPod(other))
+    return list(PREDICATES[rule].function(FullPod(incoming), target, **options))
 
 
 def port(number, **more):
@@ -234,24 +240,24 @@ def test_disks(wanted, used, fits):
 })
 def test_label_preferences_average(preferences, score):
     arguments = [{"label": label, "presence": presence} for label, presence in preferences]
-    target = scheduler.FullNode(node("n", labels={"a": "", "b": ""}))
-    assert scheduler.PRIORITIES["NodeLabel"].function(scheduler.FullPod(pod("p")), target, arguments) == score
+    target = FullNode(node("n", labels={"a": "", "b": ""}))
+    assert PRIORITIES["NodeLabel"].function(FullPod(pod("p")), target, arguments) == score
 
 
 def test_random_priority_is_random_within_0_to_100_and_repeatable(monkeypatch):
-    nodes, incoming = [scheduler.FullNode(node(f"n-{i}")) for i in range(200)], scheduler.FullPod(pod("p"))
+    nodes, incoming = [FullNode(node(f"n-{i}")) for i in range(200)], FullPod(pod("p"))
 
     def draw():
-        return [scheduler.PRIORITIES["RandomPriority"].function(incoming, there) for there in nodes]
+        return [PRIORITIES["RandomPriority"].function(incoming, there) for there in nodes]
 
     assert draw() != draw() and 0 <= min(draw()) <= max(draw()) <= 100
-    monkeypatch.setattr(scheduler.CHANCE, "seed", "7")
+    monkeypatch.setattr(CHANCE, "seed", "7")
     assert draw() == draw() and len(set(draw())) > 50
 
 
 def decide(rules, incoming, nodes, others=(), objects=(), priorities=()):
     """The decision about a pod under these predicates and priorities, in a cluster of these objects."""
-    policy = scheduler.read_policy({
+    policy = read_policy({
         "kind": "Policy", "apiVersion": "v1", "predicates": [{"name": name} for name in rules],
         "priorities": [{"name": name, "weight": 1} for name in priorities]})
     return extras.decide({"my-scheduler": policy}, incoming, *nodes, *others, *objects)
@@ -397,7 +403,7 @@ def test_an_annotation_that_cannot_be_read_avoids_nobody(annotation):
 def test_kube_max_pd_vols_sets_the_limit_of_cloud_disks(monkeypatch):
     disks = pod("p", volumes=[{"name": str(i), "gcePersistentDisk": {"pdName": f"disk-{i}"}} for i in range(3)])
     assert decide(["MaxGCEPDVolumeCount"], disks, [node("a")]).node == "a"
-    monkeypatch.setattr(scheduler, "KUBE_MAX_PD_VOLS", 2)
+    replace(monkeypatch, "KUBE_MAX_PD_VOLS", 2)
     assert decide(["MaxGCEPDVolumeCount"], disks, [node("a")]).message == (
         "0/1 nodes are available: 1 node(s) exceed max volume count.")
 

@@ -10,12 +10,18 @@ from types import SimpleNamespace
 
 import pytest
 from helpers.control_plane import free_port, wait_for
-from helpers.everything import scheduler
+import argparse
+import platform
+from helpers.everywhere import replace
+from scheduler_extras.common.clocks import HEARTBEAT, STOP
+from scheduler_extras.common.version import VERSION
+from scheduler_extras.options import address_and_port
+from scheduler_extras.serve.format import Counter
+from scheduler_extras.serve.health import health_routes
+from scheduler_extras.serve.server import MOST_CONNECTIONS, Response, Server
 from helpers.extras import node, pod, run_scheduler, table
 from helpers.faulty import ApiServer, answering
 from prometheus_client.parser import text_string_to_metric_families
-
-Response = scheduler.Response
 
 
 def ask(port, path, method="GET", **headers):
@@ -38,7 +44,7 @@ def serve():
     servers = []
 
     def start(routes):
-        servers.append(scheduler.Server("127.0.0.1", 0, routes))
+        servers.append(Server("127.0.0.1", 0, routes))
         servers[-1].start()
         return servers[-1].server_port
 
@@ -90,7 +96,7 @@ def test_a_response_may_have_other_headers(serve):
 
 def test_many_idle_clients_do_not_keep_a_probe_out_and_the_oldest_goes(serve):
     port = serve(ROUTES)
-    clients = [socket.create_connection(("127.0.0.1", port)) for _ in range(scheduler.MOST_CONNECTIONS + 5)]
+    clients = [socket.create_connection(("127.0.0.1", port)) for _ in range(MOST_CONNECTIONS + 5)]
     assert ask(port, "/here")[0] == 200
     clients[0].settimeout(20)
     assert clients[0].recv(1) == b"", "it was closed"
@@ -130,8 +136,8 @@ def test_a_stream_arrives_in_parts_and_ends_when_its_client_has_gone(serve):
     "a port that cannot be": ("65536", None)})
 def test_where_it_listens(text, address):
     try:
-        assert scheduler.address_and_port(text) == address
-    except scheduler.argparse.ArgumentTypeError:
+        assert address_and_port(text) == address
+    except argparse.ArgumentTypeError:
         assert address is None
 
 
@@ -166,18 +172,18 @@ LISTED = {"pods": {}, "nodes": {}}
                                      "[+]ping ok\n[+]loop ok\n[-]leaderElection failed: reason withheld\nlivez check failed\n")})
 def test_health(serve, monkeypatch, path, listed, heartbeat, lost, status, text):
     for name, value in heartbeat.items():
-        monkeypatch.setattr(scheduler.HEARTBEAT, name, value)
+        monkeypatch.setattr(HEARTBEAT, name, value)
     cluster = SimpleNamespace(cache=SimpleNamespace(objects=listed))
     election = None if lost is None else SimpleNamespace(lost=lost)
-    answer = ask(serve(scheduler.health_routes(cluster, election)), path)
+    answer = ask(serve(health_routes(cluster, election)), path)
     assert (answer[0], answer[2]) == (status, text)
 
 
 def test_it_is_not_ready_while_it_shuts_down(serve, monkeypatch):
-    monkeypatch.setattr(scheduler, "STOP", threading.Event())
-    port = serve(scheduler.health_routes(SimpleNamespace(cache=SimpleNamespace(objects=LISTED)), None))
+    replace(monkeypatch, "STOP", threading.Event())
+    port = serve(health_routes(SimpleNamespace(cache=SimpleNamespace(objects=LISTED)), None))
     assert ask(port, "/readyz")[0] == 200
-    scheduler.STOP.set()
+    STOP.set()
     assert "[-]shutdown failed" in ask(port, "/readyz")[2] and ask(port, "/livez")[0] == 200
 
 
@@ -238,7 +244,7 @@ def test_it_counts_attempts_pods_queues_and_requests(metrics_of):
     for name, value in expected.items():
         assert name in counted and value in (None, counted[name]), (name, counted.get(name))
     assert counted["process_resident_memory_bytes",] > 1e7 and abs(counted["process_start_time_seconds",] - time.time()) < 600
-    assert counted["scheduler_extras_build_info", scheduler.VERSION, "1.20", re.match("[0-9.]+", scheduler.platform.python_version())[0]] == 1
+    assert counted["scheduler_extras_build_info", VERSION, "1.20", re.match("[0-9.]+", platform.python_version())[0]] == 1
     assert not [name for name in counted if name[0].startswith(("scheduler_preemption", "leader_election"))], "which is not measured"
 
 
@@ -307,6 +313,6 @@ def test_a_replica_says_whether_it_leads(metrics_of):
     "a label's text is escaped": (('a"\\\n',), 'm{x="a\\"\\\\\\n"} 1'),
     "a plain one is not": (("Bind",), 'm{x="Bind"} 1')})
 def test_labels_are_escaped(values, line):
-    counter = scheduler.Counter("m", "x")
+    counter = Counter("m", "x")
     counter.add(*values)
     assert list(counter.samples()) == [line]

@@ -6,7 +6,8 @@ import subprocess
 import sys
 
 import pytest
-from helpers.everything import scheduler, script
+from helpers.everywhere import script
+from scheduler_extras.deciding.rule import PREDICATES
 from helpers.extras import ROOT, run_afresh, table
 
 EXTRAS = ROOT / "scheduler_extras"
@@ -191,5 +192,5 @@ sys.exit(main())
 
 def test_its_catalogues_are_its_own():
     """Importing it changes no rule of the script."""
-    assert scheduler.PREDICATES is not script.PREDICATES
+    assert PREDICATES is not script.PREDICATES
     assert {type(rule) for rule in [*script.PREDICATES.values(), *script.PRIORITIES.values()]} == {script.Rule}

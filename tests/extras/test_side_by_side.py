@@ -3,7 +3,10 @@
 import json
 import random
 
-from helpers.everything import scheduler
+from scheduler_extras.api.proxy import PooledProxy
+from scheduler_extras.deciding.schedule import schedule
+from scheduler_extras.policy.reloading import load_policies
+from scheduler_extras.reading.pods_and_nodes import FullPod
 from helpers.control_plane import wait_for
 from helpers.extras import DEFAULT_PREDICATES, DEFAULT_PRIORITIES, a_cluster, node, pod, run_scheduler, table
 from helpers.extender import Service
@@ -118,14 +121,14 @@ def test_kube_scheduler_chooses_a_node_that_we_score_highest(control_plane, tmp_
     kube_scheduler = control_plane.start(
         "kube-scheduler", f"--kubeconfig={control_plane.kubeconfig()}", "--leader-elect=false", "--port=0",
         "--secure-port=0", "--scheduler-name=kube", "--kube-api-qps=5000", "--kube-api-burst=5000", *theirs)
-    policies = scheduler.load_policies(ours, "kube")
-    cluster = a_cluster(scheduler.PooledProxy(control_plane.server))
+    policies = load_policies(ours, "kube")
+    cluster = a_cluster(PooledProxy(control_plane.server))
     unique = pending = 0
     for i in range(count):
         snapshot = cluster.look(policies)
         place = "namespaces/default/pods"
         created = control_plane.request("POST", place, random_pod(chance, f"pod-{i:03}"))
-        decision = scheduler.schedule(scheduler.FullPod(created), snapshot, policies["kube"])
+        decision = schedule(FullPod(created), snapshot, policies["kube"])
 
         def answer(path=f"{place}/pod-{i:03}"):
             thing = control_plane.get(path)

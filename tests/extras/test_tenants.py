@@ -9,13 +9,29 @@ import sys
 import tracemalloc
 import weakref
 
-from helpers.everything import MODULES, scheduler
+from helpers.everywhere import MODULES
+import difflib
+from helpers.everywhere import replace
+from scheduler_extras.api.errors import TooLarge
+from scheduler_extras.common.clocks import HEARTBEAT
+from scheduler_extras.common.errors import ApiError
+from scheduler_extras.common.log_texts import at_most
+from scheduler_extras.deciding import asking
+from scheduler_extras.deciding.decision import put_together
+from scheduler_extras.deciding.rule import FullRule, WHEN
+from scheduler_extras.deciding.schedule import schedule
+from scheduler_extras.live.cache import similar_name
+from scheduler_extras.policy.policy import FullPolicy
+from scheduler_extras.policy.reloading import load_policies
+from scheduler_extras.rules import label_index
+from scheduler_extras.rules.affinity_terms import AffinityTerm
+from scheduler_extras.show.explain import in_words
 from helpers.extras import claim, cluster_of, node, pending_pods, pod, run_scheduler, storage_class, table, volume
 from helpers.faulty import ApiServer
 from helpers.fake_api import Told
 
 FILES = {module.__file__ for module in MODULES}
-PROVIDER = scheduler.load_policies("DefaultProvider", "my-scheduler")
+PROVIDER = load_policies("DefaultProvider", "my-scheduler")
 PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 
 
@@ -44,7 +60,7 @@ def decide_all(cluster):
     """Decide about the pods of a cluster that wait."""
     snapshot = cluster.look(PROVIDER)
     for each in pending_pods(cluster, PROVIDER):
-        decision = scheduler.schedule(each, snapshot, PROVIDER["my-scheduler"])
+        decision = schedule(each, snapshot, PROVIDER["my-scheduler"])
         if decision.node:
             cluster.cycle.assume(decision)
 
@@ -75,7 +91,7 @@ def affine(size, name="p", **more):
 def together(size):
     """A pod that has to be with others in so many kinds of domains."""
     terms = [{"topologyKey": f"t-{i}", "labelSelector": {"matchLabels": {"a": "b"}}} for i in range(size)]
-    return pod("p", labels={"a": "b"}, affinity={"podAffinity": {f"required{scheduler.WHEN}": terms}})
+    return pod("p", labels={"a": "b"}, affinity={"podAffinity": {f"required{WHEN}": terms}})
 
 
 def using(*claims, name="p", **more):
@@ -159,7 +175,7 @@ def test_reasons_that_many_nodes_share_are_read_once():
     def sum_up(count):
         """Sum up what is against so many nodes."""
         names = [f"n-{i}" for i in range(count)]
-        _, failed = scheduler.put_together(dict.fromkeys(names), [("Fit", dict.fromkeys(names, reasons))])
+        _, failed = put_together(dict.fromkeys(names), [("Fit", dict.fromkeys(names, reasons))])
         assert failed.message.startswith(f"0/{count} nodes are available: {count} Insufficient example.com/0, ")
 
     sum_up(1)
@@ -172,10 +188,10 @@ def test_room_for_nominated_pods_is_added_up_without_a_cluster_for_each(monkeypa
     cluster = cluster_of(pod("p"), *nodes(9), *(pod(
         f"q-{i}", priority=1, status={"nominatedNodeName": f"n-{i}"}, schedulingGates=held) for i in range(9)))
     [waiting] = pending_pods(cluster, PROVIDER)
-    snapshot, prepare, prepared = cluster.look(PROVIDER), scheduler.prepare, []
+    snapshot, prepare, prepared = cluster.look(PROVIDER), asking.prepare, []
     assert len(snapshot.nominated) == 9
-    monkeypatch.setattr(scheduler, "prepare", lambda *things: prepared.append(things) or prepare(*things))
-    decision = scheduler.schedule(waiting, snapshot, PROVIDER["my-scheduler"])
+    replace(monkeypatch, "prepare", lambda *things: prepared.append(things) or prepare(*things))
+    decision = schedule(waiting, snapshot, PROVIDER["my-scheduler"])
     assert decision.node and len(prepared) == 3, "predicates, predicates beside nominated pods, priorities"
 
 
@@ -189,7 +205,7 @@ def test_nothing_is_kept_of_pods_that_are_gone():
     seen = []
     for waiting in pending_pods(cluster, PROVIDER):
         seen.append(weakref.ref(waiting))
-        decision = scheduler.schedule(waiting, snapshot, PROVIDER["my-scheduler"])
+        decision = schedule(waiting, snapshot, PROVIDER["my-scheduler"])
         if decision.node:
             cluster.cycle.assume(decision)
     assert [pod().key for pod in seen] == ["default/a", "default/b"] and decision.node == "n"
@@ -206,23 +222,23 @@ def test_an_event_and_a_line_have_a_bound():
     wants = {f"example.com/resource-{i}": "1" for i in range(500)}
     cluster = cluster_of(node("n"), pod("p", wants))
     [waiting] = pending_pods(cluster, PROVIDER)
-    decision = scheduler.schedule(waiting, cluster.look(PROVIDER), PROVIDER["my-scheduler"])
-    assert decision.message.count("example.com") == 500 and len(scheduler.in_words(decision)) < 1100
+    decision = schedule(waiting, cluster.look(PROVIDER), PROVIDER["my-scheduler"])
+    assert decision.message.count("example.com") == 500 and len(in_words(decision)) < 1100
     server = ApiServer(node("n"), pod("p", wants))
     try:
         run_scheduler("--policy", "DefaultProvider", "--server", server.url, "--once")
         assert [sent.json["message"] for sent in server.sent("event")] == [decision.message[:1020] + " ..."]
     finally:
         server.stop()
-    long = scheduler.at_most(1024, "\ud800" + 600 * "ü")
+    long = at_most(1024, "\ud800" + 600 * "ü")
     assert len(long) < 600 and long.endswith("ü ...")
 
 
 @table("name, compared", {"of a pod's usual kind": ("my-schedular", 1), "longer than any name of an object": ("my-scheduler" * 90_000, 0)})
 def test_a_schedulers_name_is_compared_once_however_often_its_pod_changes(name, compared, monkeypatch, caplog):
-    plain, asked = scheduler.difflib.get_close_matches, []
-    monkeypatch.setattr(scheduler.difflib, "get_close_matches", lambda *what, **more: asked.append(what) or plain(*what, **more))
-    scheduler.similar_name.cache_clear()
+    plain, asked = difflib.get_close_matches, []
+    monkeypatch.setattr(difflib, "get_close_matches", lambda *what, **more: asked.append(what) or plain(*what, **more))
+    similar_name.cache_clear()
     cluster = Told(monkeypatch, node("n"))
     cluster.make_pass()
     for i in range(20):
@@ -238,7 +254,7 @@ def test_a_quota_that_is_used_up_by_events_is_said_once(monkeypatch, caplog):
 
     def request(method, path, body=None, params=None, accept=None):
         if path.endswith("/events"):
-            raise scheduler.ApiError(403, f'POST {path}: 403 Forbidden: events "{body["metadata"]["name"]}" is forbidden: exceeded quota: q')
+            raise ApiError(403, f'POST {path}: 403 Forbidden: events "{body["metadata"]["name"]}" is forbidden: exceeded quota: q')
         return plain(method, path, body, params, accept)
 
     cluster.server.request = request
@@ -314,7 +330,7 @@ def test_claims_that_are_too_large_to_be_changed_are_no_trouble_of_the_api_serve
     def request(method, path, body=None, params=None):
         if method == "PATCH" and "claims" in path:
             asked.append(path)
-            raise scheduler.TooLarge(413, "PATCH: 500: etcdserver: request is too large")
+            raise TooLarge(413, "PATCH: 500: etcdserver: request is too large")
         return plain(method, path, body, params)
 
     cluster.server.request = request
@@ -326,14 +342,14 @@ def test_claims_that_are_too_large_to_be_changed_are_no_trouble_of_the_api_serve
 def test_terms_of_pods_that_are_there_are_looked_at_by_pods_with_their_labels_only(monkeypatch):
     """And a pod of many terms is added up once, not with each that comes to its node."""
     terms = [{"topologyKey": "zone", "labelSelector": {"matchLabels": {"a": f"v-{i}"}}} for i in range(50)]
-    large = pod("large", nodeName="n", affinity={"podAntiAffinity": {f"required{scheduler.WHEN}": terms}})
-    few = {"podAntiAffinity": {f"required{scheduler.WHEN}": terms[:1]}}
+    large = pod("large", nodeName="n", affinity={"podAntiAffinity": {f"required{WHEN}": terms}})
+    few = {"podAntiAffinity": {f"required{WHEN}": terms[:1]}}
     cluster = cluster_of(node("n", labels={"zone": "z"}), node("m", labels={"zone": "y"}), large, *(
         pod(name, labels={"a": "v-7" if name == "x" else "b"}, affinity=few) for name in "pqx"))
-    plain, asked = scheduler.AffinityTerm.selects, []
-    labels_needed, filed = scheduler.labels_needed, []
-    monkeypatch.setattr(scheduler.AffinityTerm, "selects", lambda *what: asked.append(what) or plain(*what))
-    monkeypatch.setattr(scheduler, "labels_needed", lambda wanted: filed.append(wanted) or labels_needed(wanted))
+    plain, asked = AffinityTerm.selects, []
+    labels_needed, filed = label_index.labels_needed, []
+    monkeypatch.setattr(AffinityTerm, "selects", lambda *what: asked.append(what) or plain(*what))
+    replace(monkeypatch, "labels_needed", lambda wanted: filed.append(wanted) or labels_needed(wanted))
     decide_all(cluster)
     placed = {each.name: each.record.decision.node for each in pending_pods(cluster, PROVIDER)}
     assert placed.keys() == {*"pqx"} and placed["x"] == "m"
@@ -347,12 +363,12 @@ def test_a_rule_that_is_slow_about_each_node_lets_the_process_live(monkeypatch):
 
     def slow(pod, node):
         """Record whether there was a heartbeat since the last call."""
-        beats.append(scheduler.HEARTBEAT.at)
-        scheduler.HEARTBEAT.at = 0
+        beats.append(HEARTBEAT.at)
+        HEARTBEAT.at = 0
         return []
 
-    policy = scheduler.FullPolicy([scheduler.FullRule("Slow", slow, title="Slow")], [])
+    policy = FullPolicy([FullRule("Slow", slow, title="Slow")], [])
     cluster = cluster_of(*(node(f"n-{i}") for i in range(9)), pod("p"))
     [waiting] = pending_pods(cluster, {"my-scheduler": policy})
-    assert scheduler.schedule(waiting, cluster.look({"my-scheduler": policy}), policy).node
+    assert schedule(waiting, cluster.look({"my-scheduler": policy}), policy).node
     assert len(beats) == 9 and all(beats)

@@ -8,7 +8,11 @@ import time
 
 from helpers import extras
 import pytest
-from helpers.everything import scheduler
+from scheduler_extras.configuration.reading import read_configuration
+from scheduler_extras.deciding.rule import FullRule
+from scheduler_extras.live.live import make_passes
+from scheduler_extras.policy.policy import CONFIGURATION_VERSION
+from scheduler_extras.policy.reading import read_policy
 from helpers.control_plane import wait_for
 from helpers.extras import a_pass, node, pod, table
 
@@ -162,27 +166,27 @@ def test_volumes_are_set_aside_within_a_pass(is_live, objects, places):
     """Whether or not controllers act on what is written."""
     cluster = extras.cluster_of(node("a", cpu="1"), node("b", cpu="1"), *copy.deepcopy(objects))
     cluster.cache.snapshot.is_live = is_live
-    policies = {"my-scheduler": scheduler.read_policy({"kind": "Policy", "apiVersion": "v1"})}
+    policies = {"my-scheduler": read_policy({"kind": "Policy", "apiVersion": "v1"})}
     decisions = []
     a_pass(cluster, policies, decisions.append)
     nodes = [decision.node for decision in decisions]
     assert [name and "a or b" for name in nodes] == places
     assert len({*nodes} - {None}) == 1
     cluster.show = decisions.append
-    scheduler.make_passes(cluster, policies, threading.Event(), once=False)
+    make_passes(cluster, policies, threading.Event(), once=False)
     assert {decision.node for decision in decisions} == {*nodes}, "what is set aside stays so"
 
 
-CONFIGURATION = {"kind": "KubeSchedulerConfiguration", "apiVersion": scheduler.CONFIGURATION_VERSION}
+CONFIGURATION = {"kind": "KubeSchedulerConfiguration", "apiVersion": CONFIGURATION_VERSION}
 LATE = {"pluginConfig": [{"name": "VolumeBinding", "args": {"bindTimeoutSeconds": 30}}]}
 
 
 @table("policy, limit, message", {
-    "under a Policy": (scheduler.read_policy({"kind": "Policy", "apiVersion": "v1"}), 600, "timed out waiting for the condition"),
+    "under a Policy": (read_policy({"kind": "Policy", "apiVersion": "v1"}), 600, "timed out waiting for the condition"),
     "under a configuration": (
-        scheduler.read_configuration(CONFIGURATION, "my-scheduler")["my-scheduler"], 600, "context deadline exceeded"),
+        read_configuration(CONFIGURATION, "my-scheduler")["my-scheduler"], 600, "context deadline exceeded"),
     "under one that says how long": (
-        scheduler.read_configuration(CONFIGURATION | {"profiles": [LATE]}, "my-scheduler")["my-scheduler"], 30,
+        read_configuration(CONFIGURATION | {"profiles": [LATE]}, "my-scheduler")["my-scheduler"], 30,
         "context deadline exceeded"),
 })
 def test_a_pod_whose_volume_is_not_made_in_time_gives_its_room_back_and_is_tried_again(policy, limit, message, monkeypatch):
@@ -190,7 +194,7 @@ def test_a_pod_whose_volume_is_not_made_in_time_gives_its_room_back_and_is_tried
     moment = 1000.0
     monkeypatch.setattr(time, "monotonic", lambda: moment)
     holds = [3600]
-    gate = scheduler.FullRule("Gate", lambda pod, node: (), hooks={"permit": lambda pod, node, snapshot: holds[0]})
+    gate = FullRule("Gate", lambda pod, node: (), hooks={"permit": lambda pod, node, snapshot: holds[0]})
     policies = {"my-scheduler": dataclasses.replace(policy, others=[gate])}
     cluster = extras.cluster_of(node("a", cpu="1"), extras.claim("data", "c"), with_claim("db", "data", cpu="1"),
                                   extras.storage_class("c", "example.com/fake"))
@@ -224,7 +228,7 @@ def test_who_does_not_fit_where_its_claim_is_to_be_provisioned_leaves_that_to_th
     cluster = extras.cluster_of(node("a", cpu="1"), node("b", cpu="1"), there, data, with_claim("db", "data"),
                                   extras.storage_class("c", "example.com/fake"))
     cluster.cache.snapshot.is_live = is_live
-    policies = {"my-scheduler": scheduler.read_policy({"kind": "Policy", "apiVersion": "v1"})}
+    policies = {"my-scheduler": read_policy({"kind": "Policy", "apiVersion": "v1"})}
     decisions = []
     for _ in range(2):
         a_pass(cluster, policies, decisions.append)

@@ -8,7 +8,21 @@ import time
 import weakref
 
 import pytest
-from helpers.everything import scheduler
+import queue
+from helpers.everywhere import replace
+from scheduler_extras.api.errors import JSON, Unreadable, error_of
+from scheduler_extras.api.proxy import PooledProxy, objects_of
+from scheduler_extras.api.watch import Reflector, list_all
+from scheduler_extras.command_line import keep_up
+from scheduler_extras.common.errors import Trouble, Unschedulable
+from scheduler_extras.deciding.decision import Failures
+from scheduler_extras.deciding.rule import FullRule
+from scheduler_extras.live.record import WaitsFor
+from scheduler_extras.manifests.manifests import Manifests
+from scheduler_extras.policy.policy import FullPolicy
+from scheduler_extras.policy.reading import read_policy
+from scheduler_extras.policy.reloading import load_policies
+from scheduler_extras.reading.pods_and_nodes import FullPod
 from helpers.control_plane import wait_for
 from helpers.extras import (
     ROOT, a_cluster, a_live_cluster, a_pass, claim, node, pod, storage_class, table, volume
@@ -16,7 +30,7 @@ from helpers.extras import (
 from helpers.faulty import ApiServer
 from helpers.fake_api import Clock, Told
 
-[POLICY] = scheduler.load_policies(ROOT / "policy.json", "my-scheduler").values()
+[POLICY] = load_policies(ROOT / "policy.json", "my-scheduler").values()
 
 
 @pytest.fixture
@@ -65,8 +79,8 @@ def test_a_bound_pod_keeps_its_room_and_is_not_decided_about_until_the_watch_sho
 
 def test_a_bound_pod_that_a_rule_passes_over_until_the_watch_shows_it_is_not_bound_twice(told):
     why = []
-    rule = scheduler.FullRule("Gates", lambda pod, node: (), hooks={"pre_enqueue": lambda pod: why[0] if why else None})
-    cluster = told(node("n", cpu="2"), policy=scheduler.FullPolicy([*POLICY.predicates, rule], []))
+    rule = FullRule("Gates", lambda pod, node: (), hooks={"pre_enqueue": lambda pod: why[0] if why else None})
+    cluster = told(node("n", cpu="2"), policy=FullPolicy([*POLICY.predicates, rule], []))
     cluster.comes(pod("a", ONE))
     assert cluster.make_pass() == [("a", "n")]
     why.append("not now")
@@ -164,8 +178,8 @@ def test_a_pod_whose_labels_change_while_it_is_being_bound_counts_once(told):
 
 
 def test_a_held_pod_that_somebody_binds_after_its_labels_changed_keeps_the_place_where_it_is(told):
-    rule = scheduler.FullRule("Holds", lambda pod, node: (), hooks={"permit": lambda *_: 60})
-    cluster = told(node("m"), node("n"), policy=scheduler.FullPolicy([rule], []))
+    rule = FullRule("Holds", lambda pod, node: (), hooks={"permit": lambda *_: 60})
+    cluster = told(node("m"), node("n"), policy=FullPolicy([rule], []))
     cluster.comes(pod("a", ONE))
     [(_, place)] = cluster.make_pass()
     other = {"m": "n", "n": "m"}[place]
@@ -239,8 +253,8 @@ def test_a_bound_pod_whose_name_another_one_has_is_forgotten(told):
 
 def test_however_often_an_object_changes_it_is_read_once(told, monkeypatch):
     cluster, read = told(node("n")), []
-    plain = scheduler.FullPod.__init__
-    monkeypatch.setattr(scheduler.FullPod, "__init__", lambda pod, raw: read.append(raw["metadata"]["name"]) or plain(pod, raw))
+    plain = FullPod.__init__
+    monkeypatch.setattr(FullPod, "__init__", lambda pod, raw: read.append(raw["metadata"]["name"]) or plain(pod, raw))
     for i in range(100):
         cluster.tell("MODIFIED", cluster.stamp(pod("a", schedulerName="other", labels={"i": str(i)})))
     cluster.tell("ADDED", cluster.stamp(pod("b", nodeName="n")))
@@ -321,8 +335,8 @@ def test_a_pod_that_cannot_be_read_closes_its_node_until_it_can_or_has_gone(told
 
 
 def test_a_held_pod_that_cannot_be_read_any_more_is_called_off_and_opens_its_node(told):
-    rule = scheduler.FullRule("Holds", lambda pod, node: (), hooks={"permit": lambda *_: 60})
-    cluster = told(node("n"), policy=scheduler.FullPolicy([rule], []))
+    rule = FullRule("Holds", lambda pod, node: (), hooks={"permit": lambda *_: 60})
+    cluster = told(node("n"), policy=FullPolicy([rule], []))
     cluster.comes(pod("a"))
     cluster.make_pass()
     cluster.tell("MODIFIED", cluster.stamp(pod("a", {"cpu": "much"})))
@@ -403,7 +417,7 @@ def test_changes_of_a_pod_that_is_not_to_be_tried_begin_no_pass(told, spec, wake
 def test_a_pod_that_changes_all_the_time_begins_ten_passes_a_second_at_most(told, monkeypatch):
     """As one that a rule holds, which is asked again in each pass."""
     clock = Clock(monkeypatch)
-    cluster = told(node("n"), policy=scheduler.FullPolicy([scheduler.FullRule("Holds", lambda pod, node: (), hooks={"permit": lambda *_: 600})], []))
+    cluster = told(node("n"), policy=FullPolicy([FullRule("Holds", lambda pod, node: (), hooks={"permit": lambda *_: 600})], []))
     cluster.comes(pod("a"))
     cluster.make_pass()
     begun = 0
@@ -420,7 +434,7 @@ def test_a_pod_that_changes_all_the_time_begins_ten_passes_a_second_at_most(told
 def test_nothing_of_other_schedulers_pods_is_kept(told):
     cluster = told(node("n"))
     cluster.comes(*(pod(f"p{i}", schedulerName=f"other-{i}") for i in range(50)))
-    scheduler.keep_up(cluster.cluster.cache)
+    keep_up(cluster.cluster.cache)
     assert cluster.cache.arrived == {}
     cluster.comes(*(pod(f"q{i}", schedulerName=f"other-{i}") for i in range(50)))
     cluster.make_pass()
@@ -429,9 +443,9 @@ def test_nothing_of_other_schedulers_pods_is_kept(told):
 
 def test_a_held_pod_that_goes_is_called_off(told):
     undone = []
-    rule = scheduler.FullRule("Holds", lambda pod, node: (), hooks={
+    rule = FullRule("Holds", lambda pod, node: (), hooks={
         "permit": lambda *_: 60, "unreserve": lambda pod, snapshot: undone.append(pod.name)})
-    cluster = told(node("n"), policy=scheduler.FullPolicy([rule], []))
+    cluster = told(node("n"), policy=FullPolicy([rule], []))
     cluster.comes(pod("a"))
     cluster.make_pass()
     assert cluster.on("n") == ["a"]
@@ -443,9 +457,9 @@ def test_a_held_pod_that_goes_is_called_off(told):
 
 def test_a_held_pod_that_is_not_to_be_tried_any_more_is_called_off_and_another_gets_its_room(told, monkeypatch):
     clock, why = Clock(monkeypatch), []
-    rule = scheduler.FullRule("Holds", lambda pod, node: (), hooks={
+    rule = FullRule("Holds", lambda pod, node: (), hooks={
         "permit": lambda *_: 60, "pre_enqueue": lambda pod: why[0] if why and pod.name == "a" else None})
-    cluster = told(node("n", cpu="1"), policy=scheduler.FullPolicy([*POLICY.predicates, rule], []))
+    cluster = told(node("n", cpu="1"), policy=FullPolicy([*POLICY.predicates, rule], []))
     cluster.comes(pod("a", ONE, priority=1), pod("b", ONE))
     cluster.make_pass()
     assert cluster.on("n") == ["a"]
@@ -474,7 +488,7 @@ def test_an_important_pod_that_comes_during_a_long_pass_is_next(told, monkeypatc
 def test_lists_that_come_again_keep_no_garbage(told):
     cluster = told(node("n"))
     gc.disable()
-    garbage = scheduler.Failures()
+    garbage = Failures()
     garbage.itself = garbage
     seen = weakref.ref(garbage)
     del garbage
@@ -519,11 +533,11 @@ def test_a_pod_that_gives_up_its_room_has_others_tried_again(told, monkeypatch):
 
     def permit(pod, node, snapshot):
         if limits.get(pod.name) == []:
-            raise scheduler.Unschedulable("no")
+            raise Unschedulable("no")
         return limits.get(pod.name, [None])[0]
 
-    rule = scheduler.FullRule("Holds", lambda pod, node: (), hooks={"permit": permit})
-    cluster = told(node("n", cpu="1"), policy=scheduler.FullPolicy([*POLICY.predicates, rule], []))
+    rule = FullRule("Holds", lambda pod, node: (), hooks={"permit": permit})
+    cluster = told(node("n", cpu="1"), policy=FullPolicy([*POLICY.predicates, rule], []))
     cluster.comes(pod("a", ONE, priority=1), pod("b", ONE))
     assert cluster.make_pass() == [("a", "n"), ("b", None)]
     clock.now += 2
@@ -540,14 +554,14 @@ def test_a_replica_that_waits_to_lead_for_long_keeps_its_memory(told):
         cluster.tell("ADDED", thing)
         cluster.tell("DELETED", thing)
         if i % 100 == 0:
-            scheduler.keep_up(cluster.cluster.cache)
+            keep_up(cluster.cluster.cache)
     assert len(cluster.cache.snapshot.memory.versions) < 2000
 
 
 def test_news_do_not_pile_up_while_lists_fail(told):
     cluster = told(node("n"))
     cluster.tell("MODIFIED", cluster.stamp(node("n")), resource="nodes")
-    cluster.cluster.errors.last = scheduler.Trouble(0, "no answer")
+    cluster.cluster.errors.last = Trouble(0, "no answer")
     cluster.cluster.rest(0, threading.Event())
     assert not cluster.cache.objects.updates.last
 
@@ -555,12 +569,12 @@ def test_news_do_not_pile_up_while_lists_fail(told):
 def test_what_rests_on_the_cluster_alone_makes_no_node_be_asked_again(told, monkeypatch):
     """Heartbeats, what kubelets report of pods, our own Bindings coming back; and pods are not parsed again."""
     asked, read = [], []
-    fits = scheduler.FullRule("Notes", lambda pod, node: asked.append(node.name) or (), steady=True)
-    cluster = told(*(node(f"n{i}", cpu="1") for i in range(4)), policy=scheduler.FullPolicy([fits], []))
+    fits = FullRule("Notes", lambda pod, node: asked.append(node.name) or (), steady=True)
+    cluster = told(*(node(f"n{i}", cpu="1") for i in range(4)), policy=FullPolicy([fits], []))
     cluster.comes(pod("a", ONE))
     [(_, place)] = cluster.make_pass()
     with monkeypatch.context() as patch:
-        patch.setattr(scheduler.FullPod, "__init__", lambda pod, raw: read.append(raw))
+        patch.setattr(FullPod, "__init__", lambda pod, raw: read.append(raw))
         shown = pod("a", ONE, nodeName=place)
         cluster.tell("MODIFIED", cluster.stamp(shown), cluster.stamp(shown | {"status": {
             "phase": "", "podIP": "10.0.0.1", "startTime": "now", "conditions": [{"type": "Ready", "status": "True"}],
@@ -628,7 +642,7 @@ def test_a_pod_is_nominated_until_it_is_bound(told):
 # --- other objects
 
 
-DEFAULTS = scheduler.read_policy({"kind": "Policy", "apiVersion": "v1"})
+DEFAULTS = read_policy({"kind": "Policy", "apiVersion": "v1"})
 
 
 def using(name):
@@ -655,7 +669,7 @@ def test_a_volume_that_is_set_aside_stays_so_until_the_watch_shows_it(told):
     cluster.cluster.pending.end_backoff()
     cluster.make_pass()
     assert cluster.cluster.pending["uid-uses-more"].retry.attempts == 2
-    assert cluster.cluster.pending["uid-uses-data"].waits_for is scheduler.WaitsFor.PRE_BIND
+    assert cluster.cluster.pending["uid-uses-data"].waits_for is WaitsFor.PRE_BIND
 
 
 def refusing(error):
@@ -666,11 +680,11 @@ def refusing(error):
         if errors:
             raise errors.pop()
 
-    rule = scheduler.FullRule("Prepares", lambda pod, node: (), hooks={"pre_bind": prepare})
-    return scheduler.FullPolicy([*DEFAULTS.predicates, rule], DEFAULTS.priorities)
+    rule = FullRule("Prepares", lambda pod, node: (), hooks={"pre_bind": prepare})
+    return FullPolicy([*DEFAULTS.predicates, rule], DEFAULTS.priorities)
 
 
-@table("error", {"refuses": scheduler.Unschedulable("no"), "trouble": scheduler.error_of(503, "status 503")})
+@table("error", {"refuses": Unschedulable("no"), "trouble": error_of(503, "status 503")})
 def test_what_was_set_aside_is_written_in_the_end_if_another_rule_fails_before(error, told):
     cluster = told(node("n"), storage_class("local"), claim("data"), volume("v"), policy=refusing(error))
     cluster.comes(using("data"))
@@ -680,7 +694,7 @@ def test_what_was_set_aside_is_written_in_the_end_if_another_rule_fails_before(e
     cluster.cluster.pending.end_backoff()
     cluster.make_pass()
     assert len(cluster.server.sent("PATCH", "/v")) == 1
-    assert cluster.cluster.pending["uid-uses-data"].waits_for is scheduler.WaitsFor.PRE_BIND
+    assert cluster.cluster.pending["uid-uses-data"].waits_for is WaitsFor.PRE_BIND
 
 
 @table("name, status", {
@@ -694,14 +708,14 @@ def test_if_the_write_of_what_was_set_aside_fails_it_is_put_back_and_nothing_is_
     volumes = [{"name": name, "persistentVolumeClaim": {"claimName": name}} for name in ("data", "more")]
     cluster.comes(pod("uses-data", volumes=volumes))
     cluster.make_pass()
-    assert cluster.cluster.pending["uid-uses-data"].waits_for is scheduler.WaitsFor.NODE and cluster.on("n") == []
+    assert cluster.cluster.pending["uid-uses-data"].waits_for is WaitsFor.NODE and cluster.on("n") == []
     assert not cluster.cache.objects["persistentvolumes"]["v"]["spec"]["claimRef"]
     assert cluster.cache.objects["persistentvolumeclaims"]["default/more"]["metadata"]["annotations"] == {}
     lists = len(cluster.server.sent("GET", ""))
     cluster.cluster.pending.end_backoff()
     cluster.make_pass()
     assert len(cluster.server.sent("GET", "")) == lists
-    assert cluster.cluster.pending["uid-uses-data"].waits_for is scheduler.WaitsFor.PRE_BIND and cluster.on("n") == ["uses-data"]
+    assert cluster.cluster.pending["uid-uses-data"].waits_for is WaitsFor.PRE_BIND and cluster.on("n") == ["uses-data"]
 
 
 def test_what_a_rule_has_kept_of_objects_does_not_change_under_it(told):
@@ -717,12 +731,12 @@ def test_a_pod_whose_labels_change_while_it_prepares_is_counted_once(told):
     cluster.comes(using("data") | {"spec": using("data")["spec"] | {"containers": pod("x", ONE)["spec"]["containers"]}})
     assert cluster.make_pass() == [("uses-data", "n")]
     record = cluster.cluster.pending["uid-uses-data"]
-    assert record.waits_for is scheduler.WaitsFor.PRE_BIND
+    assert record.waits_for is WaitsFor.PRE_BIND
     cluster.comes(pod("first", priority=5))
     raw = cluster.server.objects["pods", "default", "uses-data"]
     cluster.make_pass(lambda decision: decision.pod.name == "first" and cluster.tell(
         "MODIFIED", cluster.stamp(raw, labels={"x": "y"})))
-    assert record.waits_for is scheduler.WaitsFor.PRE_BIND
+    assert record.waits_for is WaitsFor.PRE_BIND
     assert record.decision.pod.labels == {"x": "y"}
 
 
@@ -731,16 +745,16 @@ def test_a_pod_whose_labels_change_while_it_prepares_is_counted_once(told):
 
 @table("resource, trouble", {"nodes": ("nodes", True), "pods": ("pods", True), "a resource that one pod's rule reads": ("services", False)})
 def test_while_a_resource_cannot_be_listed_again_nothing_is_decided_that_rests_on_it(resource, trouble, told):
-    looks = scheduler.FullRule("Looks", lambda pod, node, metadata: (), metadata=lambda pod, nodes, snapshot: (
+    looks = FullRule("Looks", lambda pod, node, metadata: (), metadata=lambda pod, nodes, snapshot: (
         pod.name == "b" and snapshot.objects["services"]))
-    cluster = told(node("n"), policy=scheduler.FullPolicy([looks], []))
+    cluster = told(node("n"), policy=FullPolicy([looks], []))
     cluster.cache.objects["services"]
     cluster.comes(pod("a"), pod("b"))
     cluster.tell("FAILED", (503, "status 503"), resource=resource)
     lists = len(cluster.server.sent("GET", ""))
     if trouble:
         for _ in range(2):
-            with pytest.raises(scheduler.Trouble, match="status 503"):
+            with pytest.raises(Trouble, match="status 503"):
                 cluster.make_pass()
     else:
         assert cluster.make_pass() == [("a", "n"), ("b", None)]
@@ -750,7 +764,7 @@ def test_while_a_resource_cannot_be_listed_again_nothing_is_decided_that_rests_o
     assert len(cluster.server.sent("GET", "")) == lists, "that is up to its Reflector"
 
 
-class Streams(scheduler.Manifests):
+class Streams(Manifests):
     """An API with streams as a test gives them, one after another; its lists are counted."""
 
     def __init__(self, *streams):
@@ -781,7 +795,7 @@ def told_of(name, version, what="ADDED"):
 
 
 GONE = {"type": "ERROR", "object": {"kind": "Status", "code": 410, "message": "too old resource version"}}
-BREAKS = scheduler.error_of(0, "broken")
+BREAKS = error_of(0, "broken")
 
 
 @table("streams, lists, versions, names", {
@@ -792,18 +806,18 @@ BREAKS = scheduler.error_of(0, "broken")
     "one that ends at once, likewise": ([[]], 2, ["1000", "2000"], ""),
     "one that does not begin: etcd may be restored from a copy meanwhile": ([BREAKS, [told_of("a", 5)]], 2, ["1000", "2000", "5"], "a"),
     "after 410 all is listed again": ([[told_of("a", 1005), GONE]], 2, ["1000", "2000"], "a"),
-    "and if that is the answer to the watch itself": ([scheduler.error_of(410, "gone")], 2, ["1000", "2000"], ""),
-    "what is not there any more: a list says so": ([scheduler.error_of(404, "no")], 2, ["1000", "2000"], ""),
-    "what can be listed only": ([scheduler.error_of(405, "no")], 2, ["1000", "2000"], ""),
+    "and if that is the answer to the watch itself": ([error_of(410, "gone")], 2, ["1000", "2000"], ""),
+    "what is not there any more: a list says so": ([error_of(404, "no")], 2, ["1000", "2000"], ""),
+    "what can be listed only": ([error_of(405, "no")], 2, ["1000", "2000"], ""),
     "an event that is none": ([[{"type": "ADDED", "object": 7}]], 2, ["1000", "2000"], ""),
     "an answer that is a list": ([[{"kind": "PodList", "items": []}]], 2, ["1000", "2000"], ""),
     "an event of an unknown type": ([[{"type": "LISTED", "object": {}}]], 2, ["1000", "2000"], ""),
-    "no right to watch: all is listed again": ([scheduler.error_of(403, "no")], 2, ["1000", "2000"], ""),
+    "no right to watch: all is listed again": ([error_of(403, "no")], 2, ["1000", "2000"], ""),
 })
 def test_a_reflector(streams, lists, versions, names, monkeypatch, caplog):
-    monkeypatch.setattr(scheduler, "backoff", lambda *failures, **error: 0)
-    api, news = Streams(*streams), scheduler.queue.SimpleQueue()
-    threading.Thread(target=scheduler.Reflector(api, "nodes", "", news).work, daemon=True).start()
+    replace(monkeypatch, "backoff", lambda *failures, **error: 0)
+    api, news = Streams(*streams), queue.SimpleQueue()
+    threading.Thread(target=Reflector(api, "nodes", "", news).work, daemon=True).start()
     wait_for("it watches for good", lambda: len(api.asked) == len(versions))
     told = [news.get() for _ in range(news.qsize())]
     assert (api.lists, api.asked) == (lists, versions)
@@ -821,15 +835,15 @@ def test_a_stream_that_tells_nothing_and_is(seconds, lists, monkeypatch):
         raise BREAKS
         yield
     api.events = lambda _: stream()
-    reflector = scheduler.Reflector(api, "nodes", "7", scheduler.queue.Queue())
+    reflector = Reflector(api, "nodes", "7", queue.Queue())
     reflector.watch()
     assert reflector.version == ("" if lists else "7")
 
 
 def test_that_streams_tell_nothing_is_said_once(monkeypatch, caplog):
-    monkeypatch.setattr(scheduler, "backoff", lambda *failures, **error: 0)
+    replace(monkeypatch, "backoff", lambda *failures, **error: 0)
     api = Streams(*[[]] * 6)
-    threading.Thread(target=scheduler.Reflector(api, "nodes", "", scheduler.queue.Queue()).work, daemon=True).start()
+    threading.Thread(target=Reflector(api, "nodes", "", queue.Queue()).work, daemon=True).start()
     wait_for("it watches for good", lambda: len(api.asked) == 7)
     [said] = caplog.messages
     assert said.startswith("watches, as that of nodes, tell nothing (they end at once): it is listed every 10 s")
@@ -848,15 +862,15 @@ def test_a_stream_that_fails_is_begun_again_after_1_2_4_to_10_seconds(monkeypatc
         if len(pauses) == 7:
             raise SystemExit
 
-    monkeypatch.setattr(scheduler.time, "sleep", sleep)
-    reflector = scheduler.Reflector(Streams(*[fault] * 9), "nodes", "", scheduler.queue.SimpleQueue())
+    monkeypatch.setattr(time, "sleep", sleep)
+    reflector = Reflector(Streams(*[fault] * 9), "nodes", "", queue.SimpleQueue())
     with pytest.raises(SystemExit):
         reflector.work()
     assert pauses == [1, 2, 4, 8, 10, 10, 10]
 
 
 def test_a_stream_is_closed_when_it_tells_that_versions_are_gone(monkeypatch):
-    monkeypatch.setattr(scheduler, "backoff", lambda *failures, **error: 0)
+    replace(monkeypatch, "backoff", lambda *failures, **error: 0)
     closed = []
 
     def stream():
@@ -868,7 +882,7 @@ def test_a_stream_is_closed_when_it_tells_that_versions_are_gone(monkeypatch):
 
     api = Streams(stream())
     api.events = lambda stream: stream or time.sleep(3600)
-    reflector = scheduler.Reflector(api, "nodes", "", scheduler.queue.SimpleQueue())
+    reflector = Reflector(api, "nodes", "", queue.SimpleQueue())
     threading.Thread(target=reflector.work, daemon=True).start()
     wait_for("the stream is closed", lambda: closed)
 
@@ -877,17 +891,17 @@ def test_a_stream_is_closed_when_it_tells_that_versions_are_gone(monkeypatch):
 def test_a_list_without_items_is_trouble_and_not_an_empty_cluster(answer):
     api = Streams()
     api.request = lambda *request, **more: answer
-    with pytest.raises(scheduler.Trouble, match="the list of pods is not as expected: items: "):
-        scheduler.list_all(api, "pods")
+    with pytest.raises(Trouble, match="the list of pods is not as expected: items: "):
+        list_all(api, "pods")
 
-    def unreadable(path, params, accept=scheduler.JSON):
-        if accept == scheduler.JSON:
-            raise scheduler.Unreadable(0, "no JSON")
+    def unreadable(path, params, accept=JSON):
+        if accept == JSON:
+            raise Unreadable(0, "no JSON")
         return {"items": 7}
 
     api.get = unreadable
-    with pytest.raises(scheduler.Trouble):
-        scheduler.list_all(api, "pods")
+    with pytest.raises(Trouble):
+        list_all(api, "pods")
 
 
 def test_a_line_that_is_cut_in_the_middle_breaks_the_stream_and_loses_nothing():
@@ -895,8 +909,8 @@ def test_a_line_that_is_cut_in_the_middle_breaks_the_stream_and_loses_nothing():
     text = b'{"type": "ADDED", "object": {"metadata": {"name": "a", "resourceVersion": "5"}}}\n{"type": "ADD'
     try:
         names = []
-        with pytest.raises(scheduler.Trouble):
-            for event in scheduler.objects_of(io.BytesIO(text), "/api/v1/pods"):
+        with pytest.raises(Trouble):
+            for event in objects_of(io.BytesIO(text), "/api/v1/pods"):
                 names.append(event["object"]["metadata"]["name"])
         assert names == ["a"], "the rest is told by the next stream"
     finally:
@@ -910,7 +924,7 @@ def test_an_object_that_cannot_be_read_hides_no_other_of_its_list(monkeypatch, c
     """Such as one of a CustomResourceDefinition that is nested deeper than Python reads."""
     deep = "[" * 100_000 + "]" * 100_000
     server = ApiServer(*(pod(f"p{i}") for i in range(3)))
-    plain = scheduler.PooledProxy.answer
+    plain = PooledProxy.answer
 
     def answer(api, method, path, body, params, accept):
         answer, data = plain(api, method, path, body, params, accept)
@@ -919,9 +933,9 @@ def test_an_object_that_cannot_be_read_hides_no_other_of_its_list(monkeypatch, c
             data = data.replace(b'"p1"', b'"p1", "x": ' + deep.encode())
         return answer, data
 
-    monkeypatch.setattr(scheduler.PooledProxy, "answer", answer)
+    monkeypatch.setattr(PooledProxy, "answer", answer)
     try:
-        things, _ = scheduler.list_all(scheduler.PooledProxy(server.url), "pods")
+        things, _ = list_all(PooledProxy(server.url), "pods")
         assert [thing["metadata"]["name"] for thing in things] == ["p0", "p2"]
         [said] = caplog.messages
         assert said.startswith("pods default/p1 is left out: GET /api/v1/namespaces/default/pods/p1: 200 OK: ")
@@ -932,7 +946,7 @@ def test_an_object_that_cannot_be_read_hides_no_other_of_its_list(monkeypatch, c
 def test_what_it_knows_after_a_while_is_what_a_fresh_list_shows():
     """Pods come, are bound, change and go, while streams end all the time."""
     server = ApiServer(*(node(f"n{i}", pods="20") for i in range(5)))
-    cluster = a_live_cluster(scheduler.PooledProxy(server.url))
+    cluster = a_live_cluster(PooledProxy(server.url))
     try:
         for step in range(60):
             server.create(pod(f"p{step}", {"cpu": "10m"}))
@@ -940,7 +954,7 @@ def test_what_it_knows_after_a_while_is_what_a_fresh_list_shows():
                 server.delete(f"p{step - 2}")
             a_pass(cluster, {"my-scheduler": POLICY})
         wait_for("all pods are bound", lambda: a_pass(cluster, {"my-scheduler": POLICY}) or len(server.places()) == 40)
-        fresh = a_cluster(scheduler.PooledProxy(server.url))
+        fresh = a_cluster(PooledProxy(server.url))
         wait_for("the news are there", lambda: where_pods_are(cluster) == where_pods_are(fresh))
         assert sum(bool(there.counts_on) for there in cluster.cache.pods.values()) == 40
     finally:
@@ -961,7 +975,7 @@ def test_objects_that_have_gone_are_not_kept(told):
         cluster.tell("DELETED", thing)
     cluster.cache.apply_updates()
     gc.collect()
-    assert sum(isinstance(each, scheduler.FullPod) and each.name == "p" for each in gc.get_objects()) == 0
+    assert sum(isinstance(each, FullPod) and each.name == "p" for each in gc.get_objects()) == 0
 
 
 # --- streams that tell nothing

@@ -11,16 +11,25 @@ import threading
 
 import pytest
 from helpers.control_plane import wait_for
-from helpers.everything import ROOT, scheduler
+from helpers.everywhere import ROOT
+from scheduler_extras.common.errors import Malformed
+from scheduler_extras.deciding.rule import PREDICATES
+from scheduler_extras.deciding.schedule import schedule
+from scheduler_extras.live.live import ListedCluster, LiveCluster
+from scheduler_extras.live.loop import schedule_pending_pods
+from scheduler_extras.live.writer import DryRun, Writer
+from scheduler_extras.manifests.manifests import Manifests
+from scheduler_extras.manifests.writer import WriterOfManifests
+from scheduler_extras.policy.reading import default_entries
 from helpers.forked import Command
 
-DEFAULT_PREDICATES = ["GeneralPredicates", *(entry["name"] for entry in scheduler.default_entries("predicates"))]
+DEFAULT_PREDICATES = ["GeneralPredicates", *(entry["name"] for entry in default_entries("predicates"))]
 
 
-MANDATORY_PREDICATES = [rule.name for rule in scheduler.PREDICATES.values() if rule.always]
+MANDATORY_PREDICATES = [rule.name for rule in PREDICATES.values() if rule.always]
 
 
-DEFAULT_PRIORITIES = [entry["name"] for entry in scheduler.default_entries("priorities")]
+DEFAULT_PRIORITIES = [entry["name"] for entry in default_entries("priorities")]
 
 
 SCHEDULER = [sys.executable, str(ROOT / "scheduler_extras")]
@@ -33,23 +42,26 @@ SLOWNESS = re.compile(r"^.* (takes [0-9.]+ s to decide about|is slow: it has tak
 # writes it waits for 5 s. On a machine that is busy with something else they may come later.
 PATIENT = """import sys, threading
 sys.path.append("tests")
-from helpers.everything import scheduler
-finish, timer = scheduler.Results.finish, threading.Timer
-plain_wait = scheduler.Writer.wait_for_a_free_thread
-scheduler.Results.finish = lambda pending, seconds, *more: finish(pending, 10 * seconds, *more)
+from scheduler_extras.command_line import main
+from scheduler_extras.live.results import Results
+from scheduler_extras.live.writer import Writer
+finish, timer = Results.finish, threading.Timer
+plain_wait = Writer.wait_for_a_free_thread
+Results.finish = lambda pending, seconds, *more: finish(pending, 10 * seconds, *more)
 threading.Timer = lambda seconds, *more: timer(10 * seconds, *more)
 def wait_for_a_free_thread(writer):
     writer.patience = 60
     plain_wait(writer)
-scheduler.Writer.wait_for_a_free_thread = wait_for_a_free_thread
-sys.exit(scheduler.main())"""
+Writer.wait_for_a_free_thread = wait_for_a_free_thread
+sys.exit(main())"""
 
 
 UNCHECKED = """import sys
 sys.path.append("tests")
-from helpers.everything import scheduler
-scheduler.refusals = lambda kind, thing: []
-sys.exit(scheduler.main())"""  # as if an API server took whatever manifests say
+from helpers.everywhere import replace_for_good
+from scheduler_extras.command_line import main
+replace_for_good("refusals", lambda kind, thing: [])
+sys.exit(main())"""  # as if an API server took whatever manifests say
 
 
 TIME = re.compile(r"^\d\d:\d\d:\d\d  ", re.M)  # before each line of a run that goes on until a signal
@@ -162,7 +174,7 @@ def pending_pods(cluster, policies):
 def a_pass(cluster, policies, show=lambda decision: None, stop=None):
     """Make a pass that shows its decisions so."""
     cluster.show = show
-    scheduler.schedule_pending_pods(cluster, policies, stop or threading.Event())
+    schedule_pending_pods(cluster, policies, stop or threading.Event())
 
 
 def wait_until_told(cluster):
@@ -172,25 +184,25 @@ def wait_until_told(cluster):
 
 def writer_of(api, dry_run=False):
     """What writes to an API server, or to manifests; a test may say which kind."""
-    usual = scheduler.WriterOfManifests if isinstance(api, scheduler.Manifests) else scheduler.Writer
-    return scheduler.DryRun(api) if dry_run else getattr(api, "kind_of_writer", usual)(api)
+    usual = WriterOfManifests if isinstance(api, Manifests) else Writer
+    return DryRun(api) if dry_run else getattr(api, "kind_of_writer", usual)(api)
 
 
 def a_cluster(api, *more, dry_run=False):
     """A cluster that is listed in each pass."""
-    return scheduler.ListedCluster(writer_of(api, dry_run), *more)
+    return ListedCluster(writer_of(api, dry_run), *more)
 
 
 def a_live_cluster(api, *more):
     """A cluster that is watched."""
-    return scheduler.LiveCluster(writer_of(api), *more)
+    return LiveCluster(writer_of(api), *more)
 
 
 def cluster_of(*objects):
     """A cluster that is made of these objects."""
-    manifests = scheduler.Manifests()
+    manifests = Manifests()
     for thing in objects:
-        with contextlib.suppress(scheduler.Malformed):  # of an API server that let it pass
+        with contextlib.suppress(Malformed):  # of an API server that let it pass
             manifests.add(thing)
     return a_cluster(manifests)
 
@@ -199,7 +211,7 @@ def decide(policies, incoming, *objects):
     """The decision about a pod among these objects."""
     cluster = cluster_of(incoming, *objects)
     [waiting] = [waiting for waiting in pending_pods(cluster, policies) if waiting.raw is incoming]
-    return scheduler.schedule(waiting, cluster.look(policies), policies[waiting.scheduler])
+    return schedule(waiting, cluster.look(policies), policies[waiting.scheduler])
 
 
 def table(names, rows):

@@ -2,14 +2,24 @@
 
 import contextlib
 import itertools
+import time
 
-from helpers.everything import scheduler
+import pytest
+from helpers.everywhere import replace
+from scheduler_extras.api.errors import error_of
+from scheduler_extras.api.watch import Reflector
+from scheduler_extras.common.errors import ApiError, Malformed
+from scheduler_extras.deciding.schedule import schedule
+from scheduler_extras.live.known import version_of
+from scheduler_extras.live.record import WaitsFor
+from scheduler_extras.manifests.manifests import Manifests
+from scheduler_extras.policy.reloading import load_policies
 from helpers.extras import ROOT, a_cluster, a_live_cluster, a_pass, wait_until_told
 
-[POLICY] = scheduler.load_policies(ROOT / "policy.json", "my-scheduler").values()
+[POLICY] = load_policies(ROOT / "policy.json", "my-scheduler").values()
 
 
-class Server(scheduler.Manifests):
+class Server(Manifests):
     """Manifests that record the requests, page their lists, and fail when a test says so."""
 
     server = "http://127.0.0.1:8001"
@@ -22,7 +32,7 @@ class Server(scheduler.Manifests):
     def put(self, *objects):
         for thing in objects:
             thing["metadata"].setdefault("uid", f"uid-{thing['metadata']['name']}")
-            with contextlib.suppress(scheduler.Malformed):  # it let it pass
+            with contextlib.suppress(Malformed):  # it let it pass
                 self.add(thing)
 
     def request(self, method, path, body=None, params=None, accept=None):
@@ -38,11 +48,11 @@ class Server(scheduler.Manifests):
         if failure == 404 and path.endswith("/binding"):  # as it is gone
             self.objects.pop(("pods", *path.split("/")[4:7:2]), None)
         if failure is not None:
-            raise scheduler.error_of(failure, f"status {failure}")
+            raise error_of(failure, f"status {failure}")
         *_, namespace, resource, name = ["", "", *path.split("/")]
         if method == "GET" and resource == "pods":  # one of them
             if ("pods", namespace, name) not in self.objects:
-                raise scheduler.error_of(404, "it has gone")
+                raise error_of(404, "it has gone")
             return self.objects["pods", namespace, name]
         answer = super().request(method, path, body, params)
         if method != "GET":
@@ -50,7 +60,7 @@ class Server(scheduler.Manifests):
         start = int(params.get("continue", 0))
         page = answer["items"][start:start + self.page]
         more = {"continue": str(start + self.page)} if start + self.page < len(answer["items"]) else {}
-        versions = [scheduler.version_of(thing) for thing in [*self.objects.values()]]  # threads write meanwhile
+        versions = [version_of(thing) for thing in [*self.objects.values()]]  # threads write meanwhile
         latest = str(max(map(int, filter(None, versions)), default=0))
         return {"items": page, "metadata": {"resourceVersion": latest, **more}}
 
@@ -67,7 +77,7 @@ class Clock:
 
     def __init__(self, monkeypatch):
         self.now = 1000.0
-        monkeypatch.setattr(scheduler.time, "monotonic", lambda: self.now)
+        monkeypatch.setattr(time, "monotonic", lambda: self.now)
 
 
 def scheduler_of(server):
@@ -85,20 +95,18 @@ def make_pass(cluster, decisions=None, policy=POLICY, patience=60):
     finally:
         cluster.cycle.hand_over = plain
     wait_until_told(cluster)
-    return states.count(scheduler.WaitsFor.BINDING)
+    return states.count(WaitsFor.BINDING)
 
 
 def times_tried(cluster, clock, seconds, step=0.1, meanwhile=lambda: None, policy=POLICY):
     """Make passes for so long; return the seconds between the tries."""
     tried = []
-    plain, scheduler.schedule = scheduler.schedule, lambda *args: tried.append(clock.now) or plain(*args)
-    try:
+    with pytest.MonkeyPatch.context() as patch:
+        replace(patch, "schedule", lambda *args: tried.append(clock.now) or schedule(*args))
         for _ in range(round(seconds / step)):
             meanwhile()
             make_pass(cluster, policy=policy)
             clock.now += step
-    finally:
-        scheduler.schedule = plain
     return [round(later - earlier) for earlier, later in itertools.pairwise(tried)]
 
 
@@ -106,7 +114,7 @@ class Told:
     """A cluster that is watched; the test says when news come."""
 
     def __init__(self, monkeypatch, *objects, policy=POLICY):
-        monkeypatch.setattr(scheduler.Reflector, "work", lambda reflector: None)
+        monkeypatch.setattr(Reflector, "work", lambda reflector: None)
         self.version = itertools.count(1)
         self.server = Server()
         self.cluster = a_live_cluster(self.server)
@@ -147,7 +155,7 @@ class Told:
         a_pass(self.cluster, self.policies, lambda decision: (
             self.decided.append((decision.pod.name, decision.node)), report and report(decision)))
         wait_until_told(self.cluster)
-        with contextlib.suppress(scheduler.ApiError):
+        with contextlib.suppress(ApiError):
             self.cluster.results.handle(patience)
         return self.decided
 

@@ -1,6 +1,6 @@
 """`python scheduler_extras` as a command that starts at once: a process that has read it, and what it needs, is forked.
 
-The new process runs `scheduler.main`, has an exit code, signals and streams of its own, and takes 0.05 s of CPU, where a
+The new process runs `main` of the command line, has an exit code, signals and streams of its own, and takes 0.05 s of CPU, where a
 start from nothing takes 0.3 s. What it cannot show, a test must start for real: what
 depends on the interpreter's start (a package that is missing, `PYTHON...` variables, another order of sets each time)
 and on a terminal.
@@ -153,11 +153,12 @@ def take_over(news, streams):
 if __name__ == "__main__":
     warnings.filterwarnings("error", category=DeprecationWarning, module="scheduler")
     sys.path[0] = str(TESTS)
-    from helpers.everything import scheduler  # which is what programs patch
+    from helpers import everywhere  # noqa: F401 (all modules are loaded before the first fork)
+    from scheduler_extras.command_line import main as run
 
     gc.freeze()  # what is there stays in pages that all processes share
     program = serve(socket.socket(fileno=os.dup(0)))
     if not program:
-        sys.exit(scheduler.main())
+        sys.exit(run())
     main = sys.modules["__main__"] = types.ModuleType("__main__")
     exec(program, vars(main))

@@ -4,7 +4,7 @@ import gzip
 import json
 from pathlib import Path
 
-from helpers.everything import scheduler
+from scheduler_extras.policy.reading import read_policy
 
 FOLDER = Path(__file__).parents[1] / "golden"
 
@@ -20,4 +20,4 @@ DECISIONS = recorded("decisions")  # kube-scheduler 1.20.2's, each about one clu
 
 def policy_of(case):
     """Return the case's Policy, ready to use."""
-    return scheduler.read_policy(dict(case["policy"]))
+    return read_policy(dict(case["policy"]))

@@ -1,7 +1,11 @@
 """What tests of preemption share: Policies, budgets, priority classes."""
 
 import pytest
-from helpers.everything import scheduler
+from scheduler_extras.api.proxy import PooledProxy
+from scheduler_extras.common.errors import ApiError
+from scheduler_extras.configuration.reading import read_configuration
+from scheduler_extras.policy.policy import CONFIGURATION_VERSION
+from scheduler_extras.policy.reading import read_policy
 from helpers.extras import DEFAULT_PREDICATES, MANDATORY_PREDICATES, pod
 
 
@@ -11,7 +15,7 @@ POLICY = {"kind": "Policy", "apiVersion": "v1", "priorities": [],
 
 def built(document=POLICY):
     """A Policy as the loop takes it."""
-    return {"my-scheduler": scheduler.read_policy(document)}
+    return {"my-scheduler": read_policy(document)}
 
 
 def running(name, on, priority=0, cpu="1", start=10, **options):
@@ -40,12 +44,12 @@ def apart(app, **more):
 
 def configured(**profile):
     """A KubeSchedulerConfiguration with one profile, as the loop takes it."""
-    return scheduler.read_configuration(configuration(**profile), "my-scheduler")
+    return read_configuration(configuration(**profile), "my-scheduler")
 
 
 def configuration(**profile):
     """A KubeSchedulerConfiguration with one profile."""
-    return {"apiVersion": scheduler.CONFIGURATION_VERSION, "kind": "KubeSchedulerConfiguration", "profiles": [profile]}
+    return {"apiVersion": CONFIGURATION_VERSION, "kind": "KubeSchedulerConfiguration", "profiles": [profile]}
 
 
 GOING = {"deletionTimestamp": "2020-01-01T00:01:00Z"}
@@ -60,13 +64,13 @@ LEVELS = {"abyss": -2**31, "low": 0, "middle": 5, "high": 20, "p10": 110, "p30":
 @pytest.fixture
 def contested(control_plane):
     """A control plane with priority classes, and without the budgets of an earlier test."""
-    api = scheduler.PooledProxy(control_plane.server)
+    api = PooledProxy(control_plane.server)
     for name, value in LEVELS.items():
         try:
             api.request("POST", "/apis/scheduling.k8s.io/v1/priorityclasses", {
                 "metadata": {"name": name}, "value": value,
                 "preemptionPolicy": "Never" if name == "never" else "PreemptLowerPriority"})
-        except scheduler.ApiError as error:
+        except ApiError as error:
             assert error.status == 409
     yield control_plane
     api.request("DELETE", BUDGETS)
