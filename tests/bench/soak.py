@@ -36,7 +36,6 @@ ENOUGH = {"threads": THREADS + 16, "sockets": THREADS + 16}
 COMPARING = """
 import sys
 
-import scheduler
 from scheduler_extras import command_line
 from scheduler_extras.live.live import LiveCluster
 from scheduler_extras.api.proxy import PooledProxy
@@ -49,7 +48,7 @@ def known(cluster):
 
 clusters = []
 command_line.LiveCluster = lambda *settings, **more: clusters.append(LiveCluster(*settings, **more)) or clusters[0]
-scheduler.main()
+command_line.main()
 STOP.clear()
 fresh = LiveCluster(Writer(PooledProxy(sys.argv[-1])))
 fresh.look()

@@ -17,12 +17,15 @@ MODULES = [scheduler_extras, *(importlib.import_module(found.name) for found in 
 
 
 def replace(patch, name, value):
-    """Replace what has this name in the second program, for one test. patch: a pytest.MonkeyPatch."""
-    modules = [module for module in MODULES if name in vars(module)]
-    before = {id(vars(module)[name]) for module in modules}
-    assert len(before) == 1, f"{name} has one meaning in {', '.join(module.__name__ for module in modules)}"
-    for module in modules:
-        patch.setattr(module, name, value)
+    """Replace what has this name in the second program, for one test. patch: a pytest.MonkeyPatch.
+
+    What the script has by the same name stays, unless the second program has imported it.
+    """
+    having = [module for module in MODULES if name in vars(module) and vars(module)[name] not in MODULES]
+    before = vars(having[0])[name]
+    for module in having:
+        if vars(module)[name] is before:
+            patch.setattr(module, name, value)
 
 
 def replace_for_good(name, value):
