@@ -4,6 +4,7 @@
 """
 
 import contextlib
+import functools
 import gc
 import logging
 import math
@@ -37,11 +38,14 @@ from scheduler_extras.process import give_up_output, stop_on_signals, watch_the_
 from scheduler_extras.serve.health import health_routes
 from scheduler_extras.serve.metrics import State, metrics_route
 from scheduler_extras.serve.observations import Observations
+from scheduler_extras.serve.pages import page_routes
+from scheduler_extras.serve.sandbox import run_again_on_changes, versions_of
 from scheduler_extras.serve.server import Server
 from scheduler_extras.show.compare import compare
 from scheduler_extras.show.drain import Cordoned, show_drain
+from scheduler_extras.show.journal import ALL, SHARE, Journal, LogOfJournal
 from scheduler_extras.show.one_pod import show_one_pod
-from scheduler_extras.show.page.page import Page
+from scheduler_extras.show.page.page import document
 from scheduler_extras.show.picture import picture, pods_without_node
 from scheduler_extras.show.report import Reporter, how_to_place_others, mistakes_once, those_gone
 from scheduler_extras.show.text import RED, Screen, traceback_in_lines
@@ -94,38 +98,96 @@ def run_command(options, screen):
              for path in (options.policy or shipped, *options.compare)]
     policies = files[0].policies
     anew = policies if options.anew else ()
+    seen = versions_of(options.cluster)  # before they are read: what is edited from here on counts
     api = Manifests(options.cluster, anew) if options.cluster else api_server(options.server)
     stop = stop_on_signals()
     if options.compare:
         return compare(api, files, stop, options, screen)
+    is_a_page = options.output == "html"
+    journal = None
+    if is_a_page or options.listen:
+        journal = Journal(files[0].path, ALL if is_a_page or options.cluster else SHARE)
+        log.addHandler(LogOfJournal(journal))
+    report = (lambda *decision: None) if is_a_page else Reporter(options, screen)
+    writer = writer_for(Cordoned(api, options.drain) if options.drain else api, options)
     if options.drain:
-        api = Cordoned(api, options.drain)
-    is_explained = isinstance(options.explain, str)
-    report = Page(files[0].path) if options.output == "html" else Reporter(options, screen)
-    is_asked = is_explained or options.fits or options.drain
-    kind_of_cluster = ListedCluster if options.cluster or is_asked else LiveCluster
-    cluster = kind_of_cluster(writer_for(api, options), report, at_rest=report.sum_up)
-    if options.drain:
-        return show_drain(cluster, files[0], options, screen)
-    if is_explained or options.fits:
-        return show_one_pod(cluster, files[0], stop, options, screen)
-    say_at_start(policies, files[0].path, options, api)
-    election = election_for(api, policies, options)
-    if options.listen:
-        listen(cluster, election, options.listen)
-    waiting = waiting_at_start(cluster, policies, options)
-    if waiting is not None:
-        if options.output == "html":
-            report.expect(waiting)
-        if not cluster.pods_to_try(waiting, policies):
-            say_that_none_waits(policies, waiting)
-    if options.cluster:
-        has_failed = schedule_manifests(cluster, policies, stop, options, screen)
+        return show_drain(cluster_for(writer, options, report, journal), files[0], options, screen)
+    if isinstance(options.explain, str) or options.fits:
+        cluster = cluster_for(writer, options, report, journal)
+        has_failed = show_one_pod(cluster, files[0], stop, options, screen)
+    elif options.cluster:
+        has_failed = run_manifests(writer, seen, files[0], stop, options, screen, report, journal)
     else:
-        has_failed = poll(cluster, files[0], stop, options, election)
-    if options.output == "html":
-        screen.print(report.document(cluster.snapshot.nodes.values()))
+        has_failed = run_live(writer, files[0], stop, options, report, journal)
+    if is_a_page:
+        screen.print(document(journal.frames))
     return has_failed
+
+
+def cluster_for(writer, options, report, journal):
+    """Return the cluster that an API server, or manifests, show; what is decided there is reported."""
+    is_listed = options.cluster or isinstance(options.explain, str) or options.fits or options.drain
+    kind_of_cluster = ListedCluster if is_listed else LiveCluster
+    sum_up = getattr(report, "sum_up", lambda: None)
+    if not journal:
+        return kind_of_cluster(writer, report, at_rest=sum_up)
+    cluster = kind_of_cluster(writer, both(report, journal.carried_out))
+    cluster.at_rest = both(sum_up, functools.partial(journal.look, cluster))
+    cluster.observe = functools.partial(journal.decided, cluster)
+    return cluster
+
+
+def both(*functions):
+    """Return a function that calls these with its arguments."""
+    def call(*arguments):
+        """Call each."""
+        for function in functions:
+            function(*arguments)
+    return call
+
+
+def run_live(writer, policy_file, stop, options, report, journal):
+    """Schedule a live cluster's pods. Return the exit code."""
+    policies = policy_file.policies
+    cluster = cluster_for(writer, options, report, journal)
+    say_at_start(policies, policy_file.path, options, writer.api)
+    election = election_for(writer.api, policies, options)
+    if options.listen:
+        observations = Observations(cluster)
+        metrics = {"/metrics": metrics_route(observations, State(cluster, election))}
+        cluster.api.observer = cluster.cycle.observer = cluster.pending.observer = observations
+        listen(options.listen, metrics | health_routes(cluster, election) | page_routes(journal.frames))
+    begin(cluster, policies, options)
+    return poll(cluster, policy_file, stop, options, election)
+
+
+def run_manifests(writer, seen, policy_file, stop, options, screen, report, journal):
+    """Schedule the pods of manifests; with --listen, again after each edit. Return whether something failed.
+
+    seen: the versions of the files that were read.
+    """
+    def run_once(manifests):
+        """Schedule the pods of manifests."""
+        writer.api = manifests
+        cluster = cluster_for(writer, options, report, journal)
+        begin(cluster, policy_file.policies, options)
+        return schedule_manifests(cluster, policy_file.policies, stop, options, screen)
+
+    say_at_start(policy_file.policies, policy_file.path, options, writer.api)
+    if options.listen:
+        listen(options.listen, page_routes(journal.frames))
+    has_failed = run_once(writer.api)
+    if options.listen:
+        has_failed = False
+        run_again_on_changes(options.cluster, seen, policy_file, run_once, journal, stop, options.anew)
+    return has_failed
+
+
+def begin(cluster, policies, options):
+    """Find out which pods wait, and log if there are none."""
+    waiting = waiting_at_start(cluster, policies, options)
+    if waiting is not None and not cluster.pods_to_try(waiting, policies):
+        say_that_none_waits(policies, waiting)
 
 
 def api_server(url):
@@ -134,12 +196,9 @@ def api_server(url):
     return PooledProxy(account.server, account) if account else PooledProxy(url or PROXY)
 
 
-def listen(cluster, election, address):
-    """Serve health checks and metrics at an address and a port. Raises InputError."""
-    observations = Observations(cluster)
-    metrics = metrics_route(observations, State(cluster, election))
-    server = Server(*address, {"/metrics": metrics, **health_routes(cluster, election)})
-    cluster.api.observer = cluster.cycle.observer = cluster.pending.observer = observations
+def listen(address, routes):
+    """Serve these routes at an address and a port. Raises InputError."""
+    server = Server(*address, routes)
     server.start()
     log.info("serving %s at %s", ", ".join(server.routes), server.url)
 
@@ -201,7 +260,8 @@ def poll(cluster, policy_file, stop, options, election):
             return int(options.once)
     HEARTBEAT.at = time.monotonic()
     HEARTBEAT.limit = election.renew_deadline if election else 60
-    code = run_to_the_end(cluster, policy_file, stop, options.interval, options.once)
+    interval = min(options.interval, 0.3) if options.listen else options.interval  # edits show at once
+    code = run_to_the_end(cluster, policy_file, stop, interval, options.once)
     if options.goes_on:
         sum_up(cluster)
     stop.set()

@@ -123,9 +123,10 @@ def read_arguments(argv):
     is_compared_otherwise = options.explain or options.fits or options.output == "html"
     if options.compare and (is_compared_otherwise or not options.cluster):
         parser.error("--compare needs --cluster, and excludes --explain, --fits and --output html")
-    options.goes_on = not (options.cluster or options.once or is_about_one or options.drain)  # until a signal
-    if options.listen and not options.goes_on:
-        parser.error("--listen needs a live cluster, without --once, --explain POD and --fits")
+    ends_by_itself = bool(options.once or is_about_one or options.drain or options.compare)
+    options.goes_on = bool(options.listen or not options.cluster) and not ends_by_itself  # until a signal
+    if options.listen and ends_by_itself:
+        parser.error("--listen excludes --once, --explain POD, --fits, --drain and --compare")
     return options
 
 

@@ -5,7 +5,9 @@ import re
 import shutil
 
 import pytest
+import requests
 import yaml
+from helpers.control_plane import free_port
 from helpers.documents import CHANGE, Document, edit, paste, places, terminal, wait_for_lines
 from helpers.script import ROOT, node, run, wait_for
 
@@ -34,6 +36,17 @@ def test_uv_finds_the_packages_of_requirements_txt_in_the_script():
 def test_the_demo_prints_the_decisions(blocks):
     command, decisions = blocks
     assert paste(command.rpartition(" && ")[2]) == decisions
+
+
+@README.gives("**Now in a browser.**")
+def test_the_page_is_served(blocks, tmp_path):
+    if not EXTRAS.is_dir():
+        pytest.skip("needs the second program")
+    port = free_port()
+    url = re.search(r"http://127.0.0.1:8080/", README.text)[0].replace("8080", str(port))
+    with terminal(blocks[0], tmp_path / "output", ROOT, **{"8080": port}):
+        wait_for("it says where", lambda: f"at {url}" in (tmp_path / "output").read_text())
+        assert requests.get(url, timeout=10).text.startswith("<!DOCTYPE html>")
 
 
 @README.gives("## The loop")

@@ -36,6 +36,7 @@ class LiveCluster:
         self.api = writer.api
         self.writer = writer
         self.show = show  # prints a decision
+        self.observe: Callable[[FullDecision], None] = lambda decision: None  # before it is carried out
         self.due: list[FullPod] = []  # pods not yet tried in this pass; some are left if it ended early
         self.errors = PassErrors()
         self.cache = Cache(writer.api, writer.is_live, self.OBJECTS)
@@ -131,6 +132,7 @@ class LiveCluster:
         while not (self.has_come() or self.pending.could_pop() or stop.is_set()) and time.monotonic() < until:
             self.cache.apply_updates(patience=0.1)
             self.results.handle(patience=0)
+            self.at_rest()
 
     def look_ahead(self) -> None:
         """Let the rules of new Policies list what they need, before a pod is tried."""

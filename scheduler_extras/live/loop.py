@@ -32,6 +32,7 @@ def schedule_pending_pods(cluster, policies, stop):
     cluster.begin_pass(policies)  # applies updates from the watch, and finds out which pods are due
     while pod := cluster.next_pod(stop):  # highest priority first
         decision = schedule(pod, cluster.snapshot, policies[pod.scheduler])
+        cluster.observe(decision)
         cluster.cycle.carry_out(decision)  # has the pod bound and says where it goes, or why it stays pending
 
 

@@ -1,6 +1,6 @@
 """Why a pod goes where it goes: the table and the sentences of --explain.
 
-report.py prints it, answer.py shows it on the page.
+report.py prints it; the page has some of its words.
 """
 
 import collections

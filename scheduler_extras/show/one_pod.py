@@ -36,9 +36,6 @@ def show_one_pod(cluster, policy_file, stop, options, screen):
         f"When the run comes to it, behind {others} other{'s' * (others > 1)}")
     decision = decide_now(pod, cluster, snapshot, policy)
     cluster.show(decision, f"{pod.key} {stands}. {when}, by {path}")
-    if options.output == "html":
-        cluster.show.path = path
-        screen.print(cluster.show.document(nodes=()))
     return cluster.has_failed()
 
 
@@ -61,6 +58,7 @@ def decide_now(pod, cluster, snapshot, policy):
     pod.node_name = ""
     pod.record = PodRecord(pod)
     decision = schedule(pod, snapshot, policy)
+    cluster.observe(decision)
     policy.seek_remedy(decision, snapshot)
     if decision.node:  # rules are asked what they say before the binding
         cluster.cycle.assume(decision)

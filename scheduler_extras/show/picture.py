@@ -37,12 +37,11 @@ def picture(nodes, pods, screen, new):
         yield f"and {others} other nodes"
 
 
-def nodes_to_show(nodes, new, first=(), most=MANY):
-    """Return nodes, of many those named in `first`, with new pods, or full; and how many others there are."""
+def nodes_to_show(nodes, new):
+    """Return nodes, of many those with new pods, or full; and how many others there are."""
     shown = sorted(nodes, reverse=True, key=lambda node: (
-        node.name in first,
         not new.isdisjoint(node.pods),
-        max(share_in_use(node, resource) for resource in CPU_AND_MEMORY)))[:most]
+        max(share_in_use(node, resource) for resource in CPU_AND_MEMORY)))[:MANY]
     return [node for node in nodes if node in shown], len(nodes) - len(shown)
 
 

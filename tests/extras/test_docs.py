@@ -12,6 +12,7 @@ from types import SimpleNamespace
 import pytest
 import requests
 import yaml
+from helpers.control_plane import free_port
 from helpers.documents import CHANGE, Document, edit, paste, places, terminal
 from helpers.script import ROOT, node, pod, scheduler, wait_for
 from scheduler_extras.deciding.extension_points import EXTENSION_POINTS
@@ -24,6 +25,7 @@ from scheduler_extras.serve.process import process_metrics
 
 EXTRAS = ROOT / "scheduler_extras"
 MANUAL = Document("scheduler_extras/README.md")
+PAGE = Document("scheduler_extras/docs/page.md")
 LESSON = Document("scheduler_extras/docs/lesson.md")
 RULES = Document("scheduler_extras/docs/rules.md")
 OWN_RULES = Document("scheduler_extras/docs/own-rules.md")
@@ -33,7 +35,7 @@ PERFORMANCE = Document("scheduler_extras/docs/performance.md")
 DESIGN = Document("scheduler_extras/docs/design.md")
 TESTS = Document("tests/README.md")
 ALL = {document.path.stem if document.path.stem != "README" else document.path.parent.name: document
-       for document in (MANUAL, LESSON, RULES, OWN_RULES, IN_THE_CLUSTER, METRICS, PERFORMANCE, DESIGN, TESTS)}
+       for document in (MANUAL, PAGE, LESSON, RULES, OWN_RULES, IN_THE_CLUSTER, METRICS, PERFORMANCE, DESIGN, TESTS)}
 DEMO = "tests/demo.yaml"
 
 
@@ -118,15 +120,45 @@ def test_compare_lists_what_changes(blocks):
     assert re.search(r"^\d of 8 pods land elsewhere", paste(blocks[0]), re.M)
 
 
-@MANUAL.gives("## The page")
+# ---- the page ------------------------------------------------------------------------------------------
+
+@PAGE.gives("**3. As a file.**")
 def test_the_page_is_one_file(blocks, tmp_path):
     paste(blocks[0], **{" demo.html": f" {tmp_path}/demo.html"})
     assert (tmp_path / "demo.html").read_text().startswith("<!DOCTYPE html>")
 
 
+@PAGE.gives("**1. Without a cluster.**")
+def test_an_edit_of_the_demo_moves_a_pod(blocks, tmp_path):
+    (tmp_path / "tests").mkdir()
+    for path in (DEMO, "policy.json"):
+        shutil.copy(ROOT / path, tmp_path / path)
+    output = tmp_path / "output"
+    pod, node = re.search("now: `([^`]*)` goes to `([^`]*)`", PAGE.words).groups()
+    here = {"scheduler_extras": EXTRAS, "--listen 8080": f"--policy policy.json --listen {free_port()}"}
+    with terminal(blocks[0], output, tmp_path, **here):
+        wait_for("the first run", lambda: "default/warehouse" in output.read_text())
+        edit(tmp_path / DEMO, *CHANGE.search(PAGE.words).groups())
+        wait_for("the next run", lambda: places(output.read_text())[pod] == node)
+
+
+@PAGE.gives("**2. Beside a cluster.**")
+def test_the_page_follows_a_cluster(blocks, control_plane, tmp_path):
+    port = free_port()
+    with terminal(blocks[0], tmp_path / "output", ROOT, **{"8080": f"{port} --server {control_plane.server}"}):
+        wait_for("it serves", lambda: f"http://127.0.0.1:{port}/" in (tmp_path / "output").read_text())
+        assert requests.get(f"http://127.0.0.1:{port}/", timeout=10).ok
+
+
+def test_the_keys_are_those_of_the_page():
+    actions = (EXTRAS / "show/page/main.js").read_text().partition("const DOES")[2].partition("};")[0]
+    letters = set(re.findall(r"\W([a-z/?])'?: ", actions)) - {"n"}  # with n, one comes back from the others
+    assert set(re.findall("`(.)`", PAGE.section("## Keys"))) == letters
+
+
 def test_the_picture_of_the_readme_is_a_small_png():
     picture = (EXTRAS / "docs" / "demo.png").read_bytes()
-    assert picture.startswith(b"\x89PNG") and len(picture) < 150_000
+    assert picture.startswith(b"\x89PNG") and len(picture) < 200_000
 
 
 # ---- the lesson ----------------------------------------------------------------------------------------

@@ -143,7 +143,7 @@ def test_where_it_listens(text, address):
 
 @table("arguments, said", {
     "a port that is taken": (["--listen", "{port}"], "--listen: cannot listen on 127.0.0.1, port {port}: Address already in use\n"),
-    "a run that ends by itself": (["--listen", "{port}", "--once"], "--listen needs a live cluster, without --once, --explain POD and --fits\n")})
+    "a run that ends by itself": (["--listen", "{port}", "--once"], "--listen excludes --once, --explain POD, --fits, --drain and --compare\n")})
 def test_where_it_cannot_listen_is_exit_code_2(arguments, said):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]

@@ -1,6 +1,6 @@
-"""A pod's manifest as people write it, and what it asks for in a line.
+"""A pod's manifest as people write it, and what it asks for in short.
 
-The page shows both.
+records.py puts both into a decision.
 """
 
 import re
@@ -10,7 +10,7 @@ import yaml
 from scheduler_extras.deciding.rule import WHEN
 from scheduler_extras.manifests.fields import CONTAINERS
 from scheduler_extras.reading.fields import pick
-from scheduler_extras.show.picture import amounts_of
+from scheduler_extras.reading.pods_and_nodes import FullPod
 from scheduler_extras.show.text import shorten
 
 
@@ -23,7 +23,7 @@ OMITTED = re.compile(r"(, )?\b(key|operator|values|matchExpressions|matchLabels)
 MOST = 200  # characters of a wish, or of an annotation
 
 
-def manifest_of(pod):
+def manifest_of(pod: FullPod) -> str:
     """Return what rules look at of a pod's manifest, as people write it."""
     spec = as_written(pod)
     for kind in CONTAINERS:
@@ -51,19 +51,16 @@ def shown_of(thing):
     return {name: thing[name] for name in SHOWN_OF_PODS if thing.get(name) not in says_nothing}
 
 
-def wishes_of(pod):
-    """Say in a line what a pod asks for."""
-    amounts = [f"{name} {amounts_of(name, amount)}" for name, amount in pod.requests.items() if amount]
-    parts = [f"requests {', '.join(amounts) or 'nothing'}"]
+def asks_of(pod: FullPod) -> list[tuple[str, str]]:
+    """Return what a pod asks for beside amounts, as pairs of a field and its value in short."""
     ports = dict.fromkeys(port[:2] for port in pod.host_ports)
-    parts += [f"port {number} of its node" for _, number in ports]
+    asks = [("host port", str(number)) for _, number in ports]
     fields = shown_of(metadata_of(pod)) | shown_of(as_written(pod))
-    parts += [in_short(field, fields[field]) for field in WISHES if field in fields]
-    return f"It {'; '.join(parts)}."
+    return asks + [(field, in_short(field, fields[field])) for field in WISHES if field in fields]
 
 
 def in_short(field, value):
-    """Return a field of a manifest in a line, such as affinity: nodeAffinity: required: zone In east."""
+    """Return the value of a field in a line, such as nodeAffinity: required: zone In east, of affinity."""
     said = yaml.safe_dump({field: value}, sort_keys=False, allow_unicode=True, default_flow_style=True)
     said = re.sub(f"[][{{}}]|{WHEN}", "", said)
-    return shorten(" ".join(OMITTED.sub(" ", said).split()), MOST)
+    return shorten(" ".join(OMITTED.sub(" ", said).split()).removeprefix(f"{field}: "), MOST)

@@ -1,0 +1,61 @@
+"""The routes of the live page: the page, its frames as server-sent events, and the page with its data inside.
+
+The command line adds them to the server.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Generator
+
+from scheduler_extras.serve.server import Request, Response, Routes
+from scheduler_extras.show.frames import Frames
+from scheduler_extras.show.page.page import POLICY, document, page
+
+
+PAUSE = 0.1  # seconds between frames of a page, at least: what comes meanwhile is sent together
+ALIVE = 2  # seconds between signs of life; after 5 without one, the page says that it is lost
+HEADERS = {"Content-Security-Policy": f"{POLICY}; frame-ancestors 'none'"}
+
+
+def page_routes(frames: Frames) -> Routes:
+    """Return the routes of a journal's page."""
+    def index(request: Request) -> Response:
+        """Answer with the page, which asks for the frames then."""
+        return Response(page().encode(), "text/html; charset=utf-8", headers=HEADERS)
+
+    def events(request: Request) -> Response:
+        """Answer with the frames as they come."""
+        return Response(events_of(frames), "text/event-stream")
+
+    def saved(request: Request) -> Response:
+        """Answer with the page of --output html."""
+        name = {"Content-Disposition": 'attachment; filename="decisions.html"'}
+        return Response(document(frames).encode(), "text/html; charset=utf-8", headers=HEADERS | name)
+
+    return {"/": index, "/events": events, "/page.html": saved}
+
+
+def events_of(frames: Frames) -> Generator[bytes, None, None]:
+    """Yield the state of a journal, then its frames, as server-sent events.
+
+    If some have been dropped meanwhile, the state comes again.
+    """
+    number = None
+    while True:
+        texts = None if number is None else frames.since(number, ALIVE)
+        if texts is None:
+            number, state = frames.state()
+            yield server_sent("state", state)
+        elif texts:
+            number += len(texts)
+            yield server_sent("frames", f"[{', '.join(texts)}]")
+            time.sleep(PAUSE)
+        else:
+            yield server_sent("alive", "")
+
+
+def server_sent(kind: str, text: str) -> bytes:
+    """Return a server-sent event."""
+    data = text.replace("\n", "\ndata: ")
+    return f"event: {kind}\ndata: {data}\n\n".encode()

@@ -1,0 +1,193 @@
+"""The journal of a run: what the live page, and the page of --output html, show.
+
+The loop calls its methods. It records decisions, changes of nodes and Policies, the queue, and warnings.
+"""
+
+from __future__ import annotations
+
+import collections
+import contextlib
+import json
+import logging
+import time
+from pathlib import Path
+
+from scheduler_extras.common.blame import warn_if_broken
+from scheduler_extras.common.log_texts import at_most
+from scheduler_extras.deciding.answers import Memory
+from scheduler_extras.deciding.decision import FullDecision
+from scheduler_extras.deciding.snapshot import FullSnapshot
+from scheduler_extras.live.live import LiveCluster
+from scheduler_extras.live.record import PodRecord, RetryOn, WaitsFor
+from scheduler_extras.policy.policy import FullPolicy
+from scheduler_extras.policy.reloading import MOST_BYTES as MOST_OF_A_POLICY
+from scheduler_extras.show.explain import in_words
+from scheduler_extras.show.frames import MOST_DECISIONS, Frames, with_changes
+from scheduler_extras.show.what_if import WhatIf
+from scheduler_extras.show.page.records import decision_record, node_record, policy_record
+
+
+# To record a decision takes longer than some decisions do. So the loop spends at most 1 % of its time on it,
+# after a start of 0.1 s: of other decisions, only the outcome is recorded. The scheduler never waits.
+
+SHARE, AT_FIRST = 0.01, 0.1  # of the loop's time; seconds
+ALL = 1e9  # a share with which all is recorded
+MOST_WITH_LABELS = 500  # nodes of a cluster
+MOST_WAITING = 200  # pods of the queue that are named
+
+
+class Journal:
+    """Records a run in frames. The loop calls its methods."""
+
+    def __init__(self, path: str, share: float = SHARE):
+        self.path = path  # of the Policy
+        self.share = share  # of the loop's time, at most
+        self.credit = AT_FIRST  # seconds that may be spent now
+        self.credited_at = time.monotonic()
+        self.frames = Frames()
+        self.known: dict[str, str] = {}  # name of a node -> its record as JSON, as in the last frame
+        self.memory: Memory | None = None  # of the snapshot that this is about
+        self.version = 0
+        self.policies: dict[str, FullPolicy] = {}
+        self.last: dict[str, tuple[tuple, int]] = {}  # uid of a pod -> its outcome, the number of the frame
+        self.skipped: collections.deque[tuple] = collections.deque(maxlen=MOST_DECISIONS)  # in brief
+        self.what_if = WhatIf()
+        self.waiting: tuple | None = None  # as in the last frame of the queue
+        self.queue_noted_at = 0.0
+
+    def decided(self, cluster: LiveCluster, decision: FullDecision) -> None:
+        """Record a decision before it is carried out."""
+        if self.may_spend():
+            with self.spending():
+                self.record(cluster, decision)
+        else:
+            self.skipped.append((time.time(), decision.pod.key, decision.node, decision.message))
+
+    def carried_out(self, decision: FullDecision, *remarks: str) -> None:
+        """Record what has become of a decision, if there is more to say than where the pod goes."""
+        if not (decision.waits or decision.remedy or decision.requests or remarks):
+            return
+        _, number = self.last.get(decision.pod.uid, (None, 0))
+        victims = [path.split("/")[-3:] for method, path, _ in decision.requests if method == "DELETE"]
+        pods = [f"{namespace}/{name}" for namespace, resource, name in victims if resource == "pods"]
+        about = {"waits": decision.waits, "remedy": decision.remedy, "victims": pods, "notes": remarks}
+        if number:
+            self.frames.add("outcome", {"of": number, "line": in_words(decision), **about})
+
+    def look(self, cluster: LiveCluster) -> None:
+        """Record what has changed in a cluster, between decisions."""
+        if self.may_spend():
+            with self.spending():
+                self.note_skipped()
+                self.follow(cluster.snapshot)
+                self.note_queue(cluster)
+
+    def note(self, text: str, is_problem: bool = False) -> None:
+        """Record a line of the log."""
+        self.frames.add("note", {"text": at_most(2000, text), "problem": is_problem})
+
+    def begin_run(self, text: str) -> None:
+        """Record that all is decided once more, as files have changed."""
+        self.frames.add("run", {"text": text})
+        self.last.clear()
+
+    def may_spend(self) -> bool:
+        """Return whether there is time for what takes long."""
+        moment = time.monotonic()
+        self.credit = min(AT_FIRST, self.credit + self.share * (moment - self.credited_at))
+        self.credited_at = moment
+        return self.credit > 0
+
+    @contextlib.contextmanager
+    def spending(self):
+        """Count the time of this block. If something breaks in it, the scheduler goes on."""
+        with warn_if_broken("the page"):
+            yield
+        self.credit -= time.monotonic() - self.credited_at
+
+    def record(self, cluster: LiveCluster, decision: FullDecision) -> None:
+        """Add the frames of a decision, unless it repeats the last one about the pod."""
+        pod = decision.pod
+        outcome = decision.node, decision.message
+        before, _ = self.last.get(pod.uid, (None, 0))
+        if outcome == before and not decision.node:
+            return
+        self.note_skipped()
+        self.follow(cluster.snapshot)
+        self.note_queue(cluster)
+        self.frames.add("decision", decision_record(decision, self.what_if.without_each(decision)))
+        self.last[pod.uid] = outcome, self.frames.number
+        if len(self.last) > 10 * MOST_DECISIONS:
+            del self.last[next(iter(self.last))]
+
+    def note_skipped(self) -> None:
+        """Add a frame with the decisions for which there was no time."""
+        if self.skipped:
+            rows = [[round(at, 3), pod, node, at_most(500, message or "")]
+                    for at, pod, node, message in self.skipped]
+            self.skipped.clear()
+            self.frames.add("skipped", {"rows": rows})
+
+    def follow(self, snapshot: FullSnapshot) -> None:
+        """Add frames for Policies and nodes that have changed."""
+        if snapshot.policies != self.policies:
+            self.note_policies(snapshot.policies)
+        memory = snapshot.memory
+        is_another = memory is not self.memory
+        names = snapshot.nodes if is_another else memory.changed_since(self.version) & snapshot.nodes.keys()
+        self.memory, self.version = memory, memory.version
+        is_small = len(snapshot.nodes) <= MOST_WITH_LABELS
+        nodes: dict[str, str | None] = {}
+        for name in names:
+            text = json.dumps(node_record(snapshot.nodes[name], is_small))
+            if self.known.get(name) != text:
+                nodes[name] = text
+        if is_another:
+            nodes |= dict.fromkeys(self.known.keys() - snapshot.nodes.keys())
+        if nodes:
+            self.known = with_changes(self.known, nodes)
+            self.frames.add("nodes", {}, nodes)
+
+    def note_policies(self, policies: dict) -> None:
+        """Add a frame with the Policies in force. How they differ from those before is in the log."""
+        text = ""
+        with contextlib.suppress(OSError, ValueError):
+            if Path(self.path).is_file() and Path(self.path).stat().st_size <= MOST_OF_A_POLICY:
+                text = Path(self.path).read_text()
+        self.policies = dict(policies)
+        self.what_if = WhatIf()
+        self.frames.add("policy", {"path": self.path, **policy_record(policies, text)})
+
+    def note_queue(self, cluster: LiveCluster) -> None:
+        """Add a frame with the pods that wait, unless it would repeat the last one."""
+        if len(cluster.pending) > 10 * MOST_WAITING and time.monotonic() < self.queue_noted_at + 1:
+            return  # to go through so many takes long
+        self.queue_noted_at = time.monotonic()
+        due = {pod.uid: pod.record for pod in cluster.due}
+        waiting = [record for record in (due | dict(cluster.pending)).values()
+                   if record.waits_for not in (WaitsFor.BINDING, WaitsFor.CONFIRMATION)]
+        skew = time.time() - time.monotonic()
+        pods = [{"pod": record.pod.key, "attempts": record.retry.attempts, "for": record.waits_for.value,
+                 "since": round(record.since + skew, 1), "again": round(tried_again_at(record) + skew, 1)}
+                for record in waiting[:MOST_WAITING]]
+        same = len(waiting), [{**pod, "since": 0, "again": round(pod["again"])} for pod in pods]
+        if same != self.waiting:
+            self.waiting = same
+            self.frames.add("queue", {"count": len(waiting), "pods": pods})
+
+def tried_again_at(record: PodRecord) -> float:
+    """Return when a pod is tried again if nothing changes, in monotonic seconds."""
+    retry = record.retry
+    return retry.change_ends if retry.on in (RetryOn.CHANGE, RetryOn.IDLENESS) else retry.backoff_ends
+
+
+class LogOfJournal(logging.Handler):
+    """Puts warnings of the log into a journal: what is wrong with a file, or with the API server."""
+
+    def __init__(self, journal: Journal):
+        super().__init__(logging.WARNING)
+        self.journal = journal
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Record a line."""
+        self.journal.note(record.getMessage(), is_problem=record.levelno >= logging.ERROR)

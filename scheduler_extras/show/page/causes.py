@@ -1,0 +1,177 @@
+"""Why a node does not fit, in a few words: what is to blame for it, and what would have to change.
+
+records.py asks it about each node of a small cluster, and about one of each kind of a large one.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from scheduler import untolerated_taints
+from scheduler_extras.deciding.decision import FullDecision
+from scheduler_extras.reading.pods_and_nodes import FullNode, FullPod
+from scheduler_extras.rules.affinity import affinity_terms
+from scheduler_extras.rules.ports import share_a_port
+from scheduler_extras.show.explain import labels_amiss, skews, spread_of
+from scheduler_extras.show.picture import amounts_of
+from scheduler_extras.show.text import shorten
+
+
+@dataclass
+class Cause:
+    """A cause for which a node does not fit a pod."""
+
+    words: str  # a few
+    blame: list[str] = field(default_factory=list)  # what to frame, such as pod:default/web-1, taint:...
+    change: str = ""  # that would help; {node} stands for the node's name
+    size: float = 1  # of that change, to compare nodes
+
+
+def cause_of(decision: FullDecision, name: str, against: dict) -> Cause:
+    """Return the cause for which a node does not fit. against: {predicate: its reasons}."""
+    node = decision.nodes[name]
+    reasons = [*itertools.chain(*against.values())]
+    causes = []
+    for reason in [each for each in reasons if each != IN_GENERAL] or reasons:
+        matches = ((re.search(pattern, reason), find) for pattern, find in CAUSES.items())
+        about, find = next((match, find) for match, find in matches if match)
+        causes.append(find(decision, node, about))
+    words = ", ".join(dict.fromkeys(cause.words for cause in causes)) or "no reason given"
+    blame = [each for cause in causes for each in cause.blame]
+    change = " and ".join(cause.change for cause in causes)
+    return Cause(words, blame, change, max((cause.size for cause in causes), default=1))
+
+
+def lack(decision: FullDecision, node: FullNode, about: re.Match) -> Cause:
+    """Return how much of a resource the node lacks."""
+    pod, resource = decision.pod, about[1]
+    wanted = pod.requests.get(resource, 0)
+    used = node.requested.get(resource, 0) - (wanted if pod.uid in node.pods else 0)
+    free = node.allocatable.get(resource, 0) - used
+    name = resource.rpartition("/")[2]
+    needs = f"needs {name} {amounts_of(resource, wanted)}, free {amounts_of(resource, max(free, 0))}"
+    more = f"{amounts_of(resource, wanted - free)} {name} more on {{node}}"
+    return Cause(needs, [f"room:{resource}"], more, (wanted - free) / max(wanted, 1))
+
+
+def too_many_pods(decision: FullDecision, node: FullNode, about: re.Match) -> Cause:
+    """Return that the node has as many pods as it takes."""
+    words = f"has {len(node.pods)} of {node.max_pods} pods"
+    return Cause(words, ["room:pods"], "a pod less on {node}", 0.2)
+
+
+def taints(decision: FullDecision, node: FullNode, about: re.Match) -> Cause:
+    """Return which taints the pod does not tolerate."""
+    against = untolerated_taints(decision.pod, node)
+    names = ["=".join(filter(None, taint[:2])) for taint in against]
+    blame = [f"taint:{name}:{taint.effect}" for name, taint in zip(names, against, strict=True)]
+    words = f"taint {names[0].rpartition('/')[2]}" if names else "a taint"
+    return Cause(words, blame, f"tolerate {', '.join(names)}", len(names) / 10)
+
+
+def labels(decision: FullDecision, node: FullNode, about: re.Match) -> Cause:
+    """Return which labels of the node are not those that the pod requires."""
+    words, blame = [], []
+    for each in labels_amiss(decision.pod, node):  # such as "disk In [ssd]: has disk=hdd"
+        asked, _, has = each.partition(": has ")
+        key, _, values = asked.partition(" ")
+        wanted = values.removeprefix("In ").strip("[]")
+        words.append(has if has.startswith("no ") else f"{has}, not {wanted}")
+        blame.append(f"label:{key}")
+    selector = decision.pod.node_selector.items()
+    missing = [f"{key}={value}" for key, value in selector if node.labels.get(key) != value]
+    label = ", ".join(missing or [each.removeprefix("label:") for each in blame])
+    return Cause("; ".join(words) or "labels", blame, f"label {{node}} {label}", len(blame) / 10)
+
+
+def cordon(decision: FullDecision, node: FullNode, about: re.Match) -> Cause:
+    """Return that the node is cordoned."""
+    return Cause("cordoned", ["cordon"], "uncordon {node}", 0.1)
+
+
+def ports(decision: FullDecision, node: FullNode, about: re.Match) -> Cause:
+    """Return which pods have the ports."""
+    pod = decision.pod
+    others = [other for other in node.pods.values() if other.uid != pod.uid and share_a_port(pod, other)]
+    taken = {number for other in others for _, number, _ in other.host_ports}
+    numbers = ", ".join(str(number) for _, number, _ in pod.host_ports if number in taken)
+    words = f"{names_of(others)} has port {numbers}"
+    return Cause(words, pods_to_blame(others), f"free port {numbers} on {{node}}", len(others) / 10)
+
+
+def anti_affinity(decision: FullDecision, node: FullNode, about: re.Match) -> Cause:
+    """Return which pods the pod must not be with, or do not want it."""
+    others = [*itertools.islice(repelling(decision, node), 5)]
+    words = f"not with {names_of(others)}" if others else "a pod there keeps it away"
+    change = f"move {names_of(others)} away from {{node}}"
+    return Cause(words, pods_to_blame(others), change, len(others) / 10)
+
+
+def repelling(decision: FullDecision, node: FullNode) -> Iterator[FullPod]:
+    """Yield the pods for which anti-affinity keeps the pod off the node, its own or theirs."""
+    pod, snapshot = decision.pod, decision.snapshot
+    own = affinity_terms(pod)[0]["requiredAntiAffinity"]
+    for place in decision.nodes.values():
+        for other in place.pods.values():
+            theirs = affinity_terms(other)[0]["requiredAntiAffinity"]
+            terms = [*(term for term in own if term.selects(other, snapshot)),
+                     *(term for term in theirs if term.selects(pod, snapshot))]
+            if other.uid != pod.uid and any(in_one_domain(place, node, term.key) for term in terms):
+                yield other
+
+
+def in_one_domain(place: FullNode, node: FullNode, key: str) -> bool:
+    """Return whether two nodes have the same value of a topology key."""
+    return key in node.labels and place.labels.get(key) == node.labels[key]
+
+
+def affinity(decision: FullDecision, node: FullNode, about: re.Match) -> Cause:
+    """Return that no pod is near that the pod wants to be with."""
+    terms = affinity_terms(decision.pod)[0]["requiredAffinity"]
+    keys = [*dict.fromkeys(term.key for term in terms)]
+    near = ", ".join(f"{key.rpartition('/')[2]} {node.labels.get(key, '(no label)')}" for key in keys)
+    blame = [f"label:{key}" for key in keys]
+    return Cause(f"no pod that it wants in {near}", blame, "a pod that it wants near {node}", 0.5)
+
+
+def skew(decision: FullDecision, node: FullNode, about: re.Match) -> Cause:
+    """Return how many pods are where, so that one more here would be too many."""
+    spread = [*spread_of(decision)]
+    words = "; ".join(skews(node, spread)) or "no label to spread over"
+    blame = [f"label:{constraint.key}" for constraint, _ in spread]
+    return Cause(words, blame, "a larger maxSkew, or room elsewhere", 0.5)
+
+
+def as_given(decision: FullDecision, node: FullNode, about: re.Match) -> Cause:
+    """Return what the rule gives as its reason."""
+    words = shorten(about.string.removeprefix("node(s) "), 80)
+    return Cause(words, [], f"“{words}” not to hold for {{node}}", math.inf)
+
+
+IN_GENERAL = "node(s) didn't match pod affinity/anti-affinity"  # comes behind a reason that is more precise
+CAUSES = {  # how reasons of kube-scheduler begin, of 1.20 and of 1.36 -> what finds the cause
+    r"^Insufficient (.*)": lack,
+    r"^Too many pods": too_many_pods,
+    r"had (untolerated )?taint": taints,
+    r"didn't match Pod's node affinity": labels,
+    r"were unschedulable": cordon,
+    r"didn't have free ports": ports,
+    r"anti-affinity rules": anti_affinity,
+    r"pod affinity rules": affinity,
+    r"topology spread constraints": skew,
+    r"": as_given}
+
+
+def names_of(pods: list[FullPod]) -> str:
+    """Return the names of two pods, and how many others there are."""
+    others = f" and {len(pods) - 2} more" if pods[2:] else ""
+    return ", ".join(pod.key.removeprefix("default/") for pod in pods[:2]) + others
+
+
+def pods_to_blame(pods: list[FullPod]) -> list[str]:
+    """Return what to frame for these pods."""
+    return [f"pod:{pod.key}" for pod in pods]

@@ -1,0 +1,88 @@
+// The connection to the scheduler: frames come as server-sent events. Without a server, the page is a recording.
+
+const connection = {source: null, is: 'recording', heard: 0};
+const isConnected = () => connection.is !== 'recording';
+
+function connect() {
+  connection.is = 'lost';
+  const source = connection.source = new EventSource('/events');
+  const hears = listener => event => {
+    connection.heard = Date.now();
+    if (connection.is !== 'live') connection.is = 'live';
+    listener(event);
+  };
+  source.addEventListener('state', hears(event => {
+    const state = JSON.parse(event.data);
+    const wasAt = view.live ? null : view.at;
+    begin(state);
+    view.at = wasAt && known.entries.find(each => each.n === wasAt.n) || null;
+    if (!view.at) view.live = true;
+    arrived(known.entries.slice(-1));
+  }));
+  source.addEventListener('frames', hears(event => {
+    const before = known.entries.length;
+    JSON.parse(event.data).forEach(take);
+    arrived(known.entries.slice(before));
+    forget();
+  }));
+  source.addEventListener('alive', hears(() => showStatus()));
+  source.onerror = () => {
+    connection.is = 'lost';
+    showStatus();
+    if (source.readyState === EventSource.CLOSED) setTimeout(connect, 1000);
+  };
+}
+
+// New entries: while LIVE, the page goes on to the newest decision.
+function arrived(entries) {
+  const news = entries.filter(each => each.kind === 'decision');
+  if (view.live && !view.at) Object.assign(view, {at: decisions().at(-1) || null, step: Infinity});
+  else if (view.live && news.length && !(guess.on && !guess.choice)) {
+    const target = ofRun(news.at(-1)) || news.at(-1);
+    if (target !== view.at) return enter(target);
+  }
+  render();
+}
+
+// When files have changed, all is decided again: then the page goes to the first pod that goes elsewhere, or stays
+// with the pod that it showed.
+function ofRun(newest) {
+  const run = known.entries.findLast(each => each.kind === 'run');
+  if (!run || newest.at - run.at > 3) return null;
+  const news = decisions().filter(each => each.n > run.n);
+  return changedIn(news, run) || news.find(each => each.pod === view.at.pod);
+}
+
+function changedIn(news, run) {
+  const before = new Map();
+  decisions().filter(each => each.n < run.n).forEach(each => before.set(each.pod, each));
+  const total = each => each.node && totalOf(each, each.node);
+  return news.find(each => before.has(each.pod) && before.get(each.pod).node !== each.node) || news.find(each => !before.has(each.pod))
+    || news.find(each => before.get(each.pod).message !== each.message) || news.find(each => total(before.get(each.pod)) !== total(each));
+}
+
+function statusNow() {
+  if (connection.is === 'recording') return ['recording', 'RECORDING'];
+  if (connection.is === 'lost') return ['lost', 'LOST: reconnecting'];
+  return view.live ? ['live', '● LIVE'] : ['paused', '❚❚ PAUSED'];
+}
+
+function showStatus() {
+  const [kind, words] = statusNow();
+  const status = document.getElementById('status');
+  if (!status) return;
+  status.className = kind;
+  status.textContent = words;
+}
+
+// A server that hangs sends no error: it is lost if it was not heard for 5 seconds.
+function watch() {
+  if (connection.is === 'live' && Date.now() - connection.heard > 5000) {
+    connection.is = 'lost';
+    showStatus();
+  }
+  document.querySelectorAll('[data-again]').forEach(each => {
+    const waiting = known.queue.pods.find(pod => String(pod.again) === each.dataset.again);
+    if (waiting) each.textContent = again(waiting);
+  });
+}

@@ -1,0 +1,176 @@
+// What is shown, the keys, and the steps of a decision.
+
+const view = {at: null, step: Infinity, mode: 'nodes', live: true, byHand: false, timer: 0};
+const guess = {on: false, choice: null, hits: 0, of: 0};
+const PACE = 450;  // milliseconds for a step that is shown by itself
+
+function render() {
+  const decision = view.at;
+  const other = decision && supposed(decision);
+  const step = decision ? Math.min(view.step, stepsOf(other || decision).length - 1) : 0;
+  view.done = !decision || isEnd(other || decision, step);
+  const isNewest = !decision || decision === decisions().at(-1);
+  goTo(view.live && view.done && isNewest ? known.changes.length : decision.world);
+  const middle = {nodes: () => nodeTiles(other, step), matrix: () => matrix(other), timeline, pending: pendingBoard,
+    manifest: () => manifestOf(decision), policy: policyView, help}[view.mode];
+  const focused = document.activeElement?.id;
+  document.body.dataset.mode = view.mode;
+  document.body.replaceChildren(
+    h('header', {}, heading(decision, other), h('div.about', {}, score(), place(), h('span', {id: 'status', role: 'status'}),
+      h('button', {onclick: () => show('help'), 'aria-label': 'keys'}, '?'))),
+    leftSide(decision), h('main', {}, because(other, step), middle()), rightSide(other || decision, step), footer());
+  showStatus();
+  if (focused) document.getElementById(focused)?.focus();
+}
+
+function place() {
+  const all = decisions();
+  const i = all.indexOf(view.at);
+  const recorded = i < 0 ? '' : `${i + 1} of ${all.length}`;
+  return h('nav', {}, h('button', {id: 'back', onclick: () => move(-1), 'aria-label': 'back'}, '←'), h('span', {id: 'where'}, recorded),
+    h('button', {id: 'next', onclick: () => move(1), 'aria-label': 'next'}, '→'));
+}
+
+const score = () => guess.on && h('span.score', {}, `guessed right: ${guess.hits} of ${guess.of}`);
+
+// Show a decision: from its question on, by itself.
+function enter(decision) {
+  clearTimeout(view.timer);
+  Object.assign(view, {at: decision, step: 0});
+  guess.choice = null;
+  if (still() && !guess.on && !view.byHand) view.step = Infinity;
+  render();
+  if (!guess.on && !view.byHand && view.step === 0) view.timer = setTimeout(goOn, PACE);
+}
+
+function goOn() {
+  view.step += 1;
+  const isLast = isEnd(supposed(view.at) || view.at, view.step);
+  render();
+  if (isLast) fly(view.at);
+  else view.timer = setTimeout(goOn, PACE);
+}
+
+// Go to a decision, at its end; the page is PAUSED then.
+function go(decision, step = Infinity) {
+  if (decision.kind !== 'decision') return;
+  clearTimeout(view.timer);
+  Object.assign(view, {at: decision, step, live: false});
+  guess.choice = null;
+  history.replaceState(null, '', addressOf(decision));
+  render();
+}
+
+function addressOf(decision) {
+  const several = decisions().filter(each => each.pod === decision.pod).length > 1;
+  return `#pod=${encodeURIComponent(decision.pod)}${several ? `&n=${decision.n}` : ''}`;
+}
+
+function showPod(key) {
+  const decision = decisions().findLast(each => each.pod === key);
+  if (decision) go(decision);
+}
+
+// A step forward or back, and on to the next decision or the last one.
+function move(by) {
+  clearTimeout(view.timer);
+  if (!view.at) return;
+  if (guess.on && by > 0 && view.step === 0 && !guess.choice) return;
+  const last = stepsOf(supposed(view.at) || view.at).length - 1;
+  const step = Math.min(view.step, last) + by;
+  if (step > last) return leap(1, 0);
+  if (step < 0) return leap(-1, Infinity);
+  if (by < 0) view.live = false;
+  view.step = step;
+  render();
+  if (step === last && by > 0) fly(view.at);
+}
+
+function leap(by, step = Infinity) {
+  const all = decisions();
+  const next = all[all.indexOf(view.at) + by];
+  if (next) go(next, step);
+}
+
+function toTheEnd() {
+  history.replaceState(null, '', location.pathname + location.search);
+  Object.assign(view, {at: decisions().at(-1) || null, step: Infinity, live: isConnected()});
+  clearTimeout(view.timer);
+  render();
+}
+
+function show(mode) {
+  view.mode = view.mode === mode ? 'nodes' : mode;
+  render();
+}
+
+// A click on a node is a guess, while the page waits for one.
+function clickNode(name) {
+  if (guess.on && view.at && !guess.choice && !isEnd(view.at, view.step)) {
+    guess.choice = name;
+    guess.of += 1;
+    const totals = view.at.fit.map(each => totalOf(view.at, each));
+    guess.hits += view.at.node !== null && view.at.places.has(name) && totalOf(view.at, name) === Math.max(...totals);
+    if (!view.byHand) view.timer = setTimeout(goOn, PACE);
+  }
+  render();
+}
+
+function toggleGuess() {
+  Object.assign(guess, {on: !guess.on, choice: null, hits: 0, of: 0});
+  if (guess.on && view.at) view.step = 0;
+  render();
+}
+
+function save() {
+  const link = h('a', {href: '/page.html', download: 'decisions.html'});
+  if (isConnected()) link.click();
+}
+
+const DOES = {
+  ArrowRight: () => move(1), PageDown: () => move(1), ' ': () => move(1), ArrowLeft: () => move(-1), PageUp: () => move(-1),
+  ArrowDown: () => leap(1), ArrowUp: () => leap(-1), Home: () => decisions()[0] && go(decisions()[0], 0), End: toTheEnd,
+  n: () => show('nodes'), m: () => show('matrix'), t: () => show('timeline'), p: () => show('pending'), y: () => show('manifest'),
+  e: () => show('policy'), '?': () => show('help'), Escape: () => { view.mode = 'nodes'; render(); }, s: save, g: toggleGuess,
+  a: () => { view.byHand = !view.byHand; }, b: () => document.documentElement.classList.toggle('big') || render(),
+  '/': () => { view.mode = 'timeline'; render(); document.getElementById('find').focus(); }};
+
+onkeydown = event => {
+  const inField = event.target.matches('input');
+  const isForButton = [' ', 'Enter'].includes(event.key) && event.target.matches('button, [role=button]');
+  if (isForButton && event.target.matches('[role=button]')) return event.target.click();
+  if (event.ctrlKey || event.altKey || event.metaKey || isForButton || (inField && event.key !== 'Escape')) return;
+  const action = DOES[event.key];
+  if (!action) return;
+  event.preventDefault();
+  action();
+};
+
+// On paper: the tiles, the matrix and the timeline, below each other.
+onbeforeprint = () => {
+  const other = view.at && supposed(view.at);
+  document.querySelector('main').append(h('div.paper', {}, other && matrix(other), timeline()));
+};
+onafterprint = render;
+onhashchange = fromAddress;
+onresize = () => view.mode === 'nodes' && render();
+
+function fromAddress() {
+  const wanted = new URLSearchParams(location.hash.slice(1));
+  const found = decisions().findLast(each => each.pod === wanted.get('pod') && (!wanted.has('n') || String(each.n) === wanted.get('n')));
+  if (found) go(found);
+  return Boolean(found);
+}
+
+const data = JSON.parse(document.getElementById('data').textContent);
+if (data) {
+  begin(data);
+  if (!fromAddress()) {
+    Object.assign(view, {at: decisions()[0] || null, step: 0, live: false});
+    render();
+  }
+} else {
+  render();
+  connect();
+}
+setInterval(watch, 1000);

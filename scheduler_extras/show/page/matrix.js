@@ -1,0 +1,58 @@
+// The matrix: nodes by rules. Passed, failed, not asked; points as they were given, normalised, times the weight.
+
+const MOST_ROWS = 14;
+
+function matrix(decision) {
+  if (!decision) return h('p.empty', {}, 'No decision yet.');
+  const predicates = decision.rules.filter(title => !/^(devices|room for nominated pods)$/.test(title) || decision.refused.includes(title));
+  const names = rowsOf(decision);
+  const head = (title, kind, weight) => h(`th.${kind}`, {scope: 'col', title}, h('span', {}, title, weight !== undefined && ` × ${weight}`));
+  const rows = names.map(name => h(`tr${name === decision.node ? '.best' : ''}`, {onclick: () => clickNode(name)},
+    h('th', {scope: 'row'}, name),
+    predicates.map(title => predicateCell(decision, name, title)),
+    decision.votes.map(vote => pointsCell(decision, vote, name)),
+    decision.places.has(name) ? h('td.sum', {}, number(totalOf(decision, name)))
+      : h('td.cause', {}, (decision.causes[name] || decision.against[decision.out[name]]).words)));
+  const left = decision.nodes - names.length;
+  return h('div.matrix', {}, h('table', {}, h('thead', {}, h('tr', {}, h('th', {scope: 'col'}, 'Node'),
+    predicates.map(title => head(title, 'rule')), decision.votes.map(vote => head(vote.title, `rule.t${hue(vote.title)}`, vote.weight)),
+    h('th.rule', {scope: 'col'}, h('span', {}, 'Total')))), h('tbody', {}, rows)),
+    left > 0 && h('p', {}, `and ${left} other nodes`),
+    h('p.key', {}, '✓ passes · ✗ fails · blank: not asked, as the node is out already. Points: as given → normalised.'),
+    decision.votes.map(vote => normalised(decision, vote)).filter(Boolean).map(line => h('p', {}, line)),
+    decision.notes.map(note => h('p.warn', {}, note)));
+}
+
+// Of many nodes, the best ones and one for each reason.
+function rowsOf(decision) {
+  const names = inPlaces().filter(name => decision.places.has(name) || name in decision.out);
+  if (names.length <= MOST_ROWS) return names;
+  const groups = new Map(Object.entries(decision.out).reverse().map(([name, group]) => [group, name]));
+  const best = ranked(decision).slice(0, Math.max(MOST_ROWS - groups.size, 5));
+  return [...best, ...groups.values()].slice(0, MOST_ROWS);
+}
+
+function predicateCell(decision, name, title) {
+  const against = name in decision.out ? decision.against[decision.out[name]].by : {};
+  if (title in against) return h('td.no', {title: against[title].join(', ')}, '✗');
+  const first = Math.min(...Object.keys(against).map(each => decision.rules.indexOf(each)));
+  const isAsked = decision.all || name in decision.out === false || decision.rules.indexOf(title) < first;
+  return isAsked ? h('td.yes', {title: `${title}: passes`}, '✓') : h('td.open', {title: `${title}: not asked`}, '');
+}
+
+function pointsCell(decision, vote, name) {
+  if (!decision.places.has(name)) return h('td.open', {title: 'not asked'}, '');
+  const points = pointsOf(decision, vote, name), raw = vote.raw === null ? points : rawOf(decision, vote, name);
+  const came = vote.reduced && raw !== null && raw !== points ? `${number(raw)} → ${number(points)}` : number(points);
+  return h('td.points', {title: `${vote.title}: ${came} × ${vote.weight}`}, vote.weight === 1 || !points ? came : `${came} × ${vote.weight}`);
+}
+
+// In words, what a priority made of scores that say nothing about points by themselves.
+function normalised(decision, vote) {
+  if (!vote.reduced || vote.raw === null || JSON.stringify(vote.raw) === JSON.stringify(vote.points)) return '';
+  if (!Array.isArray(vote.raw) && !Array.isArray(vote.points)) {
+    return `${vote.title}: ${number(vote.raw)} → ${number(vote.points)}, as all nodes have the same score`;
+  }
+  return `${vote.title}: scores from ${number(Math.min(...[].concat(vote.raw)))} to ${number(Math.max(...[].concat(vote.raw)))} ` +
+    `become ${number(Math.min(...[].concat(vote.points)))} to ${number(Math.max(...[].concat(vote.points)))} points`;
+}

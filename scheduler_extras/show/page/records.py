@@ -1,0 +1,112 @@
+"""What the page receives as JSON: a node, a decision, a Policy. journal.py puts them into frames."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from scheduler_extras.deciding.decision import FullDecision, Vote
+from scheduler_extras.policy.reloading import lines_of
+from scheduler_extras.reading.pods_and_nodes import FullNode
+from scheduler_extras.rules.spreading import HOSTNAME
+from scheduler_extras.show.explain import invalid_terms, made_one
+from scheduler_extras.show.page.causes import Cause, cause_of
+from scheduler_extras.show.page.manifest import asks_of, manifest_of
+
+
+MOST_IN_FULL = 60  # nodes for which it is recorded what in detail is against each
+MOST_PODS = 40  # that are named on a node
+ZONES = ("topology.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/zone", "zone")
+NOISE = {HOSTNAME, *(f"{beta}kubernetes.io/{name}" for beta in ("", "beta.") for name in ("arch", "os"))}
+
+
+def node_record(node: FullNode, is_one_of_few: bool) -> dict:
+    """Return a node: its room, what is used of it, its taints, labels and pods. Of many, without labels."""
+    zone = next((node.labels[key] for key in ZONES if node.labels.get(key)), "")
+    labels = {}
+    if is_one_of_few:
+        labels = {key: value for key, value in sorted(node.labels.items()) if key not in NOISE}
+    pods = [(pod.key, pod.priority, [number for _, number, _ in pod.host_ports])
+            for pod in list(node.pods.values())[-MOST_PODS:]]
+    return {
+        "zone": zone, "cordoned": node.unschedulable, "labels": labels,
+        "taints": ["=".join(filter(None, taint[:2])) + f":{taint.effect}" for taint in node.taints],
+        "room": {**nonzero(node.allocatable), "pods": node.max_pods},
+        "used": {**nonzero(node.requested), "pods": len(node.pods)}, "pods": pods}
+
+
+def nonzero(amounts: Mapping[str, int]) -> dict[str, int]:
+    """Return the amounts of a resource that are not 0."""
+    return {name: amount for name, amount in amounts.items() if amount}
+
+
+def decision_record(decision: FullDecision, without: dict) -> dict:
+    """Return a decision. without: {title of a predicate: what would be decided without it}."""
+    pod, policy = decision.pod, decision.policy
+    notes = [*made_one([vote.title for vote in decision.votes]),
+             *(f"{pod.key} {what}" for what in [*decision.unheeded, *invalid_terms(pod)])]
+    predicates = [rule.title for rule in policy.predicates_to_ask()]
+    of_nodes = answers_record(decision, decision.failed, decision.total, decision.votes)
+    return {
+        "pod": pod.key, "uid": pod.uid, "by": pod.scheduler, "priority": pod.priority,
+        "requests": nonzero(pod.requests), "asks": asks_of(pod), "yaml": manifest_of(pod),
+        "node": decision.node, "message": decision.message or "", "nodes": len(decision.nodes),
+        "rules": list(dict.fromkeys(predicates)), "all": policy.always_check_all,
+        **of_nodes, "notes": notes,
+        "without": {title: answers_record(decision, *answers) for title, answers in without.items()},
+        "help": helps(decision, without)}
+
+
+def answers_record(decision: FullDecision, failed: dict, total: dict, votes: Iterable[Vote]) -> dict:
+    """Return what the rules have answered: which nodes fit, their points, and why the others do not fit."""
+    fit = list(total)
+    numbers = {}  # id of what is against a node -> its place among the different ones
+    against: list[dict] = []
+    out = {}
+    for name, reasons in failed.items():
+        if id(reasons) not in numbers:
+            numbers[id(reasons)] = len(against)
+            against.append({"by": reasons, **in_short(cause_of(decision, name, reasons))})
+        out[name] = numbers[id(reasons)]
+    details = {}
+    if len(decision.nodes) <= MOST_IN_FULL:
+        details = {name: in_short(cause_of(decision, name, reasons)) for name, reasons in failed.items()}
+    return {"fit": fit, "votes": [vote_record(vote, fit) for vote in votes],
+            "against": against, "out": out, "causes": details}
+
+
+def in_short(cause: Cause) -> dict:
+    """Return what a tile shows of a cause."""
+    return {"words": cause.words, "blame": cause.blame}
+
+
+def vote_record(vote: Vote, fit: list) -> dict:
+    """Return what a priority gives: a number for each node that fits, or one if all get the same."""
+    raw = None if vote.raw is None else short([vote.raw[name] for name in fit])
+    return {"title": vote.title, "weight": vote.weight, "raw": raw,
+            "points": short([vote.points[name] for name in fit]), "reduced": vote.points is not vote.raw}
+
+
+def short(numbers: list) -> object:
+    """Return the numbers, or only the first if all are the same."""
+    return numbers[0] if numbers and numbers.count(numbers[0]) == len(numbers) else numbers
+
+
+def helps(decision: FullDecision, without: dict) -> str:
+    """Return the least change that would help a pod that fits nowhere; "" if no single one is known."""
+    if decision.node:
+        return ""
+    changes = []
+    for title, (_, total, _) in without.items():
+        for name in total:
+            cause = cause_of(decision, name, {title: decision.failed[name][title]})
+            changes.append((cause.size, cause.change.replace("{node}", name)))
+    return min(changes)[1] if changes else ""
+
+
+def policy_record(policies: dict, text: str) -> dict:
+    """Return the Policies in force, and the text of their file."""
+    return {"text": text, "by": {name: {
+        "predicates": list(dict.fromkeys(rule.title for rule in policy.predicates)),
+        "always": [rule.title for rule in policy.predicates if rule.always],
+        "priorities": [[rule.title, rule.weight] for rule in policy.priorities],
+        "lines": lines_of(policy)} for name, policy in policies.items()}}

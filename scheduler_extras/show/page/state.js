@@ -1,0 +1,110 @@
+// What the page knows: the frames of the journal, in their order, and the cluster as it was at each of them.
+
+const known = {id: null, last: 0, entries: [], changes: [], policy: null, queue: {count: 0, pods: []}, problem: ''};
+const nodes = new Map();  // name -> record, as of `applied` changes
+let applied = 0;
+
+// Begin with a state: {id, nodes, policy, frames}.
+function begin(state) {
+  Object.assign(known, {id: state.id, last: 0, entries: [], changes: [], policy: state.policy, problem: ''});
+  nodes.clear();
+  applied = 0;
+  Object.entries(state.nodes).forEach(([name, record]) => nodes.set(name, record));
+  state.frames.forEach(take);
+}
+
+// Apply a frame. Each entry of the timeline remembers how many changes came before it, and its Policy.
+function take(frame) {
+  known.last = frame.n;
+  const enter = more => known.entries.push({...frame, ...more, world: known.changes.length, policy: known.policy, queue: known.queue});
+  if (frame.kind === 'nodes') {
+    goTo(known.changes.length);
+    const lines = known.changes.length || nodes.size ? differencesOf(frame.nodes) : [];
+    known.changes.push({after: frame.nodes, before: null});
+    if (lines.length) enter({kind: 'change', lines});
+  } else if (frame.kind === 'policy') {
+    known.policy = frame;
+    Object.values(frame.by).forEach(each => each.priorities.forEach(([title]) => hue(title)));
+  } else if (frame.kind === 'decision') {
+    enter({refused: refusing(frame), places: new Map(frame.fit.map((name, i) => [name, i]))});
+  } else if (frame.kind === 'skipped') {
+    frame.rows.forEach(([at, pod, node, message]) => enter({kind: 'brief', at, pod, node, message}));
+  } else if (frame.kind === 'outcome') {
+    const about = known.entries.find(each => each.n === frame.of);
+    if (about) about.outcome = frame;
+  } else if (frame.kind === 'queue') {
+    known.queue = frame;
+  } else {
+    if (frame.problem) known.problem = frame.text;
+    else if (frame.kind === 'run' || endsProblem(frame.text || '')) known.problem = '';
+    enter({});
+  }
+}
+
+// Whether a line of the log is about the same file as the problem, or says that the API server answers again.
+const endsProblem = text => text.split(':')[0] === known.problem.split(':')[0] || text.includes('answers again');
+
+// Forget entries that are too old: the server has done so, too.
+function forget() {
+  if (known.entries.length > 3000) known.entries.splice(0, known.entries.length - 2500);
+}
+
+// Bring `nodes` to what they were after so many changes.
+function goTo(count) {
+  while (applied < count) {
+    const change = known.changes[applied++];
+    change.before = {};
+    for (const [name, record] of Object.entries(change.after)) {
+      change.before[name] = nodes.get(name) || null;
+      put(name, record);
+    }
+  }
+  while (applied > count) Object.entries(known.changes[--applied].before).forEach(([name, record]) => put(name, record));
+}
+
+function put(name, record) {
+  if (record) nodes.set(name, record);
+  else nodes.delete(name);
+}
+
+// Return in words how nodes differ from those before; not which pods are on them.
+function differencesOf(changed) {
+  const lines = [];
+  for (const [name, now] of Object.entries(changed)) {
+    const before = nodes.get(name);
+    if (!before || !now) {
+      lines.push(`${name} ${now ? 'is new' : 'is gone'}`);
+      continue;
+    }
+    const words = [];
+    if (before.cordoned !== now.cordoned) words.push(now.cordoned ? 'cordoned' : 'uncordoned');
+    words.push(...signed(before.taints, now.taints, 'taint '));
+    const labels = record => Object.entries(record.labels).map(([key, value]) => `${key}=${value}`);
+    words.push(...signed(labels(before), labels(now), 'label '));
+    for (const resource of Object.keys({...before.room, ...now.room})) {
+      const [was, is] = [before.room[resource] || 0, now.room[resource] || 0];
+      if (was !== is) words.push(`${resourceName(resource)} ${amount(resource, was)} → ${amount(resource, is)}`);
+    }
+    if (words.length) lines.push(`${name}: ${words.join(', ')}`);
+  }
+  return lines.length > 8 ? [...lines.slice(0, 7), `and ${lines.length - 7} more changes`] : lines;
+}
+
+function signed(before, now, what) {
+  return [...now.filter(each => !before.includes(each)).map(each => `+ ${what}${each}`),
+    ...before.filter(each => !now.includes(each)).map(each => `- ${what}${each}`)];
+}
+
+// The titles of the predicates that have refused nodes, in the order in which they were asked.
+function refusing(decision) {
+  const titles = new Set(decision.against.flatMap(each => Object.keys(each.by)));
+  return [...decision.rules.filter(title => titles.has(title)), ...[...titles].filter(title => !decision.rules.includes(title))];
+}
+
+// What a vote gives a node, before and after it was normalised.
+const pointsOf = (decision, vote, name) => of(vote.points, decision, name);
+const rawOf = (decision, vote, name) => of(vote.raw, decision, name);
+const of = (numbers, decision, name) => Array.isArray(numbers) ? numbers[decision.places.get(name)] : numbers;
+
+// The decisions of the timeline that are recorded in full.
+const decisions = () => known.entries.filter(each => each.kind === 'decision');

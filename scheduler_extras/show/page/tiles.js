@@ -1,0 +1,123 @@
+// Nodes as tiles in fixed places: by zone, then by name. A tile that falls says why, and frames what is to blame.
+
+const byNumber = new Intl.Collator('en', {numeric: true}).compare;
+const places = {names: [], of: ''};  // the order of nodes, and of which ones, as to sort thousands takes long
+function inPlaces() {
+  const of = [...nodes].map(([name, node]) => `${node.zone} ${name}`).join();
+  if (of !== places.of) {
+    const names = [...nodes.keys()].sort((a, b) => byNumber(nodes.get(a).zone, nodes.get(b).zone) || byNumber(a, b));
+    Object.assign(places, {names, of});
+  }
+  return places.names;
+}
+
+// The steps of a decision: the question, each predicate that refuses nodes, the points, the end.
+const stepsOf = decision => ['question', ...decision.refused, ...(decision.fit.length ? ['points'] : []), 'end'];
+const isEnd = (decision, step) => step >= stepsOf(decision).length - 1;
+const showsPoints = (decision, step) => decision.fit.length > 0 && step > decision.refused.length;
+
+// What is known about a node at a step: 'fits', 'out' with its cause, or 'open'.
+function verdict(decision, name, step) {
+  if (name in decision.out) {
+    const against = decision.against[decision.out[name]];
+    const first = Math.min(...Object.keys(against.by).map(title => decision.refused.indexOf(title)));
+    return step > first ? {is: 'out', by: against.by, ...(decision.causes[name] || against)} : {is: 'open'};
+  }
+  if (!decision.places.has(name)) return {is: 'open'};
+  if (isEnd(decision, step) && name === decision.node) return {is: 'best'};
+  return {is: showsPoints(decision, step) ? 'fits' : 'open'};
+}
+
+function nodeTiles(decision, step) {
+  const names = inPlaces();
+  if (names.length > 24) return heatMap(names, decision, step);
+  const columns = names.length <= 2 ? names.length : names.length <= 9 ? Math.ceil(names.length / Math.ceil(names.length / 3)) : 4;
+  const rows = Math.ceil(names.length / columns);
+  const size = rows <= 2 ? 'large' : rows <= 3 ? 'middle' : 'small';
+  return h(`div.tiles.${size}${columns > 3 ? '.narrow' : ''}`, {style: {'--columns': columns, '--rows': rows}},
+    names.map(name => tile(name, decision, step)));
+}
+
+// A node: its name and total, bars, why it falls or what it gets, its labels and pods.
+function tile(name, decision, step) {
+  const node = nodes.get(name);
+  const about = decision ? verdict(decision, name, step) : {is: 'open'};
+  const blame = new Set(about.blame || []);
+  const scored = decision && showsPoints(decision, step) && decision.places.has(name);
+  const mark = about.is === 'out' ? '✗ ' : about.is === 'best' ? '✓ ' : '';
+  return h(`article.tile.${about.is}`, {'data-node': name, onclick: () => clickNode(name),
+    title: about.by ? Object.entries(about.by).map(([title, reasons]) => `${title}: ${reasons.join(', ')}`).join('\n') : name},
+    h('h3', {}, h('span.name', {}, mark, name), scored && h('b.total', {}, number(totalOf(decision, name)))),
+    guess.choice === name && h('p.guessed', {}, 'your guess'),
+    bars(name, node, decision, about, blame),
+    about.words && h('p.why', {}, about.words),
+    scored && race(decision, name),
+    chips(node, decision, about, blame));
+}
+
+// What others use of a node, what the pod would add (hatched), and by how much that is too much (red).
+function bars(name, node, decision, about, blame) {
+  const wanted = decision ? decision.requests : {};
+  const isThere = decision && node.pods.some(([key]) => key === decision.pod);
+  const special = Object.keys({...node.room, ...node.used}).filter(each => each.includes('/'));
+  const resources = [...new Set(['cpu', 'memory', ...special, ...Object.keys(wanted), ...(blame.has('room:pods') ? ['pods'] : [])])];
+  return h('div.bars', {}, resources.filter(each => node.room[each] || wanted[each]).slice(0, 4).map(resource => {
+    const room = node.room[resource] || 0, adds = about.is === 'out' && !blame.has(`room:${resource}`) ? 0 : wanted[resource] || 0;
+    const used = (node.used[resource] || 0) - (isThere ? wanted[resource] || 0 : 0);
+    const percent = value => `${Math.min(100 * value / Math.max(room, used + adds, 1), 100)}%`;
+    const over = Math.max(used + adds - room, 0);
+    return h(`div.bar${blame.has(`room:${resource}`) ? '.blamed' : ''}`, {title: `${resource}: ${amount(resource, used)} in use, ${amount(resource, room)} in all`},
+      h('span', {}, resourceName(resource)),
+      h('i.track', {'aria-hidden': 'true'}, h('i.used', {style: {width: percent(used)}}),
+        h('i.adds', {style: {left: percent(used), width: percent(adds - over)}}),
+        over > 0 && h('i.over', {style: {left: percent(Math.max(room, used)), width: percent(Math.min(over, adds))}})),
+      h('span.amounts', {}, bare(resource, used), adds > 0 && h('small', {}, '+' + bare(resource, adds)), '/' + amount(resource, room)));
+  }));
+}
+
+// The points of a node: a part for each priority, its points times its weight. What gives each node the same large
+// number is cut short.
+function race(decision, name) {
+  const cut = new Set(decision.votes.filter(vote => !Array.isArray(vote.points) && vote.weight * vote.points > 1000));
+  const most = Math.max(...decision.fit.slice(0, 2000).map(each => totalOf(decision, each)), 1) - sum([...cut].map(vote => vote.weight * vote.points));
+  return h('div.race', {}, partsOf(decision, name).map((part, i) => {
+    const vote = decision.votes[i];
+    if (cut.has(vote)) return h(`i.cut.c${hue(vote.title)}`, {title: `${vote.title}: ${number(part)} for each node`}, '…');
+    return part > 0 && h(`i.c${hue(vote.title)}`, {style: {width: `${100 * part / most}%`},
+      title: `${vote.title}: ${number(pointsOf(decision, vote, name))} × ${vote.weight}`}, part / most > .045 * number(part).length ? number(part) : '');
+  }));
+}
+
+// The pods on a node, and its taints and labels; the pod in question first, and what is to blame in a red frame.
+function chips(node, decision, about, blame) {
+  const is = key => decision && key === decision.pod;
+  const goes = new Set(decision?.outcome?.victims || []);
+  const marks = [...(node.cordoned ? [['cordon', 'cordoned']] : []), ...node.taints.map(each => [`taint:${each}`, each])];
+  const asked = JSON.stringify(decision ? decision.asks : '');
+  const labels = Object.entries(node.labels).map(([key, value]) => [`label:${key}`, `${key}=${value}`, asked.includes(key.split('/').pop())]);
+  labels.sort((a, b) => blame.has(b[0]) - blame.has(a[0]) || b[2] - a[2]);
+  const absent = [...blame].filter(each => each.startsWith('label:') && !labels.some(([token]) => token === each));
+  const pods = [...node.pods].reverse().filter(([key]) => !is(key));
+  pods.sort((a, b) => blame.has(`pod:${b[0]}`) - blame.has(`pod:${a[0]}`) || goes.has(b[0]) - goes.has(a[0]));
+  const others = node.used.pods - node.pods.length;
+  const chip = (token, text, kind) => h(`span.chip.${kind}${blame.has(token) ? '.blamed' : ''}`, {title: text}, text.replace(/[\w.-]+\//, ''));
+  return h('div.chips', {},
+    about.is === 'best' && h('span.chip.pod.new', {'data-pod': decision.pod}, `+ ${short(decision.pod)}`),
+    marks.filter(([token]) => blame.has(token)).map(([token, text]) => chip(token, text, 'mark')),
+    labels.slice(0, 1).filter(([token]) => blame.has(token)).map(([token, text]) => chip(token, text, 'label')),
+    absent.map(token => h('span.chip.label.blamed', {}, `no ${token.slice(6)}`)),
+    pods.map(([key, priority, ports]) => h(`span.chip.pod${goes.has(key) ? '.goes' : ''}${blame.has(`pod:${key}`) ? '.blamed' : ''}`,
+      {title: key}, goes.has(key) ? 'goes: ' : '', short(key), ports.length ? ` :${ports.join(' :')}` : '', priority ? ` prio ${priority}` : '')),
+    others > 0 && h('span.chip.pod', {}, `and ${others} others`),
+    marks.filter(([token]) => !blame.has(token)).map(([token, text]) => chip(token, text, 'mark')),
+    labels.filter(([token], i) => i || !blame.has(token)).map(([token, text]) => chip(token, text, 'label')));
+}
+
+// Have the pod move from the queue to its tile.
+function fly(decision) {
+  const from = document.querySelector('.asked-about'), to = document.querySelector('.chip.new');
+  if (!from || !to || still()) return;
+  const [a, b] = [from.getBoundingClientRect(), to.getBoundingClientRect()];
+  to.animate([{transform: `translate(${a.x - b.x}px, ${a.y - b.y}px) scale(1.3)`, zIndex: 9}, {transform: 'none'}],
+    {duration: 450, easing: 'ease-in-out'});
+}

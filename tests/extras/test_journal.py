@@ -1,0 +1,288 @@
+"""The journal of a run: what it has of each decision, and that it is bounded. The page shows it: see test_page.py."""
+
+import itertools
+import json
+import random
+import re
+import types
+
+import pytest
+import requests
+from helpers.control_plane import free_port, wait_for
+from helpers.everywhere import replace
+from scheduler_extras.policy.reading import read_policy
+from scheduler_extras.policy.reloading import load_policies
+from scheduler_extras.serve.pages import events_of
+from scheduler_extras.show.journal import Journal
+from helpers.extras import ROOT, decide, node, pod, run_scheduler, table
+from helpers.faulty import ApiServer
+
+DEMO = ROOT / "tests" / "demo.yaml"
+ALL = load_policies("DefaultProvider", "my-scheduler")
+SHIPPED = load_policies(ROOT / "policy.json", "my-scheduler")
+
+
+def data_of(page):
+    """The journal that is inside a page."""
+    return json.loads(re.search(r'<script type="application/json" id="data">(.*?)</script>', page, re.S)[1])
+
+
+def frames_of(*arguments, kind="decision", **options):
+    """The frames of a run, of one kind."""
+    run = run_scheduler(*arguments, "--output=html", **options)
+    assert run.returncode == 0 and run.stdout.isascii(), run.stderr
+    return [frame for frame in data_of(run.stdout)["frames"] if frame["kind"] == kind]
+
+
+def record(journal, decision):
+    """Record a decision about a cluster in which no pod waits."""
+    journal.decided(types.SimpleNamespace(snapshot=decision.snapshot, pending={}, due=[]), decision)
+
+
+def journal_of(*decisions, share=1e9):
+    """A journal of decisions."""
+    journal = Journal("policy.json", share)
+    for decision in decisions:
+        record(journal, decision)
+    return journal
+
+
+def frames(journal, kind="decision"):
+    """What a page receives of a journal."""
+    return [frame for frame in json.loads(journal.frames.state()[1])["frames"] if frame["kind"] == kind]
+
+
+def test_a_decision_has_what_each_rule_has_answered():
+    [report] = [each for each in frames_of("--cluster", DEMO, "--seed=1") if each["pod"] == "default/report"]
+    assert report["node"] == "node-a" and report["fit"] == ["node-a", "node-b"] and report["nodes"] == 5
+    assert [(vote["title"], vote["weight"], vote["raw"], vote["points"]) for vote in report["votes"]] == [
+        ("LeastRequestedPriority", 1, [29, 88], [29, 88]), ("BalancedResourceAllocation", 1, [90, 92], [90, 92]),
+        ("NodeAffinityPriority", 2, [1, 0], [100, 0]), ("TaintTolerationPriority", 1, 0, 100)]
+    assert {name: report["against"][place]["by"] for name, place in report["out"].items()}["node-old"] == {
+        "CheckNodeUnschedulable": ["node(s) were unschedulable"]}
+    assert report["requests"] == {"cpu": 250, "memory": 2**28}
+    assert report["asks"] == [["affinity", "nodeAffinity: preferred: weight: 1, preference: zone In east"]]
+
+
+LABELLED = {"labels": {"app": "db"}}
+APART = {"affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [
+    {"topologyKey": "zone", "labelSelector": {"matchLabels": {"app": "db"}}}]}}}
+TOGETHER = json.loads(json.dumps(APART).replace("Anti", ""))
+SPREAD = {"topologySpreadConstraints": [{"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule",
+                                         "labelSelector": {"matchLabels": {"app": "db"}}}], "metadata": LABELLED}
+PORT = {"containers": [{"name": "c", "ports": [{"hostPort": 80}]}]}
+ZONED = [node("a", labels={"zone": "east"}), node("b", labels={"zone": "west"}, unschedulable=True),
+         pod("db", nodeName="a", metadata=LABELLED)]
+
+
+@table("incoming, objects, words, blame, help", {
+    "cpu is short": (
+        pod("p", {"cpu": "9"}), [node("a"), pod("q", {"cpu": "1"}, nodeName="a")], "needs cpu 9, free 3", ["room:cpu"], "6 cpu more on a"),
+    "memory is short": (
+        pod("p", {"memory": "9Gi"}), [node("a")], "needs memory 9Gi, free 8Gi", ["room:memory"], "1Gi memory more on a"),
+    "the node is full": (pod("p"), [node("a", pods="0")], "has 0 of 0 pods", ["room:pods"], "a pod less on a"),
+    "a taint": (
+        pod("p"), [node("a", taints=[{"key": "x/gpu", "value": "true", "effect": "NoSchedule"}])],
+        "taint gpu=true", ["taint:x/gpu=true:NoSchedule"], "tolerate x/gpu=true"),
+    "a label is missing": (pod("p", nodeSelector={"disk": "ssd"}), [node("a")], "no disk", ["label:disk"], "label a disk=ssd"),
+    "a label is another one": (
+        pod("p", nodeSelector={"disk": "ssd"}), [node("a", labels={"disk": "hdd"})], "disk=hdd, not ssd", ["label:disk"], "label a disk=ssd"),
+    "it is cordoned": (pod("p"), [node("a", unschedulable=True)], "cordoned", ["cordon"], "uncordon a"),
+    "a pod has the port": (
+        pod("p", **PORT), [node("a"), pod("q", nodeName="a", **PORT)], "q has port 80", ["pod:default/q"], "free port 80 on a"),
+    "its own anti-affinity": (pod("p", **APART), ZONED, "not with db", ["pod:default/db"], "move db away from a"),
+    "the anti-affinity of another": (
+        pod("p", metadata=LABELLED), [ZONED[0], pod("q", nodeName="a", **APART)], "not with q", ["pod:default/q"], "move q away from a"),
+    "nobody is there that it wants": (
+        pod("p", **TOGETHER), ZONED[:2], "no pod that it wants in zone east", ["label:zone"], "a pod that it wants near a"),
+    "more than maxSkew": (
+        pod("p", **SPREAD), [*ZONED[:1], node("b", labels={"zone": "west"}, cpu="0", unschedulable=True), ZONED[2]],
+        "1 in zone east, 0 in west, maxSkew 1", ["label:zone"], "uncordon b")})
+def test_of_a_node_that_does_not_fit_it_has_the_cause_and_the_least_change_that_would_help(incoming, objects, words, blame, help):
+    [decision] = frames(journal_of(decide(ALL, incoming, *objects)))
+    assert decision["causes"]["a"] == {"words": words, "blame": blame} and decision["help"] == help
+
+
+def test_of_several_changes_the_smallest_is_named():
+    nodes = [node("small", cpu="1"), node("large", cpu="8"), node("old", cpu="7")]
+    [decision] = frames(journal_of(decide(SHIPPED, pod("p", {"cpu": "10"}), *nodes)))
+    assert decision["help"] == "2 cpu more on large"
+    [hopeless] = frames(journal_of(decide(SHIPPED, pod("p", {"cpu": "10"}, nodeSelector={"x": "y"}), *nodes)))
+    assert hopeless["help"] == "", "more than one thing is in the way on each node"
+
+
+def random_cluster(seed):
+    """A pod and nodes, of which each rule of the shipped Policy may refuse some."""
+    dice = random.Random(seed)
+    nodes = [node(f"n{i}", cpu=str(dice.randint(1, 8)), labels={"disk": dice.choice("ab")}, unschedulable=dice.random() < .2,
+                  taints=[{"key": "t", "effect": "NoSchedule"}] if dice.random() < .3 else []) for i in range(6)]
+    there = [pod(f"q{i}", {"cpu": "1"}, nodeName=f"n{i}", **(PORT if dice.random() < .5 else {})) for i in range(3)]
+    return pod("p", {"cpu": str(dice.randint(1, 4))}, nodeSelector={"disk": "a"} if dice.random() < .5 else {}, **PORT), *nodes, *there
+
+
+@table("seed", {f"cluster {seed}": (seed,) for seed in range(12)})
+def test_what_would_be_without_a_predicate_is_what_a_policy_without_it_decides(seed):
+    incoming, *objects = random_cluster(*seed) if isinstance(seed, tuple) else random_cluster(seed)
+    [decision] = frames(journal_of(decide(SHIPPED, incoming, *objects)))
+    optional = [rule.title for rule in SHIPPED["my-scheduler"].predicates if not rule.always]
+    refusing = {*itertools.chain(*(group["by"] for group in decision["against"]))}
+    assert decision["without"].keys() == refusing, "of the others, all nodes would stay as they are"
+    for title in refusing & {*optional}:
+        policy = {"kind": "Policy", "apiVersion": "v1", "predicates": [{"name": name} for name in optional if name != title],
+                  "priorities": [{"name": rule.name, "weight": rule.weight} for rule in SHIPPED["my-scheduler"].priorities]}
+        other = decide({"my-scheduler": read_policy(policy)}, incoming, *objects)
+        there = decision["without"][title]
+        assert there["fit"] == [*other.total] and there["out"].keys() == other.failed.keys()
+        assert [vote["title"] for vote in there["votes"]] == [vote.title for vote in other.votes]
+
+
+def test_it_is_bounded_and_what_is_dropped_is_in_the_base(monkeypatch):
+    replace(monkeypatch, "MOST_DECISIONS", 3)
+    decisions = [decide(SHIPPED, pod(f"p{i}"), node("a", cpu=str(i + 1))) for i in range(8)]
+    journal = journal_of(*decisions)
+    state = json.loads(journal.frames.state()[1])
+    assert [frame["pod"] for frame in state["frames"] if frame["kind"] == "decision"] == [f"default/p{i}" for i in (5, 6, 7)]
+    assert state["policy"]["kind"] == "policy" and state["nodes"]["a"]["room"]["cpu"] == 5000, "as before p5"
+    assert journal.frames.since(2, 0) is None and len(journal.frames.since(journal.frames.number - 1, 0)) == 1
+    assert [frame["pod"] for frame in json.loads(journal.frames.state(most=2000)[1])["frames"] if "pod" in frame] == ["default/p7"]
+
+
+def test_without_time_for_it_decisions_are_recorded_in_brief_and_the_next_ones_in_full_again():
+    journal = journal_of(share=0)
+    journal.credit = -1
+    record(journal, decide(SHIPPED, pod("p"), node("a")))
+    journal.credit = 1
+    record(journal, decide(SHIPPED, pod("q"), node("a")))
+    [skipped] = frames(journal, "skipped")
+    assert [(name, place) for _, name, place, _ in skipped["rows"]] == [("default/p", "a")]
+    assert [frame["pod"] for frame in frames(journal)] == ["default/q"]
+
+
+def test_a_mistake_in_it_does_not_stop_the_scheduler(caplog):
+    decision = decide(SHIPPED, pod("p"), node("a"))
+    decision.votes = None
+    assert frames(journal_of(decision)) == [] and "the page: TypeError" in caplog.text
+
+
+def test_a_pod_that_is_tried_again_with_the_same_result_is_recorded_once():
+    decision = decide(SHIPPED, pod("p", {"cpu": "9"}), node("a"))
+    assert len(frames(journal_of(decision, decision))) == 1
+
+
+def test_who_makes_room_is_recorded():
+    [outcome, *_] = frames_of("--cluster", ROOT / "scheduler_extras/examples/preemption.yaml", "--preempt", kind="outcome")
+    assert outcome["victims"] == ["default/backup", "default/cleanup"] and "preempts" in outcome["remedy"]
+
+
+def test_what_no_rule_looks_at_is_noted():
+    decision, *_ = frames_of("--cluster", ROOT / "scheduler_extras/examples/affinity.yaml")
+    assert any("MatchInterPodAffinity, which looks at that, is not active" in note for note in decision["notes"])
+
+
+def test_of_5000_nodes_a_decision_takes_little_room():
+    nodes = [node(f"node-{i}", cpu=str(4 + i % 3)) for i in range(5000)]
+    [decision] = frames(journal_of(decide(SHIPPED, pod("p", {"cpu": "5"}), *nodes)))
+    assert len(json.dumps(decision)) < 200_000 and decision["causes"] == {} and decision["without"] == {}
+
+
+def test_a_run_on_a_cluster_ends_with_its_page():
+    server = ApiServer(node("a"), pod("p", {"cpu": "1"}), pod("big", {"cpu": "9"}))
+    try:
+        found = frames_of("--server", server.url, "--once")
+        assert server.places() == {"default/p": "a"} and {each["pod"] for each in found} == {"default/p", "default/big"}
+    finally:
+        server.stop()
+
+
+def test_a_pod_that_is_explained_has_a_page_of_its_own():
+    [decision] = frames_of("--cluster", DEMO, "--explain", "report")
+    assert decision["pod"] == "default/report"
+
+
+def test_a_comparison_is_no_page():
+    run = run_scheduler("--cluster", DEMO, "--compare", "policy.json", "--output=html")
+    assert run.returncode == 2 and "--compare needs --cluster, and excludes --explain, --fits and --output html" in run.stderr
+
+
+class Listener:
+    """A page that is open: the server-sent events that it has received."""
+
+    def __init__(self, port):
+        url = f"http://127.0.0.1:{port}/events"
+        wait_for("the server listens", lambda: self.answers(url))
+        self.lines = requests.get(url, stream=True, timeout=20).iter_lines(chunk_size=1)
+        self.frames = self.all_frames()
+
+    def answers(self, url):
+        """Whether the server is there."""
+        try:
+            return requests.get(url.removesuffix("events"), timeout=5).ok
+        except requests.ConnectionError:
+            return False
+
+    def all_frames(self):
+        """The frames as they come."""
+        while True:
+            lines = [*itertools.takewhile(bool, map(bytes.decode, self.lines))]
+            data = json.loads("".join(line.removeprefix("data: ") for line in lines[1:]) or "[]")
+            yield from data["frames"] if lines[0] == "event: state" else data
+
+    def until(self, is_wanted):
+        """The next frame that is wanted."""
+        return next(filter(is_wanted, self.frames))
+
+
+@pytest.fixture
+def sandbox(tmp_path, start_scheduler):
+    """A sandbox on a copy of the demo: its folder, and a page that is open."""
+    for path in (DEMO, ROOT / "policy.json"):
+        (tmp_path / path.name).write_text(path.read_text())
+    port = free_port()
+    start_scheduler("--cluster", tmp_path / "demo.yaml", "--policy", tmp_path / "policy.json", "--listen", port)
+    return tmp_path, Listener(port)
+
+
+def edit(path, before, after):
+    """Edit a file, as an editor does that writes a new one in its place."""
+    text = path.read_text()
+    assert before in text
+    (path.parent / "new").write_text(text.replace(before, after, 1))
+    (path.parent / "new").rename(path)
+
+
+def test_a_sandbox_decides_again_when_a_file_or_the_policy_changes(sandbox):
+    folder, page = sandbox
+    assert page.until(lambda frame: frame["kind"] == "decision" and frame["pod"] == "default/web-1")["node"] == "node-b"
+    edit(folder / "demo.yaml", 'cpu: "8"', 'cpu: "0"')
+    assert page.until(lambda frame: frame["kind"] == "run")["text"] == "demo.yaml: changed, so all is decided again"
+    assert page.until(lambda frame: frame["kind"] == "decision" and frame["pod"] == "default/web-1")["node"] == "node-a"
+    edit(folder / "policy.json", '{"name": "MatchNodeSelector"},', "")
+    assert "policy.json: - MatchNodeSelector" in page.until(lambda frame: frame["kind"] == "note")["text"]
+    assert page.until(lambda frame: frame["kind"] == "decision" and frame["pod"] == "default/web-1")["node"] == "node-a"
+
+
+@table("file, before, after, said", {
+    "manifests that are no YAML": ("demo.yaml", "kind: Node", "kind: [", "the last good files stay"),
+    "a Policy with a mistake": ("policy.json", "PodFitsResources", "PodFits", "the last good Policy stays")})
+def test_a_file_that_cannot_be_read_is_a_line_and_the_last_good_one_stays(file, before, after, said, sandbox):
+    folder, page = sandbox
+    good = (folder / file).read_text()
+    page.until(lambda frame: frame["kind"] == "queue")
+    edit(folder / file, before, after)
+    problem = page.until(lambda frame: frame["kind"] == "note" and frame["problem"])
+    assert file in problem["text"] and problem["text"].endswith(said)
+    (folder / file).write_text(good.replace("web-2", "web-3").replace('"NodeAffinityPriority", "weight": 2', '"NodeAffinityPriority", "weight": 3'))
+    assert page.until(lambda frame: frame["kind"] == "run")
+
+
+def test_a_page_that_missed_frames_receives_the_state_again(monkeypatch):
+    replace(monkeypatch, "MOST_DECISIONS", 2)
+    journal = journal_of()
+    sent = events_of(journal.frames)
+    assert next(sent).startswith(b"event: state")
+    for i in range(5):
+        record(journal, decide(SHIPPED, pod(f"p{i}"), node("a")))
+    assert next(sent).startswith(b"event: state")
+    journal.note("a line")
+    assert json.loads(next(sent).partition(b"data: ")[2])[0]["text"] == "a line"
+    sent.close()
