@@ -11,13 +11,12 @@ import math
 import os
 import sys
 import threading
-import time
 from pathlib import Path
 
 import scheduler
 from scheduler import log
 from scheduler_extras.api.election import LeaderElection
-from scheduler_extras.api.proxy import PooledProxy, load_what_ends_threads, share_memory_among_threads
+from scheduler_extras.api.proxy import PooledProxy
 from scheduler_extras.api.retries import patiently
 from scheduler_extras.api.service_account import service_account
 from scheduler_extras.common.blame import FAILURE, what_broke
@@ -25,8 +24,7 @@ from scheduler_extras.common.chance import CHANCE
 from scheduler_extras.common.clocks import HEARTBEAT, STOP, in_background
 from scheduler_extras.common.errors import ApiError, InputError
 from scheduler_extras.live.live import ListedCluster, LiveCluster, make_passes
-from scheduler_extras.live.loop import run
-from scheduler_extras.live.record import WaitsFor
+from scheduler_extras.live.session import poll
 from scheduler_extras.live.writer import DryRun, Writer
 from scheduler_extras.manifests.manifests import Manifests
 from scheduler_extras.manifests.stateful_sets import pods_to_come
@@ -44,11 +42,12 @@ from scheduler_extras.serve.server import Server
 from scheduler_extras.show.compare import compare
 from scheduler_extras.show.drain import Cordoned, show_drain
 from scheduler_extras.show.journal import ALL, SHARE, Journal, LogOfJournal
+from scheduler_extras.show.log_lines import LogLines
 from scheduler_extras.show.one_pod import show_one_pod
 from scheduler_extras.show.page.page import document
 from scheduler_extras.show.picture import picture, pods_without_node
 from scheduler_extras.show.report import Reporter, how_to_place_others, mistakes_once, those_gone
-from scheduler_extras.show.text import RED, Screen, traceback_in_lines
+from scheduler_extras.show.text import Screen
 
 
 def command_line(argv=None):
@@ -64,15 +63,9 @@ def command_line(argv=None):
     if options.compare and CHANCE.seed is None:
         CHANCE.seed = ""  # chance decides alike for all that is compared
     is_timed = options.verbose or options.goes_on
-    formatter = logging.Formatter("%(asctime)s  %(message)s" if is_timed else "%(message)s",
-                                  None if options.verbose else "%H:%M:%S")
-    errors = Screen(sys.stderr)
-    plain = formatter.formatMessage
-    formatter.formatMessage = lambda record: "\n".join(
-        errors.folded(plain(record), RED if record.levelno >= logging.WARNING else ""))
-    formatter.formatException = traceback_in_lines
     handler = logging.StreamHandler()
-    handler.setFormatter(formatter)
+    handler.setFormatter(LogLines(
+        "%(asctime)s  %(message)s" if is_timed else "%(message)s", None if options.verbose else "%H:%M:%S"))
     logging.basicConfig(handlers=[handler])
     log.setLevel(logging.DEBUG if options.verbose else logging.INFO)
     screen = Screen()
@@ -106,7 +99,7 @@ def run_command(options, screen):
     is_a_page = options.output == "html"
     journal = None
     if is_a_page or options.listen:
-        journal = Journal(files[0].path, ALL if is_a_page or options.cluster else SHARE)
+        journal = Journal(str(files[0].path), ALL if is_a_page or options.cluster else SHARE)
         log.addHandler(LogOfJournal(journal))
     report = (lambda *decision: None) if is_a_page else Reporter(options, screen)
     writer = writer_for(Cordoned(api, options.drain) if options.drain else api, options)
@@ -119,7 +112,7 @@ def run_command(options, screen):
         has_failed = run_manifests(writer, seen, files[0], stop, options, screen, report, journal)
     else:
         has_failed = run_live(writer, files[0], stop, options, report, journal)
-    if is_a_page:
+    if is_a_page and journal:
         screen.print(document(journal.frames))
     return has_failed
 
@@ -198,7 +191,8 @@ def api_server(url):
 
 def listen(address, routes):
     """Serve these routes at an address and a port. Raises InputError."""
-    server = Server(*address, routes)
+    host, port = address
+    server = Server(host, port, routes)
     server.start()
     log.info("serving %s at %s", ", ".join(server.routes), server.url)
 
@@ -248,47 +242,6 @@ def election_for(api, policies, options):
     if options.dry_run or options.cluster or not is_wanted:
         return None
     return LeaderElection(api, options.scheduler_name, settings)
-
-
-def poll(cluster, policy_file, stop, options, election):
-    """Schedule a live cluster's pods; where a leader is elected, only while leading. Return the exit code."""
-    share_memory_among_threads()
-    load_what_ends_threads()
-    if election:
-        cluster.writer.may_write = election.leads
-        if not election.lead(stop, lambda: keep_up(cluster.cache)):
-            return int(options.once)
-    HEARTBEAT.at = time.monotonic()
-    HEARTBEAT.limit = election.renew_deadline if election else 60
-    interval = min(options.interval, 0.3) if options.listen else options.interval  # edits show at once
-    code = run_to_the_end(cluster, policy_file, stop, interval, options.once)
-    if options.goes_on:
-        sum_up(cluster)
-    stop.set()
-    if election:
-        election.release()
-    return 1 if election and election.lost else code
-
-
-def sum_up(cluster):
-    """Log how many pods this run has bound, and how many are left."""
-    pending = [record for record in cluster.pending.values() if record.waits_for is not WaitsFor.CONFIRMATION]
-    log.info("bound %d, %d pending", cluster.cycle.bound, len(pending))
-
-
-def keep_up(cache):
-    """Apply updates while another replica leads, so that this one can take over at once."""
-    with contextlib.suppress(ApiError):  # which the loop meets, once it runs
-        cache.refresh()
-    cache.arrived.clear()
-
-
-def run_to_the_end(cluster, policy_file, stop, interval, once):
-    """Run the loop, and wait until all is written. Return the exit code."""
-    run(cluster, policy_file.current, stop, interval, once)
-    cluster.at_rest()
-    cluster.results.finish(seconds=3 if stop.is_set() else 10)
-    return int(once and (cluster.has_failed() or stop.is_set()))
 
 
 def schedule_manifests(cluster, policies, stop, options, screen):

@@ -114,7 +114,7 @@ def remark_on_devices(name, pod, tainted):
 
 def give_priority(pod, spec, classes):
     """Give a pod the priority of its PriorityClass. Return why admission refuses the pod, or ""."""
-    default = next((each for each in classes.values() if each.get("globalDefault")), {})
+    default: dict = next((each for each in classes.values() if each.get("globalDefault")), {})
     name = text_at(spec, "priorityClassName")
     if name and name not in classes:
         warn_once(f'Pod {pod}: spec.priorityClassName: there is no PriorityClass "{name:.60}"'

@@ -4,6 +4,7 @@ objects.py has each object completed as it is read.
 """
 
 from types import MappingProxyType as read_only
+from typing import Any
 
 from scheduler_extras.manifests.fields import CONTAINERS
 from scheduler_extras.reading.fields import pick
@@ -12,7 +13,7 @@ from scheduler_extras.reading.pods_and_nodes import FullNode
 from scheduler_extras.rules.selectors import OWNERS, SELECT_BY_LABELS
 
 
-MAPS = {  # field that holds a map, or a list of texts -> what null means as a value in it
+MAPS: dict[str, Any] = {  # field that holds a map, or a list of texts -> what null means as a value in it
     **dict.fromkeys(["labels", "annotations", "nodeSelector", "matchLabels", "values"], ""),
     **dict.fromkeys(["requests", "limits", "capacity", "allocatable", "overhead"], "0")}
 
@@ -23,10 +24,10 @@ def fill_nulls(part, name=""):
     A null in a list of objects is an object without fields.
     """
     if isinstance(part, dict):
-        members = part.items()
+        members: list[tuple] = [*part.items()]
         otherwise = MAPS.get(name)
     else:
-        members = enumerate(part)
+        members = [*enumerate(part)]
         otherwise = MAPS.get(name, {})
     for key, member in members:
         if isinstance(member, (dict, list)):

@@ -6,7 +6,7 @@ manifests.py answers lists of budgets with it, as pods come and go.
 import math
 
 from scheduler_extras.manifests.workload import active, number_in
-from scheduler_extras.reading.fields import pick, text_at
+from scheduler_extras.reading.fields import controlling_owner, pick, text_at
 from scheduler_extras.reading.label_selectors import label_selector, labels_match
 
 
@@ -59,7 +59,7 @@ def share_of(value, whole):
 
 def scales_of(pods, objects):
     """Return {controller: how many pods it is to have} of the controllers of these pods."""
-    scales = {}
+    scales: dict[tuple, int] = {}
     for pod in pods:
         scaled = controller_of(pod, objects)
         if scaled:
@@ -74,8 +74,7 @@ def controller_of(thing, objects):
 
     The object is None if it is not there: then the pods that are there count.
     """
-    owners = pick(thing, list, "metadata", "ownerReferences", of=dict)
-    owner = next((owner for owner in owners if owner.get("controller")), {})
+    owner = controlling_owner(thing)
     if owner.get("kind") not in SCALED:
         return None
     place = SCALED[owner["kind"]], text_at(thing, "metadata", "namespace"), text_at(owner, "name")

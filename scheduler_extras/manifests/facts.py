@@ -153,8 +153,11 @@ UNITS = {"b": "", "kb": "k", "mb": "M", "gb": "G", "tb": "T", "kib": "Ki", "mib"
 def hint_at_unit(amount):
     """Return a hint at the amount that may be meant by one with another unit, such as 512MB; else ""."""
     match = re.fullmatch(r"([0-9.]+) *([A-Za-z]+)", str(amount))
-    unit = UNITS.get(match[2], UNITS.get(match[2].lower())) if match else None
-    return f'; did you mean "{match[1]}{unit}"?' if unit is not None else ""
+    if not match:
+        return ""
+    number, unit = match.groups()
+    meant = UNITS.get(unit, UNITS.get(unit.lower()))
+    return f'; did you mean "{number}{meant}"?' if meant is not None else ""
 
 
 def problems_of_requests(amounts):

@@ -38,7 +38,7 @@ def what_it_is_instead(text, command):
     first = text.lstrip().partition("\n")[0]
     lacking = UNKNOWN_RESOURCE.match(first)
     if lacking:
-        names = re.search("get (.*?) ", command)[1]
+        names = command.split("get ")[1].split(" ")[0]
         left = ",".join(name for name in names.split(",") if name != lacking[1])
         return f"this cluster has no {lacking[1]}; copy it without: {command.replace(names, left)}"
     for pattern, what in NOT_MANIFESTS:

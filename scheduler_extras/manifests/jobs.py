@@ -50,7 +50,7 @@ def index_of(pod):
 
 def numbers_in(text):
     """Return the numbers in a text such as 1,3-5,7."""
-    numbers = set()
+    numbers: set[int] = set()
     for part in text.split(","):
         first, _, last = part.partition("-")
         if first.isdecimal() and (last or first).isdecimal():

@@ -22,7 +22,7 @@ def load(manifests, path, is_alone):
     As in `kubectl apply`, what cannot be read of several files costs only the file that it is in.
     """
     foreign = {}  # file -> what it has that is no object of Kubernetes
-    templates = []  # files that are to be rendered first
+    templates: list[str] = []  # files that are to be rendered first
     try:
         files = files_at(path)
         for file in files:

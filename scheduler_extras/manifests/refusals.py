@@ -83,7 +83,7 @@ def parts_of(part, place, name=None):
 
 def problems_with(part, thing, place):
     """Return what is wrong with a part of an object at a place. Upstream: pkg/apis/core/validation."""
-    nothing = None, "", [], {}
+    nothing: tuple = (None, "", [], {})
     found = [f"{name}: Required value" for name in NEEDED.get(part, ()) if thing.get(name) in nothing]
     for name, schema in FIELDS.get(part, {}).items():
         if thing.get(name) not in nothing:

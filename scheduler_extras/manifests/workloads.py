@@ -12,7 +12,7 @@ from scheduler_extras.manifests.jobs import pods_of_job
 from scheduler_extras.manifests.kinds import counts, kind_of, resource_of
 from scheduler_extras.manifests.stateful_sets import pods_of_stateful_set
 from scheduler_extras.manifests.workload import LOST, Workload, active, number_in, pods_of_replicas
-from scheduler_extras.reading.fields import pick, text_at
+from scheduler_extras.reading.fields import controlling_owner, pick, text_at
 
 
 MOST = 10_000  # pods that are made of one workload
@@ -89,8 +89,7 @@ def owned_by_controllers(manifests):
     """Return which pods and ReplicaSets controllers have: {(kind, namespace, name): objects}."""
     owned = collections.defaultdict(list)
     for (resource, namespace, _), thing in manifests.objects.items():
-        owners = pick(thing, list, "metadata", "ownerReferences", of=dict)
-        owner = next((owner for owner in owners if owner.get("controller")), {})
+        owner = controlling_owner(thing)
         kind, name = text_at(owner, "kind"), text_at(owner, "name")
         if kind == "ReplicaSet" and ("replicasets", namespace, name) not in manifests.objects:
             kind, name = LOST, ""
@@ -120,11 +119,10 @@ def make_pods(manifests):
 
 def make_next_pod(manifests, pod):
     """Make the pod that comes once this one has a node: the next one of its StatefulSet, if it has any."""
-    owners = pick(pod, list, "metadata", "ownerReferences", of=dict)
-    owner = next((owner for owner in owners if owner.get("controller")), {})
+    owner = controlling_owner(pod)
     place = "statefulsets", text_at(pod, "metadata", "namespace"), text_at(owner, "name")
     if owner.get("kind") == "StatefulSet" and place in manifests.objects:
-        owned = collections.defaultdict(list)  # pods have the names that it gives them
+        owned: dict[tuple, list] = collections.defaultdict(list)  # pods have the names that it gives them
         make_pods_of(Workload("StatefulSet", manifests.objects[place], manifests, owned), owned)
 
 

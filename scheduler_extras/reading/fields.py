@@ -47,3 +47,9 @@ def text_at(thing: Any, *path: str) -> str:
     for key in path:
         thing = thing.get(key) if isinstance(thing, dict) else None
     return thing if isinstance(thing, str) else ""
+
+
+def controlling_owner(thing: dict) -> dict:
+    """Return the ownerReference of an object that names its controller, or {}. Raises Malformed."""
+    owners = pick(thing, list, "metadata", "ownerReferences", of=dict)
+    return next((owner for owner in owners if owner.get("controller")), {})

@@ -81,7 +81,8 @@ class Drain:
         self.kept = {}  # pod that a budget keeps -> the budget
         self.moved = {}  # pod -> its new node
         self.pending = {}  # pod -> why it fits nowhere else
-        self.taken = collections.Counter()  # name of a budget -> how many evicted pods are not back
+        # name of a budget -> how many evicted pods are not back
+        self.taken: collections.Counter[str] = collections.Counter()
 
     def evict_all(self):
         """Evict the pods one by one, as soon as budgets allow it. Yield a decision about each."""

@@ -139,7 +139,7 @@ def what_decided(decision, first, second):
     """Say by how much one node is ahead of another, and what each priority adds to that."""
     leads = {vote.title: vote.weight * (vote.points[first] - vote.points[second]) for vote in decision.votes}
     parts = []
-    for title in sorted(leads, key=leads.get, reverse=True):
+    for title in sorted(leads, key=lambda title: leads[title], reverse=True):
         if leads[title]:
             sign = "+" if leads[title] > 0 else ""
             parts.append(f"{title} {sign}{in_digits(leads[title])}")
@@ -262,7 +262,7 @@ def shortage(decision, name, spread, obstacles):
 def labels_amiss(pod, node):
     """Return in words what a node has other labels for than the pod's nodeSelector and node affinity ask."""
     asked = [{"key": key, "operator": "In", "values": [value]} for key, value in pod.node_selector.items()]
-    terms = []
+    terms: list[dict] = []
     with contextlib.suppress(Malformed):  # which the rule says of a node that has the labels of nodeSelector
         terms = pod.required_terms or []
     if not any(term_matches(term, node) for term in terms):

@@ -50,7 +50,7 @@ class Obstacles:
     @functools.cached_property
     def repelling(self):
         """{(topology key, value): (a pod there whose anti-affinity this pod breaks, the term)}."""
-        found = {}
+        found: dict[tuple, tuple] = {}
         for other, node in self.others:
             for term in affinity_terms(other)[0]["requiredAntiAffinity"] if other.is_affine else ():
                 if term.key in node.labels and term.selects(self.pod, self.snapshot):
@@ -95,7 +95,9 @@ class Obstacles:
         for label in labels:
             wanted = pod.node_selector.get(label) or (place and place.labels.get(label))
             if wanted and node.labels.get(label) != wanted:
-                why = "its nodeSelector" if label in pod.node_selector else f"{fellow.key} of its Service"
+                why = "its nodeSelector"
+                if fellow and label not in pod.node_selector:
+                    why = f"{fellow.key} of its Service"
                 has = f"{label}={node.labels[label]}" if label in node.labels else f"no {label}"
                 yield f"{label}={wanted}, as {why}: has {has}"
 

@@ -83,7 +83,7 @@ def show_fits(pod, cluster, policy, options, screen):
 
 def copies_that_fit(pod, cluster, policy):
     """Place copies of a pod in memory, one by one. Return {node: how many}, and why the next one stays."""
-    counts = collections.Counter()
+    counts: collections.Counter[str] = collections.Counter()
     for number in range(MOST):
         metadata = pod.raw["metadata"] | {"name": f"{pod.name}-copy-{number}", "uid": f"{pod.uid} {number}"}
         copy = FullPod(pod.raw | {"metadata": metadata, "spec": pod.spec | {"nodeName": ""}, "status": {}})

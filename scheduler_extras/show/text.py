@@ -3,15 +3,14 @@
 All of show/ writes by it, and what is logged is folded by it.
 """
 
-import contextlib
 import functools
+import io
 import itertools
 import math
 import os
 import shutil
 import sys
 import textwrap
-import traceback
 
 
 class Screen:
@@ -19,7 +18,7 @@ class Screen:
 
     def __init__(self, output=None):
         self.output = output or sys.stdout
-        with contextlib.suppress(AttributeError):  # in a notebook, standard output has no such method
+        if isinstance(self.output, io.TextIOWrapper):  # in a notebook, standard output is none
             self.output.reconfigure(errors="replace")
         self.is_terminal = self.output.isatty()
         self.width = max(60, shutil.get_terminal_size().columns) if self.is_terminal else 80
@@ -51,12 +50,6 @@ CONTROL = [  # what a terminal obeys, and what is invisible or changes the direc
     *range(0x2060, 0x2070), 0xfeff, *range(0xfff9, 0xfffc), *range(0xe0000, 0xe0080)]
 ESCAPES = {code: ascii(chr(code))[1:-1] for code in CONTROL}  # names and messages may come from anybody
 BOLD, DIM, RED, GREEN = "1", "2", "91", "1;32"
-
-
-def traceback_in_lines(exc_info):
-    """Return a traceback as lines that cannot be taken for others."""
-    lines = "".join(traceback.format_exception(*exc_info)).split("\n")
-    return "\n".join(f"    {line.translate(ESCAPES)}" for line in lines)
 
 
 def in_digits(score):

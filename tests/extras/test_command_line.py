@@ -35,6 +35,7 @@ from helpers.extras import (
     PATIENT, ROOT, SCHEDULER, a_cluster, claim, cluster_of, node, on_any_machine, pod, run_afresh, run_scheduler, table, volume
 )
 from helpers.faulty import ApiServer, QuietServer
+from helpers.manifests import LEFT_OUT, MODES, kind, limited, placed, priority_class
 
 DEMO = ROOT / "tests" / "demo.yaml"
 NOBODY_WAITS = "no pod waits for my-scheduler: no pod without a node has this spec.schedulerName"
@@ -125,24 +126,6 @@ def test_the_pods_of_a_node_are_below_it_and_new_ones_are_marked():
                             pod("new", {"cpu": "2900m"}), pod("far", namespace="kube-system", nodeName="n"))
     assert nodes["n"][1] == ["+new", "kube-system/far", "old"] and nodes["no-room"][1] == below == []
     assert nodes["n"][0][0] == "3/110" and nodes["n"][0][1].endswith("█ 3.9/4") and nodes["no-room"][0][0] == "0/0"
-
-
-LEFT_OUT = " is left out, as it would be refused"
-MODES = ["ReadWriteOnce"]
-
-
-def kind(kind, name, namespace=None, **more):
-    """An object of a kind; claims and volumes have access modes."""
-    metadata = {"name": name} | ({"namespace": namespace} if namespace else {})
-    if kind in ("PersistentVolumeClaim", "PersistentVolume"):
-        more["spec"] = {"accessModes": MODES} | more.get("spec", {})
-    return {"kind": kind, "metadata": metadata | more.pop("metadata", {}), **more}
-
-
-def limited(limits, requests=None, kind="containers", **spec):
-    """A pod of which a container has limits, and maybe requests."""
-    resources = {"limits": limits} | ({"requests": requests} if requests else {})
-    return pod("p", **{"containers": [{"name": "main"}], kind: [{"name": "c", "resources": resources}]}, **spec)
 
 
 @table("things, where, cell", {
@@ -902,17 +885,6 @@ def test_the_tables_of_the_documents_have_every_rule():
     assert [name for name in names if f"`{arguments.get(name) or name}`" not in rules] == []
 
 
-def placed(*things, text=None, arguments=()):
-    """Schedule manifests on a node of 4 cpu; return the decisions by pod, and what is said beside them.
-
-    The exit code is 1 if something is left out.
-    """
-    text = text or yaml.safe_dump_all([node("n"), *things])
-    run = run_scheduler("--cluster", "-", "--output=json", *arguments, input=text, cwd=ROOT)
-    assert run.returncode == (" is left out, " in run.stderr), run
-    return {line["pod"]: line for line in map(json.loads, run.stdout.splitlines())}, run.stderr
-
-
 @table("thing, requests", {
     "limits are requests": (limited({"cpu": "3", "memory": "1Gi"}), {"cpu": 3000, "memory": 2**30}),
     "of a resource that is not requested": (
@@ -949,11 +921,6 @@ def test_a_ceph_image_without_a_pool_is_in_the_pool_rbd():
     pods = [pod(name, volumes=[{"name": "v", "rbd": rbd}]) for name, rbd in {"p": image, "q": image | {"pool": "rbd"}}.items()]
     decisions, _ = placed(*pods)
     assert decisions["default/p"]["node"] == "n" and "no available disk" in decisions["default/q"]["message"]
-
-
-def priority_class(name, value, **more):
-    return {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": name}, "value": value,
-            **more}
 
 
 @table("spec, priority, said", {

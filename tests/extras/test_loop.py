@@ -23,7 +23,8 @@ from scheduler_extras.api.errors import TooLarge, error_of
 from scheduler_extras.api.proxy import PooledProxy
 from scheduler_extras.api.retries import patiently
 from scheduler_extras.api.watch import Reflector, list_all
-from scheduler_extras.command_line import election_for, poll, run_to_the_end
+from scheduler_extras.command_line import election_for
+from scheduler_extras.live.session import poll, run_to_the_end
 from scheduler_extras.common.errors import ApiError, Trouble, Unschedulable
 from scheduler_extras.deciding.decision import FullDecision
 from scheduler_extras.deciding.rule import FullRule, PREDICATES, PRIORITIES

@@ -20,7 +20,7 @@ from scheduler_extras.manifests.workload import generated
 from scheduler_extras.reading.texts import parse
 from helpers.control_plane import free_port, wait_for
 from helpers.extras import claim, node, pod, run_scheduler, storage_class, table, volume
-from extras.test_command_line import LEFT_OUT, kind, limited, placed
+from helpers.manifests import LEFT_OUT, kind, limited, placed
 
 HOSTNAME = "kubernetes.io/hostname"
 

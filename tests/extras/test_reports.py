@@ -7,7 +7,7 @@ import re
 
 import pytest
 import yaml
-from extras.test_command_line import LEFT_OUT, kind, priority_class
+from helpers.manifests import LEFT_OUT, kind, priority_class
 from extras.test_manifests import HOSTNAME, going, made_of, owned, workload
 from helpers.everywhere import ROOT
 from scheduler_extras.deciding.rule import WHEN

@@ -13,7 +13,7 @@ from helpers.everywhere import replace
 from scheduler_extras.api.errors import JSON, Unreadable, error_of
 from scheduler_extras.api.proxy import PooledProxy, objects_of
 from scheduler_extras.api.watch import Reflector, list_all
-from scheduler_extras.command_line import keep_up
+from scheduler_extras.live.session import keep_up
 from scheduler_extras.common.errors import Trouble, Unschedulable
 from scheduler_extras.deciding.decision import Failures
 from scheduler_extras.deciding.rule import FullRule

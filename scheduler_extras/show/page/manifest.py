@@ -47,7 +47,7 @@ def metadata_of(pod):
 
 def shown_of(thing):
     """Return those fields of an object that are shown, and say something."""
-    says_nothing = (None, "", 0, [], {}, "default", {"requests": {}})
+    says_nothing: tuple = (None, "", 0, [], {}, "default", {"requests": {}})
     return {name: thing[name] for name in SHOWN_OF_PODS if thing.get(name) not in says_nothing}
 
 

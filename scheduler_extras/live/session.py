@@ -1,0 +1,55 @@
+"""A run beside a live cluster, from leading to the last write.
+
+The command line calls `poll`.
+"""
+
+import contextlib
+import time
+
+from scheduler import log
+from scheduler_extras.api.proxy import load_what_ends_threads, share_memory_among_threads
+from scheduler_extras.common.clocks import HEARTBEAT
+from scheduler_extras.common.errors import ApiError
+from scheduler_extras.live.loop import run
+from scheduler_extras.live.record import WaitsFor
+
+
+def poll(cluster, policy_file, stop, options, election):
+    """Schedule a live cluster's pods; where a leader is elected, only while leading. Return the exit code."""
+    share_memory_among_threads()
+    load_what_ends_threads()
+    if election:
+        cluster.writer.may_write = election.leads
+        if not election.lead(stop, lambda: keep_up(cluster.cache)):
+            return int(options.once)
+    HEARTBEAT.at = time.monotonic()
+    HEARTBEAT.limit = election.renew_deadline if election else 60
+    interval = min(options.interval, 0.3) if options.listen else options.interval  # edits show at once
+    code = run_to_the_end(cluster, policy_file, stop, interval, options.once)
+    if options.goes_on:
+        sum_up(cluster)
+    stop.set()
+    if election:
+        election.release()
+    return 1 if election and election.lost else code
+
+
+def sum_up(cluster):
+    """Log how many pods this run has bound, and how many are left."""
+    pending = [record for record in cluster.pending.values() if record.waits_for is not WaitsFor.CONFIRMATION]
+    log.info("bound %d, %d pending", cluster.cycle.bound, len(pending))
+
+
+def keep_up(cache):
+    """Apply updates while another replica leads, so that this one can take over at once."""
+    with contextlib.suppress(ApiError):  # which the loop meets, once it runs
+        cache.refresh()
+    cache.arrived.clear()
+
+
+def run_to_the_end(cluster, policy_file, stop, interval, once):
+    """Run the loop, and wait until all is written. Return the exit code."""
+    run(cluster, policy_file.current, stop, interval, once)
+    cluster.at_rest()
+    cluster.results.finish(seconds=3 if stop.is_set() else 10)
+    return int(once and (cluster.has_failed() or stop.is_set()))

@@ -1,0 +1,39 @@
+"""What tests of manifests share: objects in short, and what becomes of those that are left out."""
+
+import json
+
+import yaml
+from helpers.extras import ROOT, node, pod, run_scheduler
+
+LEFT_OUT = " is left out, as it would be refused"
+MODES = ["ReadWriteOnce"]
+
+
+def kind(kind, name, namespace=None, **more):
+    """An object of a kind; claims and volumes have access modes."""
+    metadata = {"name": name} | ({"namespace": namespace} if namespace else {})
+    if kind in ("PersistentVolumeClaim", "PersistentVolume"):
+        more["spec"] = {"accessModes": MODES} | more.get("spec", {})
+    return {"kind": kind, "metadata": metadata | more.pop("metadata", {}), **more}
+
+
+def limited(limits, requests=None, kind="containers", **spec):
+    """A pod of which a container has limits, and maybe requests."""
+    resources = {"limits": limits} | ({"requests": requests} if requests else {})
+    return pod("p", **{"containers": [{"name": "main"}], kind: [{"name": "c", "resources": resources}]}, **spec)
+
+
+def placed(*things, text=None, arguments=()):
+    """Schedule manifests on a node of 4 cpu; return the decisions by pod, and what is said beside them.
+
+    The exit code is 1 if something is left out.
+    """
+    text = text or yaml.safe_dump_all([node("n"), *things])
+    run = run_scheduler("--cluster", "-", "--output=json", *arguments, input=text, cwd=ROOT)
+    assert run.returncode == (" is left out, " in run.stderr), run
+    return {line["pod"]: line for line in map(json.loads, run.stdout.splitlines())}, run.stderr
+
+
+def priority_class(name, value, **more):
+    return {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": name}, "value": value,
+            **more}
