@@ -34,7 +34,8 @@ def load(manifests, path, is_alone):
     kinds = {file: text_at(things[0], "kind") for file, things in foreign.items() if things}
     if templates:
         log.error("%s", templates_left_out(path, templates))
-    if kinds:
+    is_all = files == [path] and not manifests.objects  # then the run ends, and says so
+    if kinds and not is_all:
         log.warning("%s", skipped_files(path, kinds))
 
 
