@@ -197,7 +197,7 @@ def test_a_rule_that_is_deleted_from_the_script_is_gone(tmp_path, name):
     assert run.returncode == 2 and f'"{name}"' in line
 
 
-STEADY = '"HostName": {"plugin": "NodeName", **GENERAL}'
+STEADY = '"HostName": {"plugin": "NodeName", "unresolvable": True, **GENERAL}'
 
 
 @pytest.mark.parametrize("steady", [True, False])
@@ -214,10 +214,11 @@ def test_a_rule_that_goes_by_what_it_has_kept_is_asked_each_time_if_it_is_said_n
     if not steady:
         rule.write_text(rule.read_text().replace(STEADY, STEADY.replace("**GENERAL", '**GENERAL, "steady": False')))
     (tmp_path / "policy.json").write_text(policy_of(["HostName"]))
-    (tmp_path / "cluster.json").write_text(json.dumps({"kind": "List", "items": [node("a"), *(a_pod(i) for i in range(8))]}))
+    (tmp_path / "cluster.json").write_text(json.dumps({"kind": "List", "items": [
+        *map(node, "abcd"), *(a_pod(i) for i in range(8))]}))
     run = subprocess.run([sys.executable, "-c", "import scheduler, scheduler_extras; scheduler_extras.main(['--cluster', 'cluster.json']); print(len(scheduler.ASKED))"],
                          cwd=tmp_path, capture_output=True, text=True, timeout=60)
-    assert (int(run.stdout.split()[-1]) == 8) == (not steady), run.stdout + run.stderr
+    assert (int(run.stdout.split()[-1]) == 8 * 4) == (not steady), run.stdout + run.stderr
 
 
 OWN = """

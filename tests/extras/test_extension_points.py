@@ -1027,7 +1027,7 @@ def test_a_pod_that_is_refused_after_it_had_a_node_can_be_explained(spy):
     spy.answers["reserve"] = Unschedulable("no")
     _, [decision] = make_pass(Server(node("n"), node("m"), pod("p")), spy)
     assert [line.split() for line in explain(decision, Screen())[1:]] == [
-        ["m", "n"], ["Spy", "7→7×1", "7→7×1"], ["Total", "7", "7"], []]
+        ["raw→points×weight", "m", "n"], ["Spy", "7→7×1", "7→7×1"], ["Total", "7", "7"], []]
 
 
 def test_pre_bind_sends_its_requests_and_is_asked_again_before_the_binding(spy):

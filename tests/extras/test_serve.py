@@ -13,7 +13,7 @@ from helpers.control_plane import free_port, wait_for
 import argparse
 import platform
 from helpers.everywhere import replace
-from scheduler_extras.common.clocks import HEARTBEAT, STOP
+from scheduler_extras.common.clocks import HEARTBEAT
 from scheduler_extras.common.version import VERSION
 from scheduler_extras.options import address_and_port
 from scheduler_extras.serve.format import Counter
@@ -180,10 +180,11 @@ def test_health(serve, monkeypatch, path, listed, heartbeat, lost, status, text)
 
 
 def test_it_is_not_ready_while_it_shuts_down(serve, monkeypatch):
-    replace(monkeypatch, "STOP", threading.Event())
+    stop = threading.Event()
+    replace(monkeypatch, "STOP", stop)
     port = serve(health_routes(SimpleNamespace(cache=SimpleNamespace(objects=LISTED)), None))
     assert ask(port, "/readyz")[0] == 200
-    STOP.set()
+    stop.set()
     assert "[-]shutdown failed" in ask(port, "/readyz")[2] and ask(port, "/livez")[0] == 200
 
 

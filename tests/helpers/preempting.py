@@ -3,7 +3,6 @@
 import pytest
 from scheduler_extras.api.proxy import PooledProxy
 from scheduler_extras.common.errors import ApiError
-from scheduler_extras.configuration.reading import read_configuration
 from scheduler_extras.policy.policy import CONFIGURATION_VERSION
 from scheduler_extras.policy.reading import read_policy
 from helpers.extras import DEFAULT_PREDICATES, MANDATORY_PREDICATES, pod
@@ -44,6 +43,7 @@ def apart(app, **more):
 
 def configured(**profile):
     """A KubeSchedulerConfiguration with one profile, as the loop takes it."""
+    from scheduler_extras.configuration.reading import read_configuration  # the folder may be deleted
     return read_configuration(configuration(**profile), "my-scheduler")
 
 
