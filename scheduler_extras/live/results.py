@@ -97,7 +97,7 @@ class Results:
     def has_new_room(self, decision: FullDecision) -> bool:
         """Return whether a pod has preempted others on a node to which it was not nominated before.
 
-        If it was, its victims have been recreated there, as a kubelet does with static pods: it backs off.
+        If it was, its victims have been recreated there, as a kubelet does with mirror pods: it backs off.
         """
         was_nominated = nomination_of(decision.pod, self.cache.snapshot) == decision.pod.nominated_node
         return deletions(decision.requests) > 0 and not was_nominated
