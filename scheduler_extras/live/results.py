@@ -13,6 +13,7 @@ from scheduler_extras.api.errors import Conflict, is_answer, warn_of_failure
 from scheduler_extras.common.blame import what_broke
 from scheduler_extras.common.clocks import heartbeat
 from scheduler_extras.common.errors import ApiError
+from scheduler_extras.deciding.decision import FullDecision
 from scheduler_extras.live.binding import BindingCycle
 from scheduler_extras.live.record import WaitsFor
 from scheduler_extras.live.writer import Result
@@ -89,9 +90,17 @@ class Results:
                 record.retry.refused.add(nomination_of(pod, snapshot))
                 if deletions(left) == deletions(decision.requests):
                     self.cycle.send(WaitsFor.NODE, decision, [nominate(pod, None, snapshot)])
-        elif decision.policy.retries_preemptors and deletions(decision.requests):
+        elif decision.policy.retries_preemptors and self.has_new_room(decision):
             record.retry.at_once()
         self.cycle.show_if_new(decision)
+
+    def has_new_room(self, decision: FullDecision) -> bool:
+        """Return whether a pod has preempted others on a node to which it was not nominated before.
+
+        If it was, its victims have been recreated there, as a kubelet does with mirror pods: it backs off.
+        """
+        was_nominated = nomination_of(decision.pod, self.cache.snapshot) == decision.pod.nominated_node
+        return deletions(decision.requests) > 0 and not was_nominated
 
     def finish(self, seconds: float, stop: threading.Event | None = None) -> None:
         """Wait until all is written, but no longer than this, or until `stop` is set."""

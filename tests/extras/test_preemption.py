@@ -452,10 +452,16 @@ def test_a_budget_forbids_nothing():
     assert preempted(server) == ALL_GO and decision.remedy
 
 
-@table("policies, at_once", {"under a Policy at once, as 1.20": (built, True), "today after its backoff": (configured, False)})
-def test_when_a_pod_is_tried_again_that_has_preempted(policies, at_once):
-    cluster = a_cluster(Server(node("n", cpu="1"), running("a", "n"), incoming()))
+@table("policies, nominated, at_once", {
+    "under a Policy at once, like 1.20": (built, None, True),
+    "under a Policy after its backoff, if its victim was recreated on its nominated node": (built, "n", False),
+    "under a Policy at once, if it is nominated to another node now": (built, "gone", True),
+    "under a configuration after its backoff": (configured, None, False)})
+def test_when_a_pod_is_tried_again_that_has_preempted(policies, nominated, at_once):
+    server = Server(node("n", cpu="1"), running("a", "n"), incoming(nominated=nominated))
+    cluster = a_cluster(server)
     make_pass(cluster, policies())
+    assert preempted(server)["deleted"] == ["a"]
     [record] = cluster.pending.values()
     assert (record.waits_for, record.is_due()) == (WaitsFor.NODE, at_once)
 
