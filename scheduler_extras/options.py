@@ -39,6 +39,7 @@ def option_parser():
   kubectl proxy & python scheduler_extras         schedule the pods of a cluster until Ctrl-C
   python scheduler_extras --cluster tests/demo.yaml    schedule the pods of manifests, without a cluster
   python scheduler_extras --explain default/web-1 explain where that pod goes, or why it stays pending
+  python scheduler_extras --cluster tests/demo.yaml --listen 8080    the same on a page, again after each edit
   {Manifests.COMMAND} | \\
     python scheduler_extras --cluster -           schedule a copy of a live cluster
 
@@ -77,7 +78,8 @@ def add_live(add):
         help="with several replicas, let only the holder of the Lease schedule pods")
     add("--dry-run", action="store_true", help="decide, but write nothing to the cluster")
     add("--listen", type=address_and_port, metavar="[ADDRESS:]PORT",
-        help="serve health checks and metrics over HTTP (ADDRESS: 127.0.0.1)")
+        help="serve a live page over HTTP, beside a cluster also health checks and metrics; with "
+             "--cluster, schedule again when a file changes (ADDRESS: 127.0.0.1)")
 
 
 def add_manifests(add):

@@ -89,11 +89,13 @@ def owned_by_controllers(manifests):
     """Return which pods and ReplicaSets controllers have: {(kind, namespace, name): objects}."""
     owned = collections.defaultdict(list)
     for (resource, namespace, _), thing in manifests.objects.items():
+        if resource not in ("pods", "replicasets"):
+            continue
         owner = controlling_owner(thing)
         kind, name = text_at(owner, "kind"), text_at(owner, "name")
         if kind == "ReplicaSet" and ("replicasets", namespace, name) not in manifests.objects:
             kind, name = LOST, ""
-        if resource == "pods" or (resource == "replicasets" and owner):
+        if resource == "pods" or owner:
             owned[kind, namespace, name].append(thing)
     return owned
 
