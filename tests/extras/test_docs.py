@@ -134,7 +134,7 @@ def test_an_edit_of_the_demo_moves_a_pod(blocks, tmp_path):
     for path in (DEMO, "policy.json"):
         shutil.copy(ROOT / path, tmp_path / path)
     output = tmp_path / "output"
-    pod, node = re.search("now: `([^`]*)` goes to `([^`]*)`", PAGE.words).groups()
+    pod, node = re.search("`([^`]*)` now goes to `([^`]*)`", PAGE.words).groups()
     here = {"scheduler_extras": EXTRAS, "--listen 8080": f"--policy policy.json --listen {free_port()}"}
     with terminal(blocks[0], output, tmp_path, **here):
         wait_for("the first run", lambda: "default/warehouse" in output.read_text())
