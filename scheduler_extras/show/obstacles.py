@@ -3,8 +3,10 @@
 explain.py asks it for the words behind a node's name.
 """
 
+import contextlib
 import functools
 
+from scheduler_extras.common.errors import Malformed
 from scheduler_extras.reading.fields import pick, text_at
 from scheduler_extras.rules.affinity_terms import affinity_terms
 from scheduler_extras.rules.claims import satisfies_one, waits_for_consumer, with_reach
@@ -20,14 +22,22 @@ class Obstacles:
         self.nodes = decision.nodes
         self.failed = decision.failed
         self.snapshot = decision.snapshot
-        self.own_terms = affinity_terms(self.pod)[0]
         self.selected = {}  # meanings of terms -> see selected_by
 
     def words(self, name):
         """Return in words what is in the way on a node, by the reasons against it."""
         reasons = [reason for reasons in self.failed[name].values() for reason in reasons]
         asked = [ask for beginning, ask in ASKED.items() if any(beginning in reason for reason in reasons)]
-        return [words for ask in dict.fromkeys(asked) for words in ask(self, self.nodes[name])]
+        found: list[str] = []
+        for ask in dict.fromkeys(asked):
+            with contextlib.suppress(Malformed):  # objects may be anything; the reason itself says enough
+                found += ask(self, self.nodes[name])
+        return found
+
+    @functools.cached_property
+    def own_terms(self):
+        """The terms of the pod's own affinity."""
+        return affinity_terms(self.pod)[0]
 
     @functools.cached_property
     def others(self):

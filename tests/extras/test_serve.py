@@ -171,7 +171,7 @@ LISTED = {"pods": {}, "nodes": {}}
     "it has led, and does no more": ("/livez", LISTED, {}, True, 500,
                                      "[+]ping ok\n[+]loop ok\n[-]leaderElection failed: reason withheld\nlivez check failed\n")})
 def test_health(serve, monkeypatch, path, listed, heartbeat, lost, status, text):
-    for name, value in heartbeat.items():
+    for name, value in ({"at": time.monotonic(), "limit": 60} | heartbeat).items():
         monkeypatch.setattr(HEARTBEAT, name, value)
     cluster = SimpleNamespace(cache=SimpleNamespace(objects=listed))
     election = None if lost is None else SimpleNamespace(lost=lost)
