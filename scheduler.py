@@ -220,6 +220,7 @@ class Rule:
 def predicate(name):
     """Return a decorator that makes a function the predicate of this name."""
     def register(function):
+        """Add the predicate. Raises TypeError if it does not yield."""
         if not inspect.isgeneratorfunction(function):
             raise TypeError(f'the predicate {name} must yield reasons: yield "node(s) were closed"')
         PREDICATES[name] = Rule(name, function)
@@ -230,6 +231,7 @@ def predicate(name):
 def priority(name, reduce=None):
     """Return a decorator that makes a function the priority of this name."""
     def register(function):
+        """Add the priority."""
         PRIORITIES[name] = Rule(name, function, reduce)
         return function
     return register

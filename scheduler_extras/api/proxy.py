@@ -140,39 +140,48 @@ class PooledProxy:
         except Exception as error:
             raise trouble_with(self.server, error, self.account) from error
 
-    def unauthorized(self):
-        """Return the Trouble of an answer 401, which all requests get until the credentials are replaced."""
-        if not self.account:
-            why = "the credentials of `kubectl proxy` have expired"
-        else:
-            self.account.forget_token()
-            why = f"the token in {self.account.token_file} has expired, or is for another cluster"
-        return Trouble(0, f"{self.server}: 401 Unauthorized: {why}; trying again")
-
     def content(self, answer, data, method, path):
         """Return the JSON of an answer. Raises ApiError if it reports a failure, or is no JSON."""
         status = answer.status
         succeeded = 200 <= status < 300
         if status == 401:
-            raise self.unauthorized()
+            raise unauthorized(self.server, self.account)
         content = None
         with contextlib.suppress(ValueError, RecursionError, MemoryError):
             content = read_json(data)
-        if not isinstance(content, dict):
-            start = one_line(data[:200].decode(errors="replace"))
-            message = f"{self.server} is no kubectl proxy, or has no API server behind it: {start}"
-            if status == 403:
-                message = f"not let through, as by kubectl proxy's --accept-hosts or --reject-paths: {start}"
-        elif succeeded:
+        is_json = isinstance(content, dict)
+        if succeeded and is_json:
             return content
-        else:
-            message = str(content.get("message"))
-            if status == 403 and re.search('User ".*" cannot ', message):  # RBAC's own words
-                message = f"RBAC does not allow it: {message}"
+        message = message_in(content, status) if is_json else no_api_server(self.server, status, data)
         text = f"{method} {path}: {status} {answer.reason}: {message}"
         if "etcdserver: request is too large" in message:  # it comes as 500, or as 409
             raise TooLarge(413, text)
         raise Unreadable(0, text) if succeeded else error_of(status, text, answer.retry_after())
+
+
+def message_in(content, status):
+    """Return the API server's message about a request that failed."""
+    message = str(content.get("message"))
+    is_of_rbac = status == 403 and re.search('User ".*" cannot ', message)  # RBAC's own words
+    return f"RBAC does not allow it: {message}" if is_of_rbac else message
+
+
+def no_api_server(server, status, data):
+    """Return what is wrong if something else than an API server has answered."""
+    start = one_line(data[:200].decode(errors="replace"))
+    if status == 403:
+        return f"not let through, as by kubectl proxy's --accept-hosts or --reject-paths: {start}"
+    return f"{server} is no kubectl proxy, or has no API server behind it: {start}"
+
+
+def unauthorized(server, account):
+    """Return the Trouble of an answer 401, which all requests get until the credentials are replaced."""
+    if not account:
+        why = "the credentials of `kubectl proxy` have expired"
+    else:
+        account.forget_token()
+        why = f"the token in {account.token_file} has expired, or is for another cluster"
+    return Trouble(0, f"{server}: 401 Unauthorized: {why}; trying again")
 
 
 def trouble_with(server, error, account=None):

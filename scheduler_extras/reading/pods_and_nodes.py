@@ -124,6 +124,7 @@ def kept_with_pod(function: Callable[..., Any]) -> Callable[..., Any]:
     """Make a function of a pod, and maybe of more, keep its answers in the pod."""
     @functools.wraps(function)
     def kept(pod: FullPod, *more: Any) -> Any:
+        """Return the kept answer; the first time, compute it."""
         if (function, more) not in pod.derived:
             pod.derived[function, more] = function(pod, *more)
         return pod.derived[function, more]

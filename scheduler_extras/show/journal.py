@@ -163,17 +163,28 @@ class Journal:
         if len(cluster.pending) > 10 * MOST_WAITING and time.monotonic() < self.queue_noted_at + 1:
             return  # to go through so many takes long
         self.queue_noted_at = time.monotonic()
-        due = {pod.uid: pod.record for pod in cluster.due}
-        waiting = [record for record in (due | dict(cluster.pending)).values()
-                   if record.waits_for not in (WaitsFor.BINDING, WaitsFor.CONFIRMATION)]
-        skew = time.time() - time.monotonic()
-        pods = [{"pod": record.pod.key, "attempts": record.retry.attempts, "for": record.waits_for.value,
-                 "since": round(record.since + skew, 1), "again": round(tried_again_at(record) + skew, 1)}
-                for record in waiting[:MOST_WAITING]]
+        waiting = records_of_waiting(cluster)
+        pods = [waiting_pod(record) for record in waiting[:MOST_WAITING]]
         same = len(waiting), [{**pod, "since": 0, "again": round(pod["again"])} for pod in pods]
         if same != self.waiting:
             self.waiting = same
             self.frames.add("queue", {"count": len(waiting), "pods": pods})
+
+
+def records_of_waiting(cluster: LiveCluster) -> list[PodRecord]:
+    """Return the records of the pods that wait, those that are due first."""
+    due = {pod.uid: pod.record for pod in cluster.due}
+    records = (due | dict(cluster.pending)).values()
+    return [record for record in records
+            if record.waits_for not in (WaitsFor.BINDING, WaitsFor.CONFIRMATION)]
+
+
+def waiting_pod(record: PodRecord) -> dict:
+    """Return what the page shows of a pod in the queue; times are in seconds since 1970."""
+    skew = time.time() - time.monotonic()
+    return {"pod": record.pod.key, "attempts": record.retry.attempts, "for": record.waits_for.value,
+            "since": round(record.since + skew, 1), "again": round(tried_again_at(record) + skew, 1)}
+
 
 def tried_again_at(record: PodRecord) -> float:
     """Return when a pod is tried again if nothing changes, in monotonic seconds."""

@@ -135,23 +135,7 @@ class Obstacles:
             metadata = pick(claim, dict, "metadata", "annotations")
             if volume and "pv.kubernetes.io/bind-completed" in metadata:
                 continue
-            class_name = class_name_of(claim)
-            known = storage_class_of(claim, self.snapshot)
-            selected = metadata.get("volume.kubernetes.io/selected-node")
-            if not class_name:
-                waits = "for a volume without a class"
-            elif not known:
-                waits = f"for StorageClass {class_name}, which is not there"
-            elif selected and selected != node.name:
-                waits = f"for a volume on {selected}, which was chosen for it"
-            elif pick(known, str, "provisioner") == "kubernetes.io/no-provisioner":
-                waits = f"for a free volume of class {class_name} that suits it"
-                waits += " and the node can reach" if waits_for_consumer(claim, self.snapshot) else ""
-            elif waits_for_consumer(claim, self.snapshot):
-                waits = f"for a volume of class {class_name}: its allowedTopologies exclude the node"
-            else:
-                waits = f"for the provisioner of class {class_name}"
-            yield f"claim {name} waits {waits}"
+            yield f"claim {name} waits for {what_a_claim_waits_for(claim, node, self.snapshot)}"
 
 
 ASKED = {  # part of a reason -> the method that has the words
@@ -164,6 +148,25 @@ ASKED = {  # part of a reason -> the method that has the words
     "no available volume zone": Obstacles.zones_of_volumes,
     "didn't find available persistent volumes": Obstacles.claims_to_bind,
     "unbound immediate PersistentVolumeClaims": Obstacles.claims_to_bind}
+
+
+def what_a_claim_waits_for(claim, node, snapshot):
+    """Return in words what a claim that is not bound waits for, seen from a node."""
+    class_name = class_name_of(claim)
+    known = storage_class_of(claim, snapshot)
+    selected = text_at(claim, "metadata", "annotations", "volume.kubernetes.io/selected-node")
+    if not class_name:
+        return "a volume without a class"
+    if not known:
+        return f"StorageClass {class_name}, which is not there"
+    if selected and selected != node.name:
+        return f"a volume on {selected}, which was chosen for it"
+    if pick(known, str, "provisioner") == "kubernetes.io/no-provisioner":
+        reach = " and the node can reach" if waits_for_consumer(claim, snapshot) else ""
+        return f"a free volume of class {class_name} that suits it{reach}"
+    if waits_for_consumer(claim, snapshot):
+        return f"a volume of class {class_name}: its allowedTopologies exclude the node"
+    return f"the provisioner of class {class_name}"
 
 
 def said_of(other, node):
