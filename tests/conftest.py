@@ -16,7 +16,7 @@ def pytest_configure(config):
     config.addinivalue_line("filterwarnings", "error::DeprecationWarning:scheduler")
 
 
-BESIDE_ANOTHER = ("test_side_by_side", "test_preemption", "test_contests")  # where the real kube-scheduler runs, too
+BESIDE_ANOTHER = ("test_side_by_side", "test_preemption_beside_kube_scheduler", "test_contests")  # where the real kube-scheduler runs, too
 
 
 SLOWEST = ("test_faults", "test_properties", "test_without_configuration")  # which begin first, or else all wait for one of them

@@ -8,6 +8,10 @@ from helpers.everywhere import replace
 from scheduler_extras.common.blame import FAILURE
 from scheduler_extras.common.clocks import STOP
 from scheduler_extras.common.log_texts import WARNED
+from helpers.command_line import answering  # noqa: F401 (a fixture)
+from helpers.fake_api import clock  # noqa: F401 (a fixture)
+from helpers.faults import start  # noqa: F401 (a fixture)
+from helpers.spy import spy  # noqa: F401 (a fixture)
 from helpers.extender import service  # noqa: F401 (a fixture)
 from helpers.extras import PATIENT, Running, ask_all, compute_each_time
 from helpers.preempting import contested  # noqa: F401 (a fixture)
@@ -53,13 +57,13 @@ def start_scheduler(tmp_path):
     """A function that starts the program beside the test; what runs at the end of the test is ended."""
     started = []
 
-    def start(*arguments, program=PATIENT, **options):
+    def run(*arguments, program=PATIENT, **options):
         folder = tmp_path / f"run-{len(started)}"
         folder.mkdir()
         started.append(Running(folder, arguments, program=program, **options))
         return started[-1]
 
-    yield start
+    yield run
     for running in started:
         running.kill()
         running.wait()

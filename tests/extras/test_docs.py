@@ -17,11 +17,15 @@ from helpers.documents import CHANGE, Document, edit, paste, places, terminal
 from helpers.script import ROOT, node, pod, scheduler, wait_for
 from scheduler_extras.deciding.extension_points import EXTENSION_POINTS
 from scheduler_extras.options import read_arguments
-from scheduler_extras.policy.reading import REPLACED_BY_TAINTS
+from scheduler_extras.policy.reading import known_names, REPLACED_BY_TAINTS
 from scheduler_extras.serve.health import health_routes
 from scheduler_extras.serve.metrics import State
 from scheduler_extras.serve.observations import Observations
 from scheduler_extras.serve.process import process_metrics
+from scheduler_extras.common.kinds import CORE, GROUPS
+from scheduler_extras.deciding.rule import PREDICATES, PRIORITIES
+from scheduler_extras.manifests.manifests import Manifests
+from helpers.extras import run_scheduler
 
 EXTRAS = ROOT / "scheduler_extras"
 MANUAL = Document("scheduler_extras/README.md")
@@ -513,3 +517,25 @@ def test_its_links_lead_somewhere(name):
 @pytest.mark.parametrize("name", ALL)
 def test_each_block_is_tested(name):
     assert ALL[name].untested() == []
+
+
+def test_the_kinds_to_copy_are_those_that_rules_may_ask_for():
+    source = "".join(path.read_text() for path in (ROOT / "scheduler_extras" / "rules").glob("*.py"))
+    manual = (ROOT / "scheduler_extras" / "README.md").read_text()
+    asked = set(re.findall(r'snapshot\.objects\["(\w+)"]|selectors_of\(pod, snapshot, "(\w+)"\)', source))
+    short = {"ns": "namespaces", "svc": "services", "rc": "replicationcontrollers", "rs": "replicasets",
+             "sts": "statefulsets", "pv": "persistentvolumes", "pvc": "persistentvolumeclaims", "sc": "storageclasses"}
+    [copied] = re.findall("get (.*?) ", Manifests.COMMAND)
+    copied = {short.get(name, name) for name in copied.split(",")}
+    assert {one or other for one, other in asked} <= copied >= GROUPS.keys() - {*CORE}
+    assert f"    {Manifests.COMMAND} | " in manual
+    assert Manifests.COMMAND in run_scheduler("--help").stdout
+
+
+def test_the_tables_of_the_documents_have_every_rule():
+    rules = (ROOT / "scheduler_extras" / "docs" / "rules.md").read_text()
+    tutorial = (ROOT / "scheduler_extras" / "examples" / "tutorial_rules.py").read_text()  # which other tests have registered
+    names = [name for name in [*known_names("predicates"), *known_names("priorities")]
+             if f'("{name}"' not in tutorial]
+    arguments = {rule.name: rule.member for rule in [*PREDICATES.values(), *PRIORITIES.values()]}
+    assert [name for name in names if f"`{arguments.get(name) or name}`" not in rules] == []

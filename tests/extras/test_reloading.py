@@ -1,14 +1,18 @@
 """Which files of --plugins are run again after an edit: a rule keeps what it remembers until its own code changes."""
 
 import json
+import os
 import sys
+import threading
 
 import pytest
-from scheduler_extras.policy.own_rules import unplug
+from scheduler_extras.policy.own_rules import rules_in, unplug
 from scheduler_extras.policy.reloading import PolicyFile
-from helpers.extras import table
+from helpers.extras import run_scheduler, table
+from scheduler_extras.deciding.rule import PREDICATES
+from helpers.command_line import DEMO, RULE
 
-RULE = """from scheduler import predicate
+COUNTING_RULE = """from scheduler import predicate
 try:
     import {imports}
 except ImportError:
@@ -20,8 +24,8 @@ def rule(pod, node):
     calls.append(pod)
     yield str(len(calls))
 """
-FILES = {"a.py": RULE.format(name="A", imports="shared_helper"), "b.py": RULE.format(name="B", imports="shared_helper"),
-         "c.py": RULE.format(name="C", imports="helper_of_c"), "d.py": RULE.format(name="D", imports="not_there_yet"),
+FILES = {"a.py": COUNTING_RULE.format(name="A", imports="shared_helper"), "b.py": COUNTING_RULE.format(name="B", imports="shared_helper"),
+         "c.py": COUNTING_RULE.format(name="C", imports="helper_of_c"), "d.py": COUNTING_RULE.format(name="D", imports="not_there_yet"),
          "shared_helper.py": "import below_shared\n", "below_shared.py": "", "helper_of_c.py": "",
          "policy.json": json.dumps({"kind": "Policy", "apiVersion": "v1", "predicates": [{"name": name} for name in "ABCD"]})}
 
@@ -72,3 +76,108 @@ def test_a_file_that_was_broken_is_run_once_it_is_mended_though_the_policy_was_e
     (folder / "c.py").write_text(FILES["c.py"].replace("str(len(calls))", "'mended'"))
     [rule] = [rule for rule in file.current()["my-scheduler"].predicates if rule.name == "C"]
     assert [*rule.function(None, None)] == ["mended"]
+
+
+def test_a_plugin_that_is_edited_is_loaded_again_and_a_broken_one_changes_nothing(tmp_path, caplog):
+    rules, path = tmp_path / "rules.py", tmp_path / "policy.json"
+    path.write_text('{"kind": "Policy", "apiVersion": "v1", "predicates": [{"name": "Mine"}, '
+                    '{"name": "CheckNodeUnschedulable"}, {"name": "PodToleratesNodeTaints"}], "priorities": []}')
+    rules.write_text(RULE.format("Mine", "yield 'first'"))
+    file = PolicyFile(str(path), "my-scheduler", [str(rules)])
+
+    def reasons():
+        """What the rule says now."""
+        [rule] = [rule for rule in file.current()["my-scheduler"].predicates if rule.name == "Mine"]
+        return list(rule.function(None, None))
+
+    try:
+        assert reasons() == ["first"] and caplog.messages == []
+        rules.write_text(RULE.format("Mine", "yield 'the second'"))
+        assert reasons() == ["the second"]
+        assert caplog.messages == [f"{path}: {rules} has changed"]
+        caplog.clear()
+        path.write_text(path.read_text() + "\n")
+        assert reasons() == ["the second"]
+        assert caplog.messages == [f"{path}: says the same as before"], "of rules that nobody has edited nothing is said"
+        caplog.clear()
+        os.utime(rules, (1, 1))
+        assert reasons() == ["the second"] and caplog.messages == [f"{path}: says the same as before"]
+        for text, said in (("1 / 0", "line 1: ZeroDivisionError: division by zero"),
+                           (RULE.format("Other", "return []"), 'unknown predicate "Mine"')):
+            caplog.clear()
+            rules.write_text(text)
+            assert reasons() == reasons() == ["the second"]
+            assert len(caplog.messages) == 1 and said in caplog.text and "the last good Policy stays" in caplog.text
+        rules.write_text(RULE.format("Mine", "yield 'the third time'"))
+        assert reasons() == ["the third time"]
+    finally:
+        unplug()
+
+
+def test_a_policy_that_comes_through_a_pipe_is_read_once(tmp_path):
+    """Whoever opens it again waits for somebody who writes."""
+    path = tmp_path / "policy.json"
+    os.mkfifo(path)
+    threading.Thread(target=path.write_text, args=['{"kind": "Policy", "apiVersion": "v1"}'], daemon=True).start()
+    file = PolicyFile(str(path), "my-scheduler")
+    later = threading.Thread(target=file.current, daemon=True)
+    later.start()
+    later.join(5)
+    assert file.policies and not later.is_alive()
+
+
+HELPER = ("from scheduler import predicate, priority\n@predicate('Helper')\ndef helper(pod, node): yield '{}'\n"
+          "@priority('HostName')\ndef named(pod, node): return 1\n")
+
+
+def own(folder, reason="closed", **more):
+    """Write rules that stand in a file which another one imports; return the Policy's file, and that other one."""
+    (folder / "helper_of_mine.py").write_text(HELPER.format(reason))
+    (folder / "main_rules.py").write_text("import helper_of_mine\n")
+    (folder / "policy.json").write_text(json.dumps({
+        "kind": "Policy", "apiVersion": "v1", "predicates": [{"name": "Helper"}],
+        "priorities": [{"name": "HostName", "weight": 1}], **more}))
+    return folder / "policy.json", folder / "main_rules.py"
+
+
+@table("file, text, said, reason", {
+    "the Policy: it still knows them, and a priority with the name of a predicate": (
+        "policy.json", "{} ", "{policy}: says the same as before", "closed"),
+    "what is imported": ("helper_of_mine.py", HELPER.format("locked"), "{folder}/helper_of_mine.py has changed", "locked"),
+    "what is imported, in as many bytes": (
+        "helper_of_mine.py", HELPER.format("CLOSED"), "{folder}/helper_of_mine.py has changed", "CLOSED"),
+    "what is imported is broken": ("helper_of_mine.py", "1 / 0", "line 1: ZeroDivisionError", "closed"),
+    "it is imported no more": ("main_rules.py", "", 'unknown predicate "Helper"', "closed"),
+})
+def test_of_rules_in_an_imported_file_each_edit_is_obeyed(file, text, said, reason, tmp_path, monkeypatch, caplog):
+    monkeypatch.setattr(sys, "path", [*sys.path])  # to which the folder is added
+    path, rules = own(tmp_path)
+    policy_file = PolicyFile(path, "my-scheduler", [rules])
+
+    def reasons():
+        """What the rule says now."""
+        rule = next(rule for rule in policy_file.current()["my-scheduler"].predicates if rule.name == "Helper")
+        return [*rule.function(None, None)]
+
+    try:
+        assert reasons() == reasons() == ["closed"]
+        caplog.clear()
+        before = (tmp_path / file).read_text()
+        (tmp_path / file).write_text(text.format(before) if file == "policy.json" else text)
+        assert reasons() == reasons() == [reason]
+        *_, line = caplog.messages
+        assert said.format(policy=path, folder=tmp_path) in line
+        names = [rule.name for rule in rules_in(rules)]
+        assert sorted(names) == ["Helper", "HostName"] and "Helper" in PREDICATES, "also if the load has failed"
+        caplog.clear()
+        (tmp_path / file).write_text(before + "\n")
+        assert reasons() == ["closed"] and "stays" not in caplog.text, "mended"
+    finally:
+        unplug()
+    assert "helper_of_mine" not in sys.modules and "Helper" not in PREDICATES
+
+
+def test_rules_in_an_imported_file_are_known_to_each_policy_that_is_compared(tmp_path):
+    path, rules = own(tmp_path)
+    run = run_scheduler("--cluster", DEMO, "--plugins", rules, "--policy", path, "--compare", path)
+    assert run.returncode == 0 and "0 of 8 pods land elsewhere" in run.stdout, run

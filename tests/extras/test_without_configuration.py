@@ -30,7 +30,7 @@ def project(tmp_path_factory):
     "decisions of kube-scheduler 1.20": SAMPLE,
     "where these do not reach": ["tests/extras/test_golden.py::test_what_few_have_tried", "tests/extras/test_rules.py"],
     "which Policies are accepted": ["tests/extras/test_policy.py", "-k", "kube_scheduler"],
-    "the loop": ["tests/extras/test_loop.py", "-k", "not without"],
+    "the loop": [*(f"tests/extras/test_{name}.py" for name in ("loop", "binding", "backoff", "events", "connection")), "-k", "not without"],
     "the exercises of the lesson": ["tests/extras/test_docs.py", "-k", "exercise"],
 })
 def test_what_is_left_passes_the_tests_of(tests, project):

@@ -185,3 +185,15 @@ class Told:
     def bound(self):
         """The pods for which Bindings were sent."""
         return [path.split("/")[-2] for _, path, *_ in self.server.sent("POST", "/binding")]
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    return Clock(monkeypatch)
+
+
+def said_about(server):
+    """What events and conditions say: [(type or status, reason, message)]."""
+    events = [(body["type"], body["reason"], body["message"]) for *_, body in server.sent("POST", "/events")]
+    conditions = [body["status"]["conditions"][0] for *_, body in server.sent("PATCH", "p/status")]
+    return events, [(condition["status"], condition["reason"], condition["message"]) for condition in conditions]

@@ -1,11 +1,16 @@
 """What tests of preemption share: Policies, budgets, priority classes."""
 
+import contextlib
+import re
+
 import pytest
 from scheduler_extras.api.proxy import PooledProxy
-from scheduler_extras.common.errors import ApiError
+from scheduler_extras.common.errors import ApiError, Malformed
 from scheduler_extras.policy.policy import CONFIGURATION_VERSION
 from scheduler_extras.policy.reading import read_policy
-from helpers.extras import DEFAULT_PREDICATES, MANDATORY_PREDICATES, pod
+from helpers.extras import a_pass, cluster_of, DEFAULT_PREDICATES, MANDATORY_PREDICATES, pending_pods, pod
+from scheduler_extras.deciding.schedule import schedule
+from scheduler_extras.reading.pods_and_nodes import FullPod
 
 
 POLICY = {"kind": "Policy", "apiVersion": "v1", "priorities": [],
@@ -77,3 +82,51 @@ def contested(control_plane):
 
 
 BUDGETS = "/apis/policy/v1beta1/namespaces/default/poddisruptionbudgets"
+
+
+def victim(name, on, **options):
+    """A pod that is on its way out, as it was preempted."""
+    thing = running(name, on, metadata=GOING, **options)
+    thing["status"]["conditions"] = [{"type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler"}]
+    return thing
+
+
+OFF = {"plugins": {"postFilter": {"disabled": [{"name": "DefaultPreemption"}]}}}
+
+
+def decide(objects, policies=None, name="p"):
+    """The decision about a pod, and the snapshot by which it was made."""
+    policies = policies or built()
+    cluster = cluster_of(*objects, budget(9, "nobody", name="idle"))
+    [waiting] = [waiting for waiting in pending_pods(cluster, policies) if waiting.name == name]
+    snapshot = cluster.look(policies)
+    snapshot.nominated = nominated_among(objects)
+    decision = schedule(waiting, snapshot, policies["my-scheduler"])
+    policies["my-scheduler"].seek_remedy(decision, snapshot)
+    return decision, snapshot
+
+
+def nominated_among(objects):
+    """The pending pods that have a nominated node."""
+    pods = []
+    for thing in objects:
+        with contextlib.suppress(Malformed):
+            pods += [FullPod(thing)] if thing["kind"] == "Pod" else []
+    return [each for each in pods if each.nominated_node and not each.node_name]
+
+
+def sent(decision, method, pattern):
+    """What the matches of a pattern in the paths of requests say, and their bodies."""
+    return {match.group(1): body for verb, path, body in decision.requests
+            if verb == method and (match := re.search(pattern, path))}
+
+
+HOST = {"kubernetes.io/hostname": "n"}
+
+
+def make_pass(cluster, policies):
+    """Make a pass; return the decisions, once all is written."""
+    decisions = {}
+    a_pass(cluster, policies, lambda decision: decisions.update({id(decision): decision}))
+    cluster.results.finish(60)
+    return [*decisions.values()]

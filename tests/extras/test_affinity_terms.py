@@ -1,0 +1,64 @@
+"""The affinity terms of placed pods, as these come and go."""
+
+import copy
+import gc
+import itertools
+import random
+import types
+
+from scheduler_extras.deciding.rule import WHEN
+from scheduler_extras.deciding.schedule import schedule
+from scheduler_extras.policy.reading import read_policy
+from scheduler_extras.reading.pods_and_nodes import FullPod
+from scheduler_extras.rules.affinity_terms import placed_terms, TERMS, terms_on, with_terms
+from helpers.extras import a_cluster, node, pod
+from helpers.random_objects import DEFAULTS, Server, ZONE
+
+
+def test_of_pods_that_have_gone_no_affinity_term_is_kept():
+    server, policy = Server(), read_policy(DEFAULTS)
+    server.put(node("n", labels={ZONE: "z"}))
+    snapshot = a_cluster(server).look({"my-scheduler": policy})
+    gc.collect()
+    known = len(TERMS)
+    for i in range(20):
+        term = {"topologyKey": ZONE, "labelSelector": {"matchLabels": {"job": str(i)}}}
+        job = FullPod(pod(f"job-{i}", affinity={"podAntiAffinity": {f"required{WHEN}": [term]}}))
+        snapshot.put(job, snapshot.nodes["n"])
+        assert schedule(FullPod(pod("p")), snapshot, policy).node == "n"
+        assert len(placed_terms(snapshot).numbers) == 1
+        snapshot.take_off(job, snapshot.nodes["n"])
+    assert schedule(FullPod(pod("p")), snapshot, policy).node == "n"
+    placed = placed_terms(snapshot)
+    del job
+    gc.collect()
+    assert (placed.numbers, placed.index.filed, len(TERMS)) == ({}, {}, known)
+
+
+def test_terms_of_placed_pods_are_known_as_they_come_and_go():
+    """They are what starting afresh would find; and what was found before is not changed."""
+    chance = random.Random(5)
+    nodes = {name: types.SimpleNamespace(name=name, labels={ZONE: name}, pods={}) for name in "abc"}
+    number = itertools.count()
+
+    def seeking(labels):
+        """Make a pod that must not be with pods of these labels."""
+        terms = [{"topologyKey": ZONE, "labelSelector": {"matchLabels": {label: "v"}}} for label in labels]
+        return FullPod(pod("p", affinity={"podAntiAffinity": {f"required{WHEN}": terms}}))
+
+    def there():
+        return {name: terms_on(each) for name, each in nodes.items()}
+
+    placed, before = with_terms(None, {}, there()), there()
+    for _ in range(200):
+        for name in chance.sample("abc", chance.randint(1, 3)):
+            if nodes[name].pods and chance.random() < 0.5:
+                del nodes[name].pods[chance.choice([*nodes[name].pods])]
+            else:
+                nodes[name].pods[next(number)] = seeking(chance.sample("klmnopq", chance.randint(1, 5)))
+        was = copy.deepcopy([*placed.numbers.values()]), {label: {*found} for label, found in placed.index.filed.get("", {}).items()}
+        now = there()
+        latest, afresh = with_terms(placed, before, now), with_terms(None, {}, now)
+        assert (latest.numbers, latest.index.filed) == (afresh.numbers, afresh.index.filed)
+        assert was == ([*placed.numbers.values()], placed.index.filed.get("", {}))
+        placed, before = latest, now

@@ -1,0 +1,128 @@
+"""When pods are tried again."""
+
+import itertools
+
+import pytest
+from helpers.everywhere import replace
+from scheduler_extras.api.errors import error_of
+from scheduler_extras.deciding.rule import FullRule
+from scheduler_extras.deciding.schedule import schedule
+from scheduler_extras.policy.policy import FullPolicy
+from helpers.extras import node, pod, table
+from helpers.fake_api import make_pass, scheduler_of, Server, times_tried
+
+
+pytestmark = pytest.mark.usefixtures("memory")
+
+
+def test_without_any_change_a_pod_that_fits_nowhere_is_tried_again_after_a_minute(clock):
+    server = Server(node("n", cpu="1"), pod("big", {"cpu": "2"}))
+    assert times_tried(scheduler_of(server), clock, 200) == [60, 60, 60]
+
+
+def test_if_the_cluster_changes_all_the_time_it_backs_off_from_1_to_10_seconds(clock):
+    server = Server(node("n", cpu="1"), pod("big", {"cpu": "2"}))
+    change = itertools.count()
+    assert times_tried(scheduler_of(server), clock, 40, meanwhile=lambda: server.put(
+        node("n", cpu="1", labels={"change": str(next(change))}))) == [1, 2, 4, 8, 10, 10]
+
+
+def test_what_is_no_matter_of_nodes_is_tried_again_after_its_backoff_alone(clock):
+    def broken(pod, node):
+        raise KeyError("surprise")
+
+    server = Server(node("n"), pod("p"))
+    policy, cluster, tried = FullPolicy([FullRule("Broken", broken)], []), scheduler_of(server), []
+    for _ in range(40):
+        make_pass(cluster, policy=policy)
+        tried.append(cluster.pending["uid-p"].retry.attempts)
+        clock.now += 1
+    assert [tried.count(attempts) for attempts in range(1, 7)] == [1, 2, 4, 8, 10, 10]
+
+
+def test_a_configuration_says_how_long_pods_back_off(clock):
+    server = Server(node("n", cpu="1"), pod("p"))
+    def broken(pod, node):
+        raise KeyError("surprise")
+
+    policy = FullPolicy([FullRule("Broken", broken)], [], initial_backoff=3, max_backoff=7)
+    cluster, tried = scheduler_of(server), []
+    for _ in range(23):
+        make_pass(cluster, policy=policy)
+        tried.append(cluster.pending["uid-p"].retry.attempts)
+        clock.now += 1
+    assert [tried.count(attempts) for attempts in range(1, 5)] == [3, 6, 7, 7]
+
+
+def test_a_pod_that_takes_long_to_decide_about_has_no_more_than_a_tenth_of_the_loop(clock, caplog):
+    def slow(pod, node):
+        if pod.name == "odd":
+            clock.now += 3
+        return ["no"]
+
+    server, change, tried = Server(node("n"), pod("odd", priority=9)), itertools.count(), []
+    policy, cluster = FullPolicy([FullRule("Slow", slow)], []), scheduler_of(server)
+    for _ in range(100):
+        server.put(node("n", labels={"change": str(next(change))}))
+        make_pass(cluster, policy=policy)
+        tried.append(cluster.pending["uid-odd"].retry.attempts)
+        clock.now += 1
+    assert tried[-1] == 4, "in 112 seconds, of which it had 12"
+    said = [message for message in caplog.messages if not message.startswith("kube-scheduler might delete")]
+    assert said == ["default/odd takes 3.0 s to decide about: it is tried again after 30 s at the earliest, "
+                    "so that others have turns"]
+
+
+def test_a_pod_does_not_back_off_longer_for_an_api_server_that_answers_late(clock, caplog):
+    def asks_in_vain(pod, node):
+        clock.now += 60
+        raise error_of(0, "no answer")
+
+    policy, cluster = FullPolicy([FullRule("Asks", asks_in_vain)], []), scheduler_of(Server(node("n"), pod("p")))
+    for _ in range(2):
+        make_pass(cluster, policy=policy)
+        clock.now += FullPolicy([], []).max_backoff
+    assert cluster.pending["uid-p"].retry.attempts == 2 and not [line for line in caplog.messages if "takes" in line]
+
+
+def test_pods_that_are_stuck_do_not_come_before_one_that_is_new(clock, monkeypatch):
+    server = Server(node("n", cpu="1"), *(pod(f"stuck-{i}", {"cpu": "9"}) for i in range(5)))
+    cluster, order = scheduler_of(server), []
+    make_pass(cluster)
+    clock.now += 2
+    server.put(pod("new"))
+    make_pass(cluster)
+    clock.now += 2
+    server.put(pod("newer", {"cpu": "9"}), node("o", cpu="1"))
+    replace(monkeypatch, "schedule", lambda pod, *rest: order.append(pod.name) or schedule(pod, *rest))
+    make_pass(cluster)
+    clock.now += 20
+    server.put(pod("newest"), node("q", cpu="1"))
+    make_pass(cluster)
+    stuck = [f"stuck-{i}" for i in range(5)]
+    assert order == [*stuck, "newer", *stuck, "newer", "newest"], "who has waited for longest since his last try is first"
+
+
+@table("change", {
+    "a node gets labels": (lambda server: server.put(node("n", cpu="1", labels={"a": "b"})),),
+    "a node comes": (lambda server: server.put(node("m", cpu="1")),),
+    "a node is ready": (lambda server: server.put(node("n", cpu="1", status={"conditions": [
+        {"type": "Ready", "status": "True"}]})),),
+    "a pod ends": (lambda server: server.objects["pods", "default", "runs"]["status"].update(phase="Succeeded"),),
+})
+def test_a_change_of_nodes_or_assigned_pods_has_pods_tried_once_their_backoff_is_over(change, clock):
+    server = Server(node("n", cpu="1"), pod("runs", nodeName="n"), pod("big", {"cpu": "2"}))
+    cluster = scheduler_of(server)
+    make_pass(cluster)
+    clock.now += 5
+    make_pass(cluster)
+    assert cluster.pending["uid-big"].retry.attempts == 1
+    change[0](server)
+    make_pass(cluster)
+    assert cluster.pending["uid-big"].retry.attempts == 2
+    server.put(node("another", cpu="1"))
+    make_pass(cluster)
+    assert cluster.pending["uid-big"].retry.attempts == 2, "a change does not end the backoff"
+    clock.now += 2
+    make_pass(cluster)
+    assert cluster.pending["uid-big"].retry.attempts == 3, "and is not forgotten"

@@ -1,0 +1,33 @@
+"""The cache of the cluster, from one pass to the next."""
+
+from scheduler_extras.deciding.rule import WHEN
+from scheduler_extras.deciding.schedule import schedule
+from scheduler_extras.policy.reading import read_policy
+from helpers.extras import a_cluster, node, pod
+from helpers.random_objects import DEFAULTS, Server, ZONE
+
+
+def test_a_node_that_has_changed_keeps_its_pods_and_what_they_take():
+    server = Server()
+    server.put(node("n", labels={"zone": "a"}))
+    for name in "ab":
+        server.put(pod(name, {"cpu": "1"}, nodeName="n"))
+    cluster = a_cluster(server)
+    before = cluster.look().nodes["n"]
+    server.put(node("n", cpu="8", labels={"zone": "b"}))
+    after = cluster.look().nodes["n"]
+    assert after is before and after.labels == {"zone": "b"} and after.allocatable["cpu"] == 8000
+    assert sorted(each.name for each in after.pods.values()) == ["a", "b"] and after.requested["cpu"] == 2000
+
+
+def test_a_pod_that_is_tried_again_meets_the_labels_that_namespaces_have_by_now():
+    server, policy = Server(), read_policy(DEFAULTS)
+    term = {"topologyKey": ZONE, "labelSelector": {"matchLabels": {"app": "db"}}, "namespaceSelector": {"matchLabels": {"team": "a"}}}
+    server.put(node("n", labels={ZONE: "z"}))
+    server.put(pod("db", namespace="other", labels={"app": "db"}, nodeName="n"))
+    server.put(pod("web", affinity={"podAffinity": {f"required{WHEN}": [term]}}))
+    cluster = a_cluster(server)
+    for labels, chosen in (({}, None), ({"team": "a"}, "n")):
+        server.put({"kind": "Namespace", "apiVersion": "v1", "metadata": {"name": "other", "labels": labels}})
+        snapshot = cluster.look({"my-scheduler": policy})
+        assert schedule(cluster.cache.pods["default/web"], snapshot, policy).node == chosen

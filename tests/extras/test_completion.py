@@ -1,0 +1,154 @@
+"""What manifests leave to admission: requests, ports, priorities, and default storage classes."""
+
+import yaml
+from scheduler_extras.manifests.manifests import Manifests
+from scheduler_extras.reading.pods_and_nodes import FullPod
+from helpers.extras import a_cluster, node, pod, run_scheduler, table
+from helpers.manifests import kind, limited, placed, priority_class
+
+
+NOBODY_IS_READY = ("no pod waits for my-scheduler: those without a node have scheduling gates, are being deleted, "
+                   "or are held back by a rule")
+
+
+@table("thing, requests", {
+    "limits are requests": (limited({"cpu": "3", "memory": "1Gi"}), {"cpu": 3000, "memory": 2**30}),
+    "of a resource that is not requested": (
+        limited({"cpu": "3", "memory": "1Gi"}, {"cpu": "1"}), {"cpu": 1000, "memory": 2**30}),
+    "also of init containers": (limited({"cpu": "3"}, kind="initContainers"), {"cpu": 3000, "memory": 0}),
+    "an explicit nothing stays nothing": (limited({"cpu": "3"}, {"cpu": "0"}), {"cpu": 0, "memory": 0}),
+    "no limits": (pod("p", {"cpu": "1"}), {"cpu": 1000, "memory": 0}),
+})
+def test_limits_count_as_requests_that_are_not_given(thing, requests):
+    manifests = Manifests()
+    manifests.add(thing)
+    once = thing["spec"]
+    manifests.add(thing)
+    assert thing["spec"] == once, "what is complete stays as it is"
+    [read] = a_cluster(manifests).waiting_pods({"my-scheduler": None})
+    assert {name: read.requests[name] for name in requests} == requests
+
+
+@table("spec, ports", {
+    "on the host's network": ({"hostNetwork": True}, [80]),
+    "on the pod's own": ({}, []),
+    "where a host port is given already": ({"hostNetwork": True, "hostPort": 80}, [80]),
+})
+def test_on_the_hosts_network_ports_are_host_ports(spec, ports):
+    port = {"containerPort": 80} | {name: spec.pop(name) for name in ["hostPort"] if name in spec}
+    thing = pod("p", containers=[{"name": "c", "ports": [port]}], **spec)
+    manifests = Manifests()
+    manifests.add(thing)
+    assert [number for _, number, _ in FullPod(thing).host_ports] == ports
+
+
+def test_a_ceph_image_without_a_pool_is_in_the_pool_rbd():
+    image = {"monitors": ["m"], "image": "i"}
+    pods = [pod(name, volumes=[{"name": "v", "rbd": rbd}]) for name, rbd in {"p": image, "q": image | {"pool": "rbd"}}.items()]
+    decisions, _ = placed(*pods)
+    assert decisions["default/p"]["node"] == "n" and "no available disk" in decisions["default/q"]["message"]
+
+
+@table("spec, priority, said", {
+    "a class in the manifests, even behind the pod": ({"priorityClassName": "high"}, 1000, ""),
+    "for nodes": ({"priorityClassName": "system-node-critical"}, 2000001000, ""),
+    "for clusters": ({"priorityClassName": "system-cluster-critical"}, 2000000000, ""),
+    "no class: the default one": ({}, 7, ""),
+    "a priority of its own, as in a copy": ({"priority": 3, "priorityClassName": "high", "uid": "1"}, 3, ""),
+    "that of its class": ({"priority": 1000, "priorityClassName": "high"}, 1000, ""),
+    "a class that is not there": (
+        {"priorityClassName": "hihg"}, 0, 'Pod p: spec.priorityClassName: there is no PriorityClass "hihg"; '
+        'did you mean "high"?'),
+})
+def test_a_priority_class_gives_its_priority(spec, priority, said, tmp_path, caplog):
+    path = tmp_path / "cluster.yaml"
+    path.write_text(yaml.safe_dump_all([
+        node("n"), pod("p", metadata={"uid": spec.pop("uid")} if "uid" in spec else {}, **spec), priority_class("high", 1000),
+        priority_class("usual", 7, globalDefault=True)]))
+    [read] = a_cluster(Manifests([path])).waiting_pods({"my-scheduler": None})
+    assert (read.priority, caplog.messages) == (priority, [said] if said else [])
+
+
+LIMITS = {"limits": {"cpu": "2", "memory": "2Gi"}}
+
+
+@table("things, requests", {
+    "limits of a pod as a whole": ([pod("p", resources=LIMITS)], {"cpu": 2000, "memory": 2**31}),
+    "... where containers request something": ([pod("p", {"cpu": "1"}, resources=LIMITS)], {"cpu": 1000, "memory": 2**31}),
+    "... and its own requests": (
+        [pod("p", resources=LIMITS | {"requests": {"cpu": "1500m"}})], {"cpu": 1500, "memory": 2**31}),
+    "... where one of its containers requests nothing, which counts as nothing, too": (
+        [pod("p", resources=LIMITS, containers=[
+            {"name": "a", "resources": {"requests": {"cpu": "500m", "memory": "1Gi"}}}, {"name": "b"}])],
+        {"cpu": 500, "memory": 2**30}),
+})
+def test_what_a_pod_requests_is_completed_as_a_cluster_does(things, requests, tmp_path):
+    read = completed_pod(tmp_path, *things)
+    assert {name: read.requests[name] for name in requests} == requests
+    assert {name: read.nonzero[name] for name in requests} == requests, "also in scores, as the pod is a whole"
+
+
+def completed_pod(tmp_path, *things):
+    """The pod among these manifests, as it is once all are read."""
+    (tmp_path / "cluster.yaml").write_text(yaml.safe_dump_all([node("n"), *things]))
+    [read] = a_cluster(Manifests([tmp_path / "cluster.yaml"])).waiting_pods({"my-scheduler": None})
+    return read
+
+
+def test_each_namespace_has_a_label_with_its_name(tmp_path):
+    (tmp_path / "cluster.yaml").write_text(yaml.safe_dump_all([
+        node("n"), kind("Namespace", "red", metadata={"labels": {"team": "red"}}), pod("p", namespace="blue")]))
+    namespaces = Manifests([tmp_path / "cluster.yaml"]).by_name("namespaces")
+    assert {name: thing["metadata"]["labels"] for name, thing in namespaces.items()} == {
+        "red": {"team": "red", "kubernetes.io/metadata.name": "red"}, "blue": {"kubernetes.io/metadata.name": "blue"}}
+
+
+DEFAULT = {"metadata": {"annotations": {"storageclass.kubernetes.io/is-default-class": "true"}},
+           "volumeBindingMode": "WaitForFirstConsumer", "provisioner": "x"}
+
+
+@table("spec, metadata, name", {
+    "none: the default one": ({}, {}, "usual"),
+    "none, in a copy": ({}, {"uid": "1"}, None),
+    "one of its own": ({"storageClassName": "mine"}, {}, "mine"),
+    "explicitly none": ({"storageClassName": ""}, {}, ""),
+    "one of its own, in an annotation": ({}, {"annotations": {"volume.beta.kubernetes.io/storage-class": "mine"}}, None),
+})
+def test_a_claim_without_a_class_gets_the_default_one(spec, metadata, name, tmp_path):
+    (tmp_path / "cluster.yaml").write_text(yaml.safe_dump_all([
+        node("n"), kind("PersistentVolumeClaim", "c", spec=spec, metadata=metadata), kind("StorageClass", "usual", **DEFAULT),
+        kind("StorageClass", "other", provisioner="x")]))
+    manifests = Manifests([tmp_path / "cluster.yaml"])
+    claim = manifests.objects["persistentvolumeclaims", "default", "c"]
+    assert claim["spec"].get("storageClassName") == name
+
+
+@table("first, second", {
+    "the second one is younger": ("2025-01-01T00:00:00Z", "2024-01-01T00:00:00Z"),
+    "both are of an age": ("2025-01-01T00:00:00Z", "2025-01-01T00:00:00Z"),
+})
+def test_of_two_default_classes_the_youngest_counts_then_the_first_by_name(first, second, tmp_path):
+    classes = [kind("StorageClass", name, **DEFAULT | {"metadata": DEFAULT["metadata"] | {"creationTimestamp": created}})
+               for name, created in (("a", first), ("b", second))]
+    (tmp_path / "cluster.yaml").write_text(yaml.safe_dump_all([node("n"), kind("PersistentVolumeClaim", "c"), *classes]))
+    manifests = Manifests([tmp_path / "cluster.yaml"])
+    assert manifests.objects["persistentvolumeclaims", "default", "c"]["spec"]["storageClassName"] == "a"
+
+
+@table("spec, policy", {
+    "that of its class": ({"priorityClassName": "meek"}, "Never"),
+    "the class says none": ({"priorityClassName": "bold"}, None),
+    "its own": ({"priorityClassName": "meek", "preemptionPolicy": "Never"}, "Never"),
+    "a pod without a class": ({}, None)})
+def test_a_pod_gets_the_preemption_policy_of_its_class(spec, policy, tmp_path):
+    (tmp_path / "cluster.yaml").write_text(yaml.safe_dump_all([
+        node("n"), pod("p", **spec), kind("PriorityClass", "meek", value=7, preemptionPolicy="Never"),
+        kind("PriorityClass", "bold", value=9)]))
+    given = Manifests([tmp_path / "cluster.yaml"]).objects["pods", "default", "p"]["spec"]
+    assert given.get("preemptionPolicy") == policy
+
+
+def test_a_pod_with_scheduling_gates_is_no_pod_that_waits():
+    run = run_scheduler("--cluster", "-", input=yaml.safe_dump_all([
+        node("n"), pod("p", schedulingGates=[{"name": "quota"}])]))
+    assert run.stderr == NOBODY_IS_READY + "\n"

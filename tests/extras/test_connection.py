@@ -1,0 +1,74 @@
+"""Connections and requests: timeouts, bodies, and what is sent again."""
+
+import socket
+import time
+
+import pytest
+from helpers.everywhere import replace
+from scheduler_extras.api.errors import error_of
+from scheduler_extras.api.proxy import PooledProxy
+from scheduler_extras.api.retries import patiently
+from scheduler_extras.api.watch import list_all
+from scheduler_extras.common.errors import ApiError
+from helpers.extras import node, table
+from helpers.faulty import ApiServer
+
+
+pytestmark = pytest.mark.usefixtures("memory")
+
+
+def test_a_connection_has_five_seconds_and_an_answer_a_minute():
+    server = ApiServer()
+    api = PooledProxy(server.url)
+    try:
+        assert api.new_connection().socket.gettimeout() == 5
+        api.request("GET", "/api/v1/nodes")
+        [connection] = api.idle
+        assert 59 < connection.ends_at - time.monotonic() <= 60
+    finally:
+        server.stop()
+
+
+def test_an_idle_connection_that_its_other_side_has_ended_is_opened_anew():
+    server = ApiServer(node("n"))
+    api = PooledProxy(server.url)
+    try:
+        for _ in range(3):
+            assert len(api.request("GET", "/api/v1/nodes")["items"]) == 1
+            [connection] = api.idle
+            connection.socket.shutdown(socket.SHUT_RD)  # what is read from it by now is its end
+    finally:
+        server.stop()
+
+
+@table("body, sent", {"none": (None, b""), "empty": ({}, b"{}"), "letters of any language": ({"a": "\u00e4"}, b'{"a": "\\u00e4"}')})
+def test_a_request_has_the_body_that_it_is_given(body, sent):
+    server = ApiServer(node("n"))
+    try:
+        PooledProxy(server.url).request("GET", "/api/v1/nodes", body)
+        assert [asked.body for asked in server.asked] == [sent]
+    finally:
+        server.stop()
+
+
+def test_a_request_that_the_api_server_fails_to_answer_is_sent_three_times():
+    sent = []
+
+    def fail():
+        sent.append(len(sent))
+        raise error_of(500, "oops")
+
+    with pytest.raises(ApiError):
+        patiently(fail)
+    assert len(sent) == 3
+
+
+def test_a_proxy_that_does_not_answer_is_named_once_before_it_is_trouble(monkeypatch, caplog):
+    class Slow(PooledProxy):
+        def request(self, *_):
+            time.sleep(0.3)
+            return {"items": []}
+
+    replace(monkeypatch, "SLOW_SECONDS", 0.05)
+    assert [list_all(Slow("http://127.0.0.1:8001"), resource) for resource in ("pods", "nodes", "pods")] == [([], "")] * 3
+    assert caplog.messages == ["http://127.0.0.1:8001 has not answered for 0.05 s; it may take up to 60 s"]

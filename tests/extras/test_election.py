@@ -1,0 +1,85 @@
+"""Leader election beside a server that misbehaves: nobody binds without a Lease."""
+
+import signal
+import time
+
+from helpers.control_plane import wait_for
+from helpers.extras import node, pod, ROOT, table
+from helpers.faults import DEADLINE, election_file, FEW, leading, LEASE, many, taken_over
+from helpers.faulty import ApiServer
+
+
+PROGRAM = str(ROOT / "scheduler_extras")
+
+
+def stands_still(server, leader):
+    """The leader is stopped for longer than its Lease lasts."""
+    leader.send_signal(signal.SIGSTOP)
+    time.sleep(LEASE + 1)
+    leader.send_signal(signal.SIGCONT)
+
+
+def stands_still_and_is_taken_over(server, leader):
+    """Meanwhile, somebody else takes the Lease."""
+    leader.send_signal(signal.SIGSTOP)
+    time.sleep(LEASE + 1)
+    taken_over(server, leader)
+    leader.send_signal(signal.SIGCONT)
+
+
+def without_lease(server):
+    """Return the Bindings that were sent when the Lease had not been renewed in time."""
+    renewed = [asked.done for asked in server.sent("lease") if asked.method != "GET" and asked.status in (200, 201)]
+    return [asked for asked in server.sent("binding")
+            if asked.at - max([at for at in renewed if at <= asked.at], default=0) > DEADLINE]
+
+
+@table("happens", {
+    "its requests about the Lease fail": (lambda server, leader: server.faults.update(lease="500 before"),),
+    "they break": (lambda server, leader: server.faults.update(lease="reset before"),),
+    "they hang": (lambda server, leader: server.faults.update(lease="hang"),),
+    "they are answered at one byte a second": (lambda server, leader: server.faults.update(lease="trickle"),),
+    "somebody else takes the Lease": (taken_over,),
+    "it is stopped, and somebody else takes the Lease": (stands_still_and_is_taken_over,),
+})
+def test_a_leader_that_could_not_renew_its_lease_in_time_binds_no_more_and_ends(happens, serve, start, tmp_path):
+    server = serve(ApiServer(node("n", pods="1000"), *many(500)))
+    leader = leading(server, start, tmp_path)
+    happens[0](server, leader)
+    since = time.monotonic()
+    code = leader.wait(60)
+    taken, late = time.monotonic() - since, without_lease(server)
+    assert (code, len(late) <= FEW) == (1, True), f"exit code {code}; {len(late)} Bindings after the deadline"
+    assert "leader election lost" in leader.err and "Traceback" not in leader.err, leader.err
+    assert taken < DEADLINE + 50, f"it ended after {taken:.1f} s"
+
+
+def test_a_leader_that_was_stopped_renews_its_lease_before_it_binds_on(serve, start, tmp_path):
+    server = serve(ApiServer(node("n", pods="1000"), *many(500)))
+    leader = leading(server, start, tmp_path)
+    server.delays |= {"lease": 0.4, "binding": 0.05}  # while it renews the Lease, it could send several from each thread
+    stands_still(server, leader)
+    time.sleep(2)
+    late = without_lease(server)
+    assert len(late) <= FEW, f"{len(late)} Bindings were sent when the Lease had not been renewed in time"
+
+
+def test_one_of_two_replicas_leads_though_each_request_about_the_lease_takes_nearly_as_long_as_until_the_next_try(
+        serve, start, tmp_path):
+    """Reading and writing it takes longer than that, and less than the deadline."""
+    for _attempt in range(5):  # a busy machine may keep the leader from renewing its Lease in time
+        server = serve(ApiServer(node("n"), *many(3)))
+        server.delays["lease"] = 0.4
+        path = election_file(tmp_path, lease=5, deadline=4)
+        replicas = [start(server, "--policy", path) for _ in range(2)]
+        wait_for("the pods are bound", lambda server=server: len(server.places()) == 3)
+        time.sleep(6)  # longer than a Lease
+        server.create(pod("late"))
+        wait_for("a pod that comes late is bound, too", lambda server=server: len(server.places()) == 4)
+        ended = [replica.poll() for replica in replicas]
+        led = sorted("became leader" in replica.err for replica in replicas)
+        if (ended, led) == ([None, None], [False, True]):
+            return
+        for replica in replicas:
+            replica.kill()
+    raise AssertionError([replica.err for replica in replicas])

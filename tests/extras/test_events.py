@@ -1,0 +1,268 @@
+"""Events and conditions of pods: when they are written, counted up, and left alone."""
+
+import itertools
+import json
+import threading
+import types
+from types import SimpleNamespace
+
+import pytest
+from scheduler_extras.api.errors import error_of
+from scheduler_extras.deciding.decision import FullDecision
+from scheduler_extras.deciding.rule import FullRule
+from scheduler_extras.live.events import Recorder
+from scheduler_extras.live.record import PodRecord, WaitsFor
+from scheduler_extras.live.session import run_to_the_end
+from scheduler_extras.live.writer import Writer
+from scheduler_extras.options import read_arguments
+from scheduler_extras.policy.policy import FullPolicy
+from scheduler_extras.reading.pods_and_nodes import FullPod
+from scheduler_extras.show.report import Reporter
+from scheduler_extras.show.text import Screen
+from helpers.control_plane import wait_for
+from helpers.extras import a_pass, node, pod, table, wait_until_told
+from helpers.fake_api import make_pass, POLICY, said_about, scheduler_of, Server
+
+
+pytestmark = pytest.mark.usefixtures("memory")
+
+
+def test_a_pod_that_waits_is_written_about_when_its_message_changes_only(clock):
+    server = Server(node("n", cpu="1"), pod("big", {"cpu": "2"}))
+    cluster = scheduler_of(server)
+
+    def retry(times):
+        for _ in range(times):
+            make_pass(cluster)
+            clock.now += 70
+        return len(server.sent("POST", "/events")), len(server.sent("PATCH", "/status"))
+
+    assert retry(5) == (1, 1)
+    [condition] = server.sent("PATCH", "/status")[0][3]["status"]["conditions"]
+    assert condition["lastTransitionTime"].endswith("Z")
+    assert server.sent("PATCH", "/status")[0][3]["metadata"] == {"uid": "uid-big"}, "and no pod made again meanwhile"
+    server.put(node("m", cpu="1"))
+    assert retry(5) == (2, 2)
+    server.failures["status"] = [500] * 3
+    server.put(node("o", cpu="1"))
+    retry(1)
+    assert retry(3) == (3, 6), "a condition that could not be written is written by the next attempt, without another event"
+    server.failures["events"] = [500] * 3
+    server.put(node("p", cpu="1"))
+    assert retry(1) == (6, 6)
+    assert retry(3) == (7, 7), "and so is an event, and the condition after it"
+
+
+def test_while_the_condition_cannot_be_written_its_event_is_counted_up_and_not_posted_again(clock):
+    server = Server(node("n", cpu="1"), pod("big", {"cpu": "2"}))
+    server.failures["status"] = [500] * 1000
+    cluster = scheduler_of(server)
+    for _ in range(30):
+        make_pass(cluster)
+        clock.now += 61
+    [(_, path, _, event)] = server.sent("POST", "/events")
+    counted = [where for method, where, *_ in server.requests if (method, where) == ("PATCH", f"{path}/{event['metadata']['name']}")]
+    assert len(counted) in range(2, 7) and len(server.sent("PATCH", "/status")) == 3 * 30, "each attempt tries to write it"
+
+
+@table("refused", {"events": ("events",), "conditions": ("status",)})
+def test_what_rbac_does_not_let_us_say_is_not_tried_again_and_again(refused, clock, caplog):
+    server = Server(node("n", cpu="1"), pod("big", {"cpu": "2"}), pod("small"))
+    server.failures[refused[0]] = [403] * 100
+    cluster = scheduler_of(server)
+    for _ in range(5):
+        make_pass(cluster)
+        clock.now += 20
+    assert server.places() == {"small": "n"}
+    assert (len(server.sent("POST", "/events")), len(server.sent("PATCH", "/status"))) == (2, 1)
+    assert caplog.messages == ["status 403"]
+
+
+def test_a_condition_whose_message_alone_changes_has_made_no_transition():
+    server = Server(node("n", cpu="1"), pod("big", {"cpu": "2"}, status={"conditions": [
+        {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "another one"}]}))
+    make_pass(scheduler_of(server))
+    [condition] = server.sent("PATCH", "/status")[0][3]["status"]["conditions"]
+    assert "lastTransitionTime" not in condition
+
+
+def test_that_a_pod_waits_is_not_told_once_it_is_being_bound(clock):
+    """A condition that came after the Binding would stay, with no kubelet to correct it."""
+    server, told = Server(node("n", cpu="1"), pod("big", {"cpu": "2"})), threading.Event()
+    plain = server.request
+
+    def request(method, path, body=None, *more, **options):
+        if path.endswith("/events") and body["reason"] == "FailedScheduling":
+            told.wait(60)
+        return plain(method, path, body, *more, **options)
+
+    server.request = request
+    cluster, policies = scheduler_of(server), {"my-scheduler": POLICY}
+    a_pass(cluster, policies)
+    server.put(node("m"))
+    clock.now += 100
+    a_pass(cluster, policies)
+    wait_for("it is bound", server.places)
+    told.set()
+    wait_until_told(cluster)
+    assert server.sent("PATCH", "/status") == []
+
+
+def test_a_condition_that_is_being_written_is_written_before_the_binding(clock):
+    """Or else it would stay, as that of a bound pod. Meanwhile others are bound."""
+    server, begun, go_on = Server(node("n", cpu="1"), pod("big", {"cpu": "2"})), threading.Event(), threading.Event()
+    plain = server.request
+
+    def request(method, path, body=None, *more, **options):
+        if path.endswith("/status"):
+            begun.set()
+            go_on.wait(60)
+        return plain(method, path, body, *more, **options)
+
+    server.request = request
+    cluster, policies = scheduler_of(server), {"my-scheduler": POLICY}
+    a_pass(cluster, policies)
+    assert begun.wait(60)
+    server.put(node("m"), pod("other"))
+    clock.now += 100
+    a_pass(cluster, policies)
+    wait_for("the other one is bound", server.places)
+    assert server.sent("POST", "/big/binding") == []
+    go_on.set()
+    wait_for("it is bound, too", lambda: server.sent("POST", "/big/binding"))
+    [status], [binding] = server.sent("PATCH", "/status"), server.sent("POST", "/big/binding")
+    assert server.requests.index(status) < server.requests.index(binding)
+
+
+def test_why_a_pod_stays_pending_is_told_again_after_a_restart():
+    """Its events may be gone by then."""
+    message = "0/1 nodes are available: 1 Insufficient cpu."
+    server = Server(node("n", cpu="1"), pod("big", {"cpu": "2"}, status={"conditions": [
+        {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": message}]}))
+    make_pass(scheduler_of(server))
+    events, _ = said_about(server)
+    assert events == [("Warning", "FailedScheduling", message)]
+
+
+def test_an_event_is_counted_up_at_attempts_but_not_within_five_minutes(clock):
+    """Events last for an hour, as the API server keeps them; where one has gone, the next attempt makes a new one."""
+    server = Server(node("n", cpu="1"), pod("big", {"cpu": "2"}))
+    cluster, counts = scheduler_of(server), []
+    for _ in range(60):
+        make_pass(cluster)
+        clock.now += 61
+    [(_, path, _, event)] = server.sent("POST", "/events")
+    counts = [body["count"] for method, where, _, body in server.requests
+              if (method, where) == ("PATCH", f"{path}/{event['metadata']['name']}")]
+    assert counts == [*range(2, len(counts) + 2)] and len(counts) in range(5, 13)
+    assert len(server.sent("PATCH", "/status")) == 1
+    server.failures[event["metadata"]["name"]] = [404]
+    for _ in range(20):
+        make_pass(cluster)
+        clock.now += 61
+    assert len(server.sent("POST", "/events")) == 2
+
+
+def test_events_of_many_pods_are_not_counted_up_at_once(clock):
+    server = Server(node("n", cpu="1"), *(pod(f"big-{i}", {"cpu": "2"}) for i in range(40)))
+    cluster, written = scheduler_of(server), []
+    for _ in range(11):
+        make_pass(cluster)
+        clock.now += 61
+        written.append(len([each for each in server.requests if each[0] == "PATCH" and "/events/" in each[1]]))
+    assert written[4] == 0 and written[-1] > 0
+    assert max(after - before for before, after in itertools.pairwise(written)) < 25
+
+
+@table("status", {"a pod that has gone": 404, "one that another of its name has replaced": 422})
+def test_nothing_is_said_where_the_condition_is_too_late(status, caplog):
+    server = Server(node("n", cpu="1"), pod("big", {"cpu": "2"}))
+    server.failures["status"] = [status]
+    make_pass(scheduler_of(server))
+    assert caplog.messages == []
+
+
+@table("reason, waits", {
+    "it says why": ("volumes are being bound", "Licence prepares the binding to n: volumes are being bound"),
+    "it does not": ("", "Licence prepares the binding to n")})
+def test_a_pod_that_waits_until_what_it_needs_has_taken_effect_says_so_once(reason, waits, monkeypatch):
+    monkeypatch.setattr(Server, "kind_of_writer", Writer, raising=False)  # so that the cluster counts as a live one
+    server, decisions, states = Server(node("n"), pod("p")), [], []
+    answers = [[("PATCH", "/api/v1/namespaces/default/pods/p", {})], [], [], None]
+    answers = [(answer, reason) if answer is not None and reason else answer for answer in answers]
+    rule = FullRule("Licence", lambda pod, node: (), hooks={"pre_bind": lambda *_: answers.pop(0)})
+    cluster, policy = scheduler_of(server), FullPolicy([rule], [])
+    for _ in range(5):
+        a_pass(cluster, {"my-scheduler": policy}, lambda decision: decisions.append(
+            (decision.node, decision.waits)))
+        wait_until_told(cluster)
+        states.append([record.waits_for for record in cluster.pending.values()])
+    assert states == [[WaitsFor.PRE_BIND]] * 3 + [[WaitsFor.CONFIRMATION], []]
+    assert decisions == [("n", waits), ("n", "")]
+    events, conditions = said_about(server)
+    assert conditions == [("False", "Waiting", waits)], "the reason is none for which autoscalers make nodes"
+    assert events == [("Normal", "Waiting", waits), ("Normal", "Scheduled", "Successfully assigned default/p to n")]
+    assert server.places() == {"p": "n"}
+
+
+def test_each_pass_says_how_many_pods_stay_pending_whoever_comes_last_in_it(capsys):
+    """A pod that a rule holds comes last in each pass, and there is nothing new to be said of it."""
+    rule = FullRule("Licence", lambda pod, node: ["no licence"] * ("big" in pod.name), hooks={"permit": lambda *_: 600})
+    server = Server(node("n"), pod("held"))
+    cluster, policies = scheduler_of(server), SimpleNamespace(current=lambda: {"my-scheduler": FullPolicy([rule], [])})
+    cluster.show = Reporter(read_arguments(["--once"]), Screen())
+    cluster.at_rest = cluster.show.sum_up
+    said = []
+    for names in ([], ["big-1", "big-2", "big-3"], [], ["big-4"]):
+        server.put(*(pod(name) for name in names))
+        run_to_the_end(cluster, policies, threading.Event(), 1, once=True)
+        said.append(capsys.readouterr().out.splitlines())
+    why = "stays pending: 0/1 nodes are available: 1 no licence."
+    assert said[1:] == [[f"default/big-1 {why}", f"2 other pods {why.replace('stays', 'stay')}"], [], [f"default/big-4 {why}"]]
+
+
+def test_a_pod_that_is_held_says_by_which_rule_once():
+    server, decisions = Server(node("n"), pod("p")), []
+    rules = [FullRule(name, lambda pod, node: (), hooks={"permit": lambda *_, wait=wait: wait})
+             for name, wait in (("Patient", 900), ("Impatient", (600, "it is early")), ("Approves", None))]
+    cluster, policy = scheduler_of(server), FullPolicy(rules, [])
+    for _ in range(3):
+        make_pass(cluster, decisions, policy)
+    waits = "Impatient does not permit the binding to n yet: it is early"
+    assert [decision.waits for decision in decisions] == [waits]
+    assert [record.waits_for for record in cluster.pending.values()] == [WaitsFor.PERMIT]
+    assert said_about(server) == ([("Normal", "Waiting", waits)], [("False", "Waiting", waits)])
+
+
+def test_a_condition_that_cannot_be_written_costs_a_held_pod_neither_its_room_nor_its_time():
+    server = Server(node("n"), pod("p"))
+    server.failures["status"] = [500] * 3
+    rule = FullRule("Holds", lambda pod, node: (), hooks={"permit": lambda *_: 60})
+    cluster, policy = scheduler_of(server), FullPolicy([rule], [])
+    decisions = []
+    for _ in range(3):
+        make_pass(cluster, policy=policy)
+        decisions.append(cluster.pending["uid-p"].decision)
+    assert decisions[0] is decisions[1] is decisions[2] is not None
+    assert len(server.sent("PATCH", "/status")) == 4, "it is written later"
+
+
+def test_an_event_that_fails_late_does_not_keep_what_is_told_by_then_from_being_told():
+    waiting = FullPod(pod("p"))
+    waiting.record = PodRecord(waiting)
+    decision = FullDecision(waiting, {}, POLICY)
+    tasks, sent = [], []
+
+    def attempt(method, path, body):
+        if "too small" in json.dumps(body) and len(tasks) == 1:
+            recorder.report(decision, "Warning", "FailedScheduling", "Unschedulable", "too full")
+        if "too small" in json.dumps(body):
+            raise error_of(500, "away")
+        sent.append((method, "too full" in json.dumps(body)))
+
+    writer = types.SimpleNamespace(attempt=attempt, start=lambda *task: tasks.append(task))
+    recorder = Recorder(writer)
+    recorder.report(decision, "Warning", "FailedScheduling", "Unschedulable", "too small")
+    for function, *arguments in tasks:
+        function(*arguments)
+    assert sent == [("POST", True), ("PATCH", True)]

@@ -1,0 +1,378 @@
+"""--explain of one pod: what decides, what follows, and where the pod stands."""
+
+import json
+import re
+
+import pytest
+from scheduler_extras.configuration.reading import read_configuration
+from scheduler_extras.deciding.rule import WHEN
+from scheduler_extras.policy.policy import CONFIGURATION_VERSION
+from scheduler_extras.show.explain import in_words
+from scheduler_extras.show.report import in_json
+from helpers.control_plane import free_port
+from helpers.explain import DEMO, explained, manifest, policy, read_scores, REQUIRED, shown, squeeze, TERM
+from helpers.extras import decide, MANDATORY_PREDICATES, node, pod, ROOT, run_scheduler, table
+from helpers.faulty import answering, ApiServer
+
+
+@table("key, first", {
+    "a pending pod, for which the run places others first": (
+        "default/report", "is pending. When the run comes to it, behind 3 others, by policy.json:"),
+    "the namespace default needs no naming": ("report", "is pending. When the run comes to it, behind 3 others, by policy.json:"),
+    "the first one of a run": ("web-1", "is pending. If scheduled now, by policy.json:"),
+    "one that has a node, as if it had none": (
+        "default/database",
+        "is on node-a and is left to default-scheduler, as it names no other. If scheduled now, by the default profile of "
+        "today's kube-scheduler:"),
+    "another scheduler's": ("default/foreign", "is left to other-scheduler. If scheduled now, by policy.json:"),
+    "the cluster's own scheduler's, by that one's rules": (
+        "default/plain",
+        "is left to default-scheduler, as it names no other. If scheduled now, by the default profile of today's "
+        "kube-scheduler:"),
+    "one whose scheduler's name is nearly ours": (
+        "default/slip", "names my-sheduler (did you mean my-scheduler?). If scheduled now, by policy.json:"),
+    "one with scheduling gates": ("default/gated", "has scheduling gates (quota). If scheduled now, by policy.json:"),
+})
+def test_explain_a_pod_and_who_decides(key, first, tmp_path):
+    run_one = explain_one(tmp_path, key)
+    assert run_one.returncode == 0, run_one.stderr
+    key = f"default/{key.removeprefix('default/')}"
+    assert " ".join(run_one.stdout.split()).startswith(f"{key} {first} {key} ")
+
+
+def test_the_policy_that_is_given_explains_any_pod(tmp_path):
+    run = explain_one(tmp_path, "default/plain", "--policy", "policy.json")
+    assert run.stdout.startswith(
+        "default/plain is left to default-scheduler, as it names no other. If scheduled\nnow, by policy.json:\n")
+
+
+@table("asks, what, rule", {
+    "resources": ({"requests": {"cpu": "1"}}, "resource requests", "PodFitsResources"),
+    "host ports": ({"containers": [{"ports": [{"hostPort": 80}]}]}, "host ports", "PodFitsHostPorts"),
+    "labels of the node": ({"nodeSelector": {"disk": "ssd"}}, "a node selector", "MatchNodeSelector"),
+    "more elaborately": (
+        {"affinity": {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": [
+            {"matchExpressions": [{"key": "a", "operator": "Exists"}]}]}}}}, "required node affinity",
+        "MatchNodeSelector"),
+    "a disk": ({"volumes": [{"name": "v", "iscsi": {"iqn": "x"}}]}, "a network disk", "NoDiskConflict"),
+    "a claim": ({"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "x"}}]}, "claims",
+                "CheckVolumeBinding"),
+    "to be spread": ({"topologySpreadConstraints": [
+        {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule"}]}, "required spreading",
+                     "EvenPodsSpread"),
+    "company": ({"affinity": {"podAffinity": {REQUIRED: [TERM]}}}, "required pod affinity", "MatchInterPodAffinity"),
+    "to be alone": ({"affinity": {"podAntiAffinity": {REQUIRED: [TERM]}}}, "required pod anti-affinity",
+                    "MatchInterPodAffinity"),
+})
+def test_what_no_rule_looks_at_is_said_of_each_pod_and_once_where_pods_are_placed(asks, what, rule, tmp_path):
+    path = manifest(tmp_path, node("a"), pod("p", **asks), pod("q", **asks))
+    always = [{"name": name} for name in MANDATORY_PREDICATES]
+    (tmp_path / "none.json").write_text(json.dumps({
+        "kind": "Policy", "apiVersion": "v1", "predicates": always, "priorities": []}))
+    run = run_scheduler("--cluster", path, "--policy", tmp_path / "none.json")
+    said = f"has {what}, and {rule}, which looks at that, is not active"
+    assert run.stderr == f"default/p is placed, though it {said}\n"
+    lines = explained("--cluster", path, "--policy", tmp_path / "none.json")
+    assert [f"!{key}{squeeze(said)}" in squeeze("".join(lines[key])) for key in ("default/p", "default/q")] == [True] * 2
+    (tmp_path / "one.json").write_text(json.dumps({
+        "kind": "Policy", "apiVersion": "v1", "predicates": [{"name": rule}], "priorities": []}))
+    assert "! " not in run_scheduler("--cluster", path, "--policy", tmp_path / "one.json", "--explain").stdout
+
+
+@table("spec", {
+    "a label value that is a word of constraints": ({"topologySpreadConstraints": [{
+        "whenUnsatisfiable": "ScheduleAnyway", "labelSelector": {"matchLabels": {"rule": "DoNotSchedule"}}}]},),
+    "preferred affinity": ({"affinity": {"podAffinity": {f"preferred{WHEN}": [
+        {"weight": 1, "podAffinityTerm": {"topologyKey": REQUIRED}}]}}},),
+    "no required terms": ({"affinity": {"podAffinity": {REQUIRED: []}}},),
+    "what nobody can read": ({"topologySpreadConstraints": [7]},),
+})
+def test_what_is_not_required_is_not_missed(spec):
+    assert decide(policy(predicates=[], priorities=[]), pod("p", **spec[0]), node("a")).unheeded == []
+
+
+def test_where_taints_are_not_looked_at_that_is_said_too():
+    [configured] = read_configuration({
+        "kind": "KubeSchedulerConfiguration", "apiVersion": CONFIGURATION_VERSION, "profiles": [
+            {"plugins": {"filter": {"disabled": [{"name": "TaintToleration"}]}}}]}, "my-scheduler").values()
+    tainted = node("a", taints=[{"key": "gpu", "effect": "NoSchedule"}])
+    for tolerations, said in ([{"operator": "Exists"}], []), ([], [
+            "has no toleration for taints there, and TaintToleration, which looks at that, is not active"]):
+        decision = decide({"my-scheduler": configured}, pod("p", tolerations=tolerations), tainted)
+        assert decision.unheeded == said
+
+
+def test_the_rules_of_a_configuration_have_the_names_of_its_plugins(tmp_path):
+    (tmp_path / "config.yaml").write_text(
+        f"kind: KubeSchedulerConfiguration\napiVersion: {CONFIGURATION_VERSION}\n"
+        "profiles: [{plugins: {postFilter: {disabled: [{name: DefaultPreemption}]}}}]")
+    lines = explained("--cluster", DEMO, "--policy", tmp_path / "config.yaml")
+    assert {"NodeResourcesFit", "TaintToleration", "PodTopologySpread"} <= {
+        row for cells in read_scores(lines["default/report"]).values() for row in cells}
+    text = "\n".join(map("\n".join, lines.values()))
+    assert "✗ node-old       NodeUnschedulable: node(s) were unschedulable" in text
+    assert not re.search("[A-Z][A-Za-z]+Priority|PodFits|PodTolerates", text)
+
+
+def explain_one(folder, key, *arguments):
+    """Run --explain for one pod of the demo, to which a few have been added."""
+    manifest(folder, pod("foreign", schedulerName="other-scheduler"), pod("plain", schedulerName=""),
+             pod("slip", schedulerName="my-sheduler"),
+             pod("gated", schedulingGates=[{"name": "quota"}]))
+    return run_scheduler("--cluster", DEMO, folder / "cluster.json", "--explain", key, *arguments,
+                         cwd=ROOT)
+
+
+def test_a_pod_on_a_node_does_not_stand_in_its_own_way(tmp_path):
+    there = pod("there", {"cpu": "3"}, nodeName="a", containers=[
+        {"name": "c", "image": "i", "ports": [{"hostPort": 80}], "resources": {"requests": {"cpu": "3"}}}])
+    run = run_scheduler("--cluster", manifest(tmp_path, node("a"), there), "--explain", "there", "--output=json")
+    assert json.loads(run.stdout)["node"] == "a"
+    assert run_scheduler("--cluster", manifest(tmp_path, node("a"), there)).stderr.startswith("no pod waits")
+
+
+def test_json_of_one_pod_is_its_record_and_nothing_else(tmp_path):
+    run = explain_one(tmp_path, "default/training", "--output=json")
+    assert json.loads(run.stdout)["pod"] == "default/training"
+    assert json.loads(run.stdout)["node"] == "node-gpu"
+
+
+def test_explain_a_pod_that_is_not_there(tmp_path):
+    run = explain_one(tmp_path, "kube-system/nobody")
+    assert (run.returncode, run.stdout) == (1, "")
+    assert run.stderr.splitlines()[-1] == (
+        'pod "kube-system/nobody" not found (NAMESPACE/NAME of one that has not ended; default/ may be left out)')
+
+
+def test_explain_a_pod_without_a_proxy():
+    run = run_scheduler("--server", f"http://127.0.0.1:{free_port()}", "--explain", "web")
+    assert (run.returncode, run.stdout) == (1, "")
+    assert run.stderr.startswith("cannot reach http://127.0.0.1:") and run.stderr.count("\n") == 1
+
+
+def test_explain_on_the_control_plane_binds_and_writes_nothing(control_plane):
+    control_plane.create(node("a"), node("b", unschedulable=True), pod("mine"), pod("theirs", schedulerName="other"),
+                         pod("bound"))
+    control_plane.bind("bound", "a")
+    before = control_plane.pods()
+    for name, said in {"mine": "default/mine is pending. If", "bound": "default/bound is on a. If",
+                       "theirs": "default/theirs is left to other. If"}.items():
+        run = run_scheduler("--server", control_plane.server, "--explain", f"default/{name}")
+        assert (run.returncode, run.stderr) == (0, "")
+        assert run.stdout.startswith(said)
+        assert re.search("^  ✗ b +CheckNodeUnschedulable: ", run.stdout, re.M)
+    run = run_scheduler("--server", control_plane.server, "--explain", "default/mine", "--output=json")
+    assert json.loads(run.stdout)["node"] == "a"
+    assert control_plane.pods() == before
+    assert control_plane.get("events")["items"] == []
+
+
+def test_a_rejection_whatever_the_node_says_so():
+    claims = pod("p", volumes=[{"name": "v", "persistentVolumeClaim": {"claimName": "none"}}])
+    assert shown(decide(policy(), claims, node("a", unschedulable=True)))[2:] == [
+        '  ✗ a  CheckVolumeBinding (whatever the node): persistentvolumeclaim "none" not',
+        "       found", ""]
+
+
+def test_where_each_node_has_one_reason_nothing_is_said_of_two():
+    lines = shown(decide(policy(), pod("p", {"cpu": "2"}), node("a", cpu="1", unschedulable=True), node("b", cpu="1")))
+    assert lines[0].endswith("0/2 nodes are available: 1 Insufficient cpu, 1 node(s)") and lines[2].startswith("  ✗ ")
+
+
+def test_all_failing_predicates_are_shown_where_the_policy_has_all_asked():
+    lines = shown(decide(policy(alwaysCheckAllPredicates=True), pod("p", {"cpu": "2"}),
+                         node("a", cpu="1", unschedulable=True), node("b", cpu="1"), node("c", cpu="1")))
+    assert lines[2] == "  A node may have two reasons: these numbers add up to 4."
+    assert lines[3:] == ["  ✗ 2 nodes  PodFitsResources: Insufficient cpu",
+                         "             b (requests cpu 2000m, free 1000m), c (requests cpu 2000m, free",
+                         "             1000m)",
+                         "  ✗ a        CheckNodeUnschedulable: node(s) were unschedulable",
+                         "             PodFitsResources: Insufficient cpu",
+                         "             a (requests cpu 2000m, free 1000m)", ""]
+
+
+def waiting_pod(**more):
+    """A pod that another process has placed, but not bound yet, as its condition says."""
+    condition = {"type": "PodScheduled", "status": "False", "reason": "Waiting", "message": "Gang does not permit the binding to a yet"}
+    return pod("p", status={"conditions": [condition | more]})
+
+
+@table("objects, said", {
+    "its condition says so": ([waiting_pod()], "waits: Gang does not permit the binding to a yet"),
+    "its condition says that it fits nowhere": ([waiting_pod(reason="Unschedulable")], "is pending"),
+})
+def test_a_pod_that_another_process_has_placed_is_explained_as_one_that_waits(objects, said, tmp_path):
+    path = manifest(tmp_path, node("a"), node("b"), *objects)
+    run = run_scheduler("--cluster", path, "--explain", "p")
+    assert " ".join(run.stdout.split()).startswith(f"default/p {said}. If scheduled now, by policy.json: ")
+
+
+def test_a_pod_that_waits_is_said_to_wait():
+    decision = decide(policy(), pod("p"), node("a"))
+    assert in_words(decision).endswith(")") and in_json(decision)["waits"] == ""
+    decision.waits = "volumes are being bound or provisioned on a"
+    assert in_words(decision).endswith(") waits: volumes are being bound or provisioned on a")
+    assert in_json(decision)["waits"] == "volumes are being bound or provisioned on a"
+
+
+def test_a_pod_that_a_rule_holds_waits_for_that_rule(tmp_path):
+    path = manifest(tmp_path, node("a"), pod("p", labels={"group": "crew", "group-size": "2"}))
+    (tmp_path / "policy.json").write_text(
+        '{"kind": "Policy", "apiVersion": "v1", "predicates": [{"name": "Coscheduling"}], "priorities": []}')
+    arguments = ["--cluster", path, "--plugins", ROOT / "scheduler_extras" / "examples" / "tutorial_rules.py", "--policy", tmp_path / "policy.json"]
+    waits = "Coscheduling does not permit the binding to a yet: 1 of 2 pods of group crew have a node"
+    assert f" waits: {waits}\n" in run_scheduler(*arguments).stdout
+    assert f"waits: {waits}" in " ".join(run_scheduler(*arguments, "--explain").stdout.split())
+    run = run_scheduler(*arguments, "--output=json")
+    assert json.loads(run.stdout)["waits"] == waits
+
+
+WHAT_FOLLOWS = """
+from scheduler import predicate
+from scheduler_extras import Unschedulable
+
+def reserve(pod, node, snapshot):
+    print("reserve", pod.name, "on", node.name)
+
+def unreserve(pod, snapshot):
+    print("unreserve", pod.name)
+    return [("PATCH", "/api/v1/namespaces/default/pods/p", {})]
+
+def permit(pod, node, snapshot):
+    if "denied" in pod.labels:
+        raise Unschedulable("not on a Monday")
+    return (30, "1 of 2 pods") if "held" in pod.labels else None
+
+def pre_bind(pod, node, snapshot):
+    if "broken" in pod.labels:
+        return 1 / 0
+    if "awaited" in pod.labels:
+        return [], "it comes"
+    return ([("PATCH", "/api/v1/namespaces/default/pods/p", {})], "it is to be seen") if "prepared" in pod.labels else None
+
+@predicate("Mine", reserve=reserve, unreserve=unreserve, permit=permit, pre_bind=pre_bind)
+def mine(pod, node):
+    return []
+"""
+
+
+@table("label, decided", {
+    "all agree": ("x", "-> a (1 of 1 nodes fit, score 1)"),
+    "permit denies": ("denied", 'stays pending: rejected pod "p" by permit plugin "Mine": not on a Monday'),
+    "permit waits": (
+        "held", "-> a (1 of 1 nodes fit, score 1) waits: Mine does not permit the binding to a yet: 1 of 2 pods"),
+    "something has to take effect": (
+        "prepared", "-> a (1 of 1 nodes fit, score 1) waits: Mine prepares the binding to a: it is to be seen"),
+    "something is to come by itself": (
+        "awaited", "-> a (1 of 1 nodes fit, score 1) waits: Mine prepares the binding to a: it comes"),
+    "one breaks": ("broken", "stays pending: ZeroDivisionError in pre_bind: division by zero (Mine: rules.py, line 19), about node a"),
+})
+@pytest.mark.parametrize("on", ["manifests", "a cluster"])
+def test_explain_goes_on_with_what_rules_say_before_the_binding(label, decided, on, tmp_path):
+    (tmp_path / "rules.py").write_text(WHAT_FOLLOWS)
+    (tmp_path / "policy.json").write_text(json.dumps({"kind": "Policy", "apiVersion": "v1", "predicates": [
+        {"name": "Mine"}], "priorities": []}))
+    things = node("a"), pod("p", labels={label: "yes"})
+    server = ApiServer(*things)
+    try:
+        place = ["--server", server.url] if on == "a cluster" else ["--cluster", manifest(tmp_path, *things)]
+        run = run_scheduler(*place, "--plugins", tmp_path / "rules.py", "--policy", tmp_path / "policy.json", "--explain", "p")
+        assert {asked.method for asked in server.asked} <= {"GET"} and server.places() == {}, "nothing is sent"
+    finally:
+        server.stop()
+    assert run.stdout.startswith("reserve p on a\n") and max(map(len, run.stdout.splitlines())) <= 80
+    assert f"default/p {decided} " in " ".join(run.stdout.split()) + " "
+
+
+@table("of", {"a pending pod": pod("p"), "one that is on its best node": pod("p", nodeName="a")})
+def test_rules_see_an_explained_pod_on_its_node_once(of, tmp_path):
+    (tmp_path / "rules.py").write_text(
+        "from scheduler import predicate\n\n"
+        "def permit(pod, node, snapshot):\n"
+        "    return 30, f'{len(node.pods)} of {node.requested[\"cpu\"]}m'\n\n"
+        "@predicate('Mine', permit=permit)\n"
+        "def mine(pod, node):\n"
+        "    return [] if not node.pods else ['it is there already']\n")
+    (tmp_path / "policy.json").write_text(json.dumps({
+        "kind": "Policy", "apiVersion": "v1", "predicates": [{"name": "Mine"}], "priorities": []}))
+    of["spec"]["containers"] = [{"name": "main", "resources": {"requests": {"cpu": "300m"}}}]
+    run = run_scheduler("--cluster", manifest(tmp_path, node("a"), of), "--plugins", tmp_path / "rules.py",
+                        "--policy", tmp_path / "policy.json", "--explain", "p")
+    assert "does not permit the binding to a yet: 1 of 300m" in " ".join(run.stdout.split()), run
+
+
+@table("label, held", {"permit denies": ("denied", False), "permit waits": ("held", True), "all agree": ("x", False)})
+def test_json_says_whether_a_pod_is_held(label, held, tmp_path):
+    (tmp_path / "rules.py").write_text(WHAT_FOLLOWS)
+    (tmp_path / "policy.json").write_text(json.dumps({"kind": "Policy", "apiVersion": "v1", "predicates": [
+        {"name": "Mine"}], "priorities": []}))
+    path = manifest(tmp_path, node("a"), pod("p", labels={label: "yes"}))
+    run = run_scheduler("--cluster", path, "--plugins", tmp_path / "rules.py", "--policy", tmp_path / "policy.json",
+                        "--output=json")
+    assert json.loads(run.stdout.splitlines()[0])["held"] == held, run
+
+
+@table("of, said", {
+    "a pending pod": (pod("p"), "is pending"),
+    "one that has a node": (pod("p", nodeName="a"), "is on a"),
+    "another scheduler's": (pod("p", schedulerName="other"), "is left to other"),
+    "one with scheduling gates": (pod("p", schedulingGates=[{"name": "quota"}]), "has scheduling gates (quota)"),
+    "one whose node is not there": (pod("p", nodeName="gone"), "is on gone, a node that does not exist"),
+    "another scheduler's that has a node": (pod("p", schedulerName="other", nodeName="a"), "is on a and is left to other"),
+    "one on a node, being deleted": (
+        pod("p", nodeName="a", metadata={"deletionTimestamp": "2024-01-01T00:00:00Z"}),
+        "is on a and is being deleted"),
+    "another scheduler's, with gates": (
+        pod("p", schedulerName="other", schedulingGates=[{"name": "quota"}]),
+        "has scheduling gates (quota) and is left to other"),
+})
+def test_heading_and_json_say_in_a_sentence_where_a_pod_stands(of, said, tmp_path):
+    path, sentence = manifest(tmp_path, node("a"), of), f"default/p {said}. If scheduled now, by policy.json"
+    run = run_scheduler("--cluster", path, "--explain", "p")
+    assert " ".join(run.stdout.split()).startswith(f"{sentence}: "), run
+    run = run_scheduler("--cluster", path, "--explain", "p", "--output=json")
+    assert json.loads(run.stdout)["stands"] == sentence
+
+
+def test_what_another_process_says_of_a_pod_is_shown_on_the_control_plane(control_plane):
+    control_plane.create(node("a"), pod("p"))
+    [waiting] = waiting_pod()["status"]["conditions"]
+    control_plane.request("PATCH", "namespaces/default/pods/p/status", {"status": {"conditions": [waiting]}},
+                          headers={"Content-Type": "application/strategic-merge-patch+json"})
+    run = run_scheduler("--server", control_plane.server, "--explain", "p")
+    assert "default/p waits: Gang does not permit the binding to a yet. If scheduled now" in run.stdout
+
+
+OWN_RULE = "from scheduler import predicate\n\n@predicate('Mine')\ndef mine(pod, node):\n    return {}\n"
+
+
+@table("rule, arguments, code", {
+    "a rule that fails": ("1 / 0", [], 1),
+    "a rule with an answer of the wrong kind": ("None", [], 1),
+    "one pod is explained": ("1 / 0", ["--explain", "p"], 1),
+    "Policies are compared": ("1 / 0", ["--compare", ROOT / "policy.json"], 1),
+    "a rule that finds no node": ("['closed']", [], 0),
+    "a rule that is content": ("[]", ["--explain", "p"], 0),
+})
+def test_a_rule_that_failed_is_exit_code_1(rule, arguments, code, tmp_path):
+    (tmp_path / "rules.py").write_text(OWN_RULE.format(rule))
+    (tmp_path / "policy.json").write_text(
+        '{"kind": "Policy", "apiVersion": "v1", "predicates": [{"name": "Mine"}], "priorities": []}')
+    own = ["--plugins", tmp_path / "rules.py", "--policy", tmp_path / "policy.json"]
+    run = run_scheduler("--cluster", manifest(tmp_path, node("a"), pod("p")), *own, *arguments)
+    assert run.returncode == code and "Traceback" not in run.stderr, run
+    server = ApiServer(node("a"), pod("p"))
+    try:
+        run = run_scheduler("--server", server.url, "--once", *own)
+    finally:
+        server.stop()
+    assert run.returncode == code, run
+
+
+def test_a_write_that_is_refused_is_exit_code_1():
+    server = ApiServer(node("a"), pod("p"))
+    server.faults["binding"] = answering(403)
+    try:
+        assert run_scheduler("--server", server.url, "--once").returncode == 1
+    finally:
+        server.stop()

@@ -1,0 +1,55 @@
+"""Options of the command line, and hints about those that kube-scheduler has or had."""
+
+import re
+
+import pytest
+from scheduler_extras.options import option_parser, read_arguments
+from scheduler_extras.policy.policy import CONFIGURATION_VERSION
+from scheduler_extras.policy.reading import POLICY
+from scheduler_extras.reading.hints import REPLACEMENTS
+from helpers.command_line import DEMO
+from helpers.extras import ROOT, run_scheduler, table
+
+
+@table("arguments, said", {
+    "a configuration": (["--config", "DefaultProvider"], "by DefaultProvider:"),
+    "a Policy": (["--policy-config-file", "policy.json"], "by policy.json:"),
+    "a provider": (["--algorithm-provider=ClusterAutoscalerProvider"], "by ClusterAutoscalerProvider:"),
+    "no election": (["--leader-elect=false"], "by policy.json:"),
+})
+def test_kube_schedulers_own_flags_are_understood(arguments, said):
+    run = run_scheduler("--cluster", DEMO, "--explain", "report", *arguments, cwd=ROOT)
+    assert run.returncode == 0 and said in " ".join(run.stdout.split())
+
+
+FLAGS = [name for name in REPLACEMENTS if name.startswith("--")]
+
+
+OURS = [flag for flag in option_parser()._option_string_actions if len(flag) > len("--help")]
+
+
+@pytest.mark.parametrize("flag", [*FLAGS, *sorted({flag[:-1] for flag in OURS} - {*OURS})])
+def test_each_hint_about_a_flag_leads_to_something_that_works(flag, capsys):
+    while True:
+        with pytest.raises(SystemExit):
+            read_arguments([flag])
+        said = capsys.readouterr().err
+        if found := re.search(r"; use (--\S+)|; did you mean \"(--\S+)\"", said):
+            flag = found[1] or found[2]
+            if flag in REPLACEMENTS:
+                continue
+            assert flag in OURS
+        elif found := re.search(r"; use (\w+) in the Policy", said):
+            assert found[1] in POLICY
+        else:
+            assert "; use kubectl --kubeconfig FILE proxy" in said or ";" not in said or "ConfigMap" in said
+        return
+
+
+def test_the_flag_overrules_the_configuration_about_leader_election(answering, tmp_path):
+    (tmp_path / "config.yaml").write_text(f"""kind: KubeSchedulerConfiguration
+apiVersion: {CONFIGURATION_VERSION}
+leaderElection: {{leaderElect: true}}""")
+    run = run_scheduler("--server", answering(200, '{"items": []}'), "--config", tmp_path / "config.yaml", "--once",
+                        "--leader-elect=false")
+    assert run.returncode == 0 and "no pod waits" in run.stderr

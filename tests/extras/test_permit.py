@@ -1,0 +1,201 @@
+"""Pods that a rule holds at Permit, among them gangs."""
+
+import json
+import time
+from collections import Counter
+
+from scheduler_extras.api.errors import error_of
+from scheduler_extras.common.errors import Unschedulable
+from scheduler_extras.live.record import WaitsFor
+from scheduler_extras.policy.own_rules import as_in_the_script
+from scheduler_extras.policy.policy import FullPolicy
+from scheduler_extras.policy.reading import read_policy
+from helpers.control_plane import wait_for
+from helpers.extras import a_cluster, a_pass, node, pod, table
+from helpers.fake_api import Server
+from helpers.spy import built, live_cluster, make_pass, policy, RULES
+with as_in_the_script():
+    import tutorial_rules  # noqa: F401 (registers its rules)
+
+
+def test_a_permit_that_was_given_is_not_asked_for_again(spy):
+    spy.answers["pre_bind"] = [("PATCH", "/api/v1/namespaces/default/pods/p", {})]
+    server = Server(node("n"), pod("p"))
+    cluster = live_cluster(server)
+    make_pass(server, spy, cluster)
+    spy.answers |= {"permit": 60, "pre_bind": None}
+    make_pass(server, spy, cluster)
+    assert server.places() == {"p": "n"} and spy.seen.count("permit") == spy.seen.count("reserve") == 1
+    assert len(server.sent("PATCH", "/pods/p")) == 1
+
+
+@table("point, told_to_wait", {
+    "permit": ("permit", 60), "pre_bind": ("pre_bind", [("PATCH", "/api/v1/namespaces/default/pods/p", {})])})
+def test_a_pod_that_waits_is_shown_to_rules_as_it_is_by_now(spy, point, told_to_wait):
+    spy.answers[point] = lambda pod, node, snapshot: None if "ready" in pod.labels else told_to_wait
+    server = Server(node("n"), pod("p"))
+    cluster = live_cluster(server)
+    make_pass(server, spy, cluster)
+    assert server.places() == {}
+    server.put(pod("p", labels={"ready": "yes"}))
+    make_pass(server, spy, cluster)
+    assert server.places() == {"p": "n"}
+
+
+def test_permit_holds_a_pod_with_its_room_until_it_approves(spy):
+    server = Server(node("n", cpu="1"), pod("p", {"cpu": "1"}), pod("z", {"cpu": "1"}))
+    spy.policies["my-scheduler"].predicates += built(["PodFitsResources"])["my-scheduler"].predicates
+    spy.answers["permit"] = 60
+    cluster, decisions = make_pass(server, spy)
+    assert [(decision.pod.name, decision.pod.record.waits_for) for decision in decisions] == [
+        ("z", WaitsFor.PERMIT), ("p", WaitsFor.NODE)]
+    assert decisions[1].message == "0/1 nodes are available: 1 Insufficient cpu."
+    make_pass(server, spy, cluster)
+    assert server.places() == {}
+    spy.answers["permit"] = None
+    make_pass(server, spy, cluster)
+    assert server.places() == {"z": "n"} and spy.seen.count("reserve") == 1
+
+
+@table("point", {"reserve": ("reserve",), "permit": ("permit",), "pre_bind": ("pre_bind",)})
+def test_who_is_refused_gives_the_room_back_at_once(spy, point):
+    spy.policies["my-scheduler"].predicates += built(["PodFitsResources"])["my-scheduler"].predicates
+
+    def refuse(pod, *_):
+        if pod.name == "z":
+            raise Unschedulable("not z")
+
+    spy.answers[point[0]] = refuse
+    server = Server(node("n", cpu="1"), pod("p", {"cpu": "1"}), pod("z", {"cpu": "1"}))
+    _, decisions = make_pass(server, spy)
+    assert [(decision.pod.name, decision.node) for decision in decisions] == [("z", None), ("p", "n")]
+
+
+@table("answer, said", {
+    "without a reason": (60, "rejected due to timeout after waiting 60s at plugin Spy"),
+    "with its last reason": ((60, "1 of 2 pods"), "rejected due to timeout after waiting 60s at plugin Spy: 1 of 2 pods")})
+def test_permit_that_is_not_given_in_time_gives_the_room_back(spy, answer, said, monkeypatch):
+    server = Server(node("n"), pod("p"))
+    spy.answers["permit"] = answer
+    cluster, _ = make_pass(server, spy)
+    later = time.monotonic() + 61
+    monkeypatch.setattr(time, "monotonic", lambda: later)
+    _, [decision] = make_pass(server, spy, cluster)
+    assert decision.message == 'pod "p" rejected while waiting on permit: ' + said
+    assert spy.seen.count("unreserve") == 1 and not cluster.pending[decision.pod.uid].decision
+
+
+def test_a_held_pod_that_is_deleted_is_forgotten(spy):
+    server = Server(node("n"), pod("p"), pod("q"))
+    spy.answers["permit"] = 60
+    cluster, _ = make_pass(server, spy)
+    del server.objects["pods", "default", "p"]
+    make_pass(server, spy, cluster)
+    assert [record.decision.pod.name for record in cluster.pending.values() if record.decision] == ["q"]
+    assert spy.seen.count("unreserve") == 1
+
+
+def test_a_held_pod_that_somebody_binds_is_forgotten(spy):
+    server = Server(node("n"), node("m"), pod("p"))
+    spy.answers["permit"] = 60
+    cluster, _ = make_pass(server, spy)
+    server.put(pod("p", nodeName="m"), pod("q"))
+    for _ in range(2):
+        make_pass(server, spy, cluster)
+    assert [record.decision.pod.name for record in cluster.pending.values() if record.decision] == ["q"]
+    assert spy.seen.count("unreserve") == 1
+
+
+def test_a_binding_that_is_refused_is_unreserved(spy):
+    server = Server(node("n"), pod("p"))
+    server.failures["binding"] = [409]
+    make_pass(server, spy)
+    assert spy.seen[-1] == "unreserve" and "post_bind" not in spy.seen
+
+
+def test_a_held_pod_whose_node_goes_is_placed_anew(spy):
+    server = Server(node("n"), pod("p"))
+    spy.answers["permit"] = 60
+    cluster, _ = make_pass(server, spy)
+    del server.objects["nodes", None, "n"]
+    server.add(node("m"))
+    _, [decision] = make_pass(server, spy, cluster)
+    assert decision.message == "node n has gone"
+    cluster.pending[decision.pod.uid].retry.at_once()
+    spy.answers["permit"] = None
+    make_pass(server, spy, cluster)
+    assert server.places() == {"p": "m"}
+
+
+def gang(*names, size=3):
+    return [pod(name, {"cpu": "1"}, labels={"group": "crew", "group-size": str(size)}) for name in names]
+
+
+def test_a_gang_is_bound_together_or_not_at_all(control_plane, tmp_path, start_scheduler):
+    (tmp_path / "policy.json").write_text(json.dumps(policy(["PodFitsResources", "Coscheduling"])))
+    control_plane.create(node("n", cpu="3"), *gang("one", "two"))
+    running = start_scheduler("--server", control_plane.server, "--plugins", RULES, "--interval=0.2",
+                              "--policy", tmp_path / "policy.json")
+    wait_for("both wait", lambda: running.out.count("waits: Coscheduling does not permit the binding to ") == 2)
+    control_plane.create(pod("other", {"cpu": "2"}))
+    wait_for("the room of those that wait is kept", lambda: control_plane.events("FailedScheduling"))
+    assert control_plane.places() == {}
+    control_plane.create(*gang("three"))
+    wait_for("all three are bound", lambda: len(control_plane.places()) == 3)
+    assert set(control_plane.places()) == {"default/one", "default/two", "default/three"}
+
+
+def test_gangs_that_compete_for_room_are_each_bound_as_a_whole_or_not_at_all(control_plane, tmp_path, start_scheduler):
+    """Room for two groups of three, and three groups whose pods come one by one, mixed."""
+    (tmp_path / "policy.json").write_text(json.dumps(policy(["PodFitsResources", "Coscheduling"])))
+    control_plane.create(node("a", cpu="3"), node("b", cpu="3"))
+    start_scheduler("--server", control_plane.server, "--plugins", RULES, "--interval=0.1",
+                    "--policy", tmp_path / "policy.json")
+    for i in range(3):
+        for group in ("red", "green", "blue"):
+            control_plane.create(pod(f"{group}-{i}", {"cpu": "1"}, labels={"group": group, "group-size": "3"}))
+            time.sleep(0.3)
+    # Groups may block one another until one has waited for half a minute, perhaps more than once.
+    wait_for("the room is used", lambda: len(control_plane.places()) == 6, 180)
+    time.sleep(1)
+    assert sorted(Counter(key.split("/")[1].split("-")[0] for key in control_plane.places()).values()) == [3, 3]
+
+
+def test_a_gang_of_another_namespace_is_another_gang():
+    """One that has this name, too, and fits nowhere, keeps nobody from waiting for the rest of his own."""
+    group = {"group": "g", "group-size": "2"}
+    server = Server(node("n"), pod("ours", {"cpu": "1"}, labels=group),
+                    pod("theirs", {"cpu": "100"}, namespace="other", labels=group))
+    cluster, decided = a_cluster(server), {}
+    policies = {"my-scheduler": read_policy(policy(["PodFitsResources", "Coscheduling"]))}
+    for _ in range(2):
+        a_pass(cluster, policies, lambda decision: decided.update(
+            {decision.pod.name: decision.waits}))
+    assert decided == {"ours": "Coscheduling does not permit the binding to n yet: 1 of 2 pods of group g have a node", "theirs": ""}
+
+
+def test_coscheduling_is_under_30_lines_of_user_code():
+    text = RULES.read_text()
+    text = text[text.index("# Pods of a group"):]
+    assert len([line for line in text.splitlines() if line]) < 30
+
+
+def test_a_held_pod_keeps_its_room_when_the_api_server_is_in_trouble(spy):
+    server = Server(node("n"), pod("p"))
+    spy.answers["permit"] = 60
+    cluster, _ = make_pass(server, spy)
+    spy.answers |= {"permit": None, "pre_bind": error_of(503, "away")}
+    make_pass(server, spy, cluster)
+    assert server.places() == {} and spy.seen.count("unreserve") == 0
+    del spy.answers["pre_bind"]
+    make_pass(server, spy, cluster)
+    assert server.places() == {"p": "n"}
+
+
+def test_a_held_pod_is_decided_about_anew_when_its_policy_changes(spy):
+    server = Server(node("n"), pod("p"))
+    spy.answers["permit"] = 60
+    cluster, _ = make_pass(server, spy)
+    spy.policies = {"my-scheduler": FullPolicy([], [])}
+    make_pass(server, spy, cluster)
+    assert server.places() == {"p": "n"} and spy.seen[-1] == "unreserve"

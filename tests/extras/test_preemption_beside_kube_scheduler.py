@@ -1,0 +1,249 @@
+"""Preemption on a real control plane, and beside the real kube-scheduler."""
+
+import json
+import random
+import re
+import subprocess
+import threading
+from collections import Counter
+
+from scheduler_extras.api.proxy import PooledProxy
+from scheduler_extras.rules.preemption import WHY, WHY_ONE
+from helpers.control_plane import free_port, wait_for
+from helpers.extras import MANIFESTS, node, pod, run_scheduler, table
+from helpers.preempting import apart, budget, BUDGETS, configuration, LEVELS, POLICY, PORT
+
+
+def random_scenario(seed):
+    """Up to four full nodes, who is on them, their budgets, and up to three pods that need room there."""
+    chance = random.Random(seed)
+    mine = {"scenario": str(seed)}
+
+    def random_pod(name, level, **spec):
+        labels = mine | ({"app": app} if (app := chance.choice(["a", "b", ""])) else {})
+        if chance.random() < 0.2:
+            spec["affinity"] = apart(chance.choice("ab"), **mine)
+        thing = pod(name, {"cpu": str(chance.randint(1, 2))}, labels=labels, priorityClassName=level, **spec)
+        if chance.random() < 0.1:
+            thing["spec"]["containers"][0]["ports"] = PORT[0]["ports"]
+        return thing
+
+    nodes, pods = [], []
+    for i in range(chance.randint(2, 4)):
+        name, room = f"n{seed}-{i}", chance.randint(2, 4)
+        nodes.append(node(name, cpu=str(room), labels=mine | {"kubernetes.io/hostname": name},
+                          unschedulable=chance.random() < 0.1))
+        while room:
+            thing = random_pod(f"{name}-{room}", chance.choice([
+                "abyss", "low", "low", "low", "middle", "middle", "high", "p30"]), nodeName=name)
+            requests = thing["spec"]["containers"][0]["resources"]["requests"]
+            requests["cpu"] = str(min(room, int(requests["cpu"])))
+            room -= int(requests["cpu"])
+            pods.append(thing)
+    starts = chance.sample(range(10, 60), len(pods))
+    budgets = [budget(chance.randint(0, 2), {"matchLabels": mine | {"app": app}}, name=f"b{seed}-{app}")
+               for app in chance.sample("ab", chance.randint(0, 2))]
+    levels = chance.sample(["p10", "p30", "p50", "never"], chance.randint(1, 3))
+    return nodes, dict(zip(map(lambda thing: thing["metadata"]["name"], pods), starts)), pods, budgets, [
+        random_pod(f"p{seed}-{level}", level, nodeSelector=mine) for level in levels]
+
+
+def contest(control_plane, decide_all):
+    """Set 20 scenarios up, side by side, and have them decided. Return who has to go for whom, and the nominations.
+
+    These are such that each step of the choice decides somewhere.
+    """
+    control_plane.clear()
+    api = PooledProxy(control_plane.server)
+    api.request("DELETE", BUDGETS)
+    incoming = []
+    for nodes, starts, pods, budgets, waiting in map(random_scenario, range(12, 32)):
+        for thing in [*nodes, *pods, *waiting]:
+            api.request("POST", "/api/v1/nodes" if thing in nodes else "/api/v1/namespaces/default/pods", thing)
+        incoming += [thing["metadata"]["name"] for thing in waiting]
+        for name, start in starts.items():
+            api.request("PATCH", f"/api/v1/namespaces/default/pods/{name}/status", {"status": {
+                "phase": "Running", "startTime": f"2020-01-01T00:00:{start}Z"}})
+        for each in budgets:
+            api.request("POST", BUDGETS, {"apiVersion": "policy/v1beta1"} | each)
+            api.request("PATCH", f"{BUDGETS}/{each['metadata']['name']}/status", {"status": each["status"]})
+    process = decide_all()
+
+    def messages():
+        pods = control_plane.pods()
+        said = {name: [condition.get("message") for condition in pods[f"default/{name}"]["status"].get(
+            "conditions", [])] for name in incoming}
+        return all(said.values()) and said
+
+    def told():
+        events = control_plane.get("events", params={"fieldSelector": "reason=Preempted"})["items"]
+        return sorted((event["involvedObject"]["name"], event["message"]) for event in events)
+
+    answer = {"messages": wait_for("all have been decided about", messages)}
+    pods = control_plane.pods().values()
+    answer["victims"] = sorted(thing["metadata"]["name"] for thing in pods if "deletionTimestamp" in thing["metadata"])
+    wait_for("the victims are told", lambda: {name for name, _ in told()} == {*answer["victims"]})
+    if process:
+        process.kill()
+        process.wait()
+    return answer | {"events": told(), "nominated": {
+        thing["metadata"]["name"]: thing["status"]["nominatedNodeName"] for thing in pods
+        if "nominatedNodeName" in thing["status"]}}
+
+
+def test_it_preempts_as_kube_scheduler_does(contested, tmp_path):
+    """The same contested clusters for both, one after the other, in which no two answers are equally good.
+
+    It takes over 10 s, as it makes hundreds of objects, twice.
+    """
+    theirs, ours, decisions = tmp_path / "theirs.json", tmp_path / "ours.json", []
+    theirs.write_text(json.dumps({name: POLICY[name] for name in ("kind", "apiVersion")}))
+    ours.write_text(json.dumps(POLICY))
+
+    def by_kube_scheduler():
+        return contested.start(
+            "kube-scheduler", f"--kubeconfig={contested.kubeconfig()}", "--leader-elect=false", "--port=0",
+            "--secure-port=0", "--scheduler-name=my-scheduler", "--kube-api-qps=5000", "--kube-api-burst=5000",
+            f"--policy-config-file={theirs}")
+
+    def by_us():
+        run = run_scheduler("--server", contested.server, "--policy", ours, "--once",
+                            "--output=json")
+        said = [line for line in run.stderr.splitlines() if "is slow" not in line]  # as on a busy machine it may
+        assert run.returncode == 0 and len(said) == 1 and said[0].startswith("my-scheduler: watching "), said
+        decisions.extend(map(json.loads, run.stdout.splitlines()))
+
+    answer, expected = contest(contested, by_us), contest(contested, by_kube_scheduler)
+    assert {*answer.pop("events")} <= {*expected.pop("events")}, "which tells those again who are going already"
+    assert answer == expected
+    assert len(answer["victims"]) > 20 and len(answer["nominated"]) > 15
+    words = [*zip(WHY, WHY_ONE)]
+    reasons = Counter(why for decision in decisions for why, of_one in words if why in decision["remedy"] or of_one in decision["remedy"])
+    assert reasons.keys() == set(WHY), "each step has decided somewhere"
+    assert any(not decision["remedy"] for decision in decisions)
+
+
+def test_in_the_end_the_most_important_pods_run(contested, tmp_path, start_scheduler):
+    """180 pods of four priorities, in no order, onto room for 60; the unimportant ones come first more often.
+
+    It takes over 10 s, as many are preempted, again and again.
+    """
+    (tmp_path / "policy.json").write_text(json.dumps(POLICY))
+    contested.create(*(node(f"n{i}", cpu="10") for i in range(6)))
+    chance, api = random.Random(1), PooledProxy(contested.server)
+    start_scheduler("--server", contested.server, "--policy", tmp_path / "policy.json",
+                    "--interval=0.1")
+    levels = sorted(["low", "middle", "high", "p10"] * 45, key=lambda level: LEVELS[level] + chance.randint(0, 150))
+    for i, level in enumerate(levels):
+        api.request("POST", "/api/v1/namespaces/default/pods", pod(
+            f"{level}-{i}", {"cpu": "1"}, priorityClassName=level, terminationGracePeriodSeconds=0))
+        if i % 30 == 29:
+            threading.Event().wait(0.5)
+    best = {"p10": 45, "high": 15}
+    wait_for("the 60 most important run", lambda: Counter(
+        key.partition("/")[2].partition("-")[0] for key in contested.places()) == best, 300)
+    threading.Event().wait(2)  # in which nobody else goes
+    pods = contested.pods().values()
+    bound = [thing for thing in pods if thing["spec"].get("nodeName")]
+    assert Counter(thing["spec"]["priorityClassName"] for thing in bound) == best
+    assert Counter(thing["spec"]["nodeName"] for thing in bound) == {f"n{i}": 10 for i in range(6)}
+    gone = {f"default/{level}-{i}" for i, level in enumerate(levels)} - contested.pods().keys()
+    assert {key for key, *_ in contested.events("Preempted")} == gone, "nobody has gone without being told why"
+    assert 0 < len(gone) <= 120
+    for victim, text, _ in contested.events("Preempted"):
+        lower, higher = re.findall("default/([a-z0-9]+)-", f"{victim} {text}")
+        assert LEVELS[lower] < LEVELS[higher]
+    wait_for("for each that has gone, another one runs", lambda: len(contested.events("Scheduled")) == 60 + len(gone))
+
+
+def test_the_room_is_kept_until_the_victims_have_gone(contested, tmp_path, start_scheduler):
+    (tmp_path / "policy.json").write_text(json.dumps(POLICY))
+    arguments = ["--server", contested.server, "--policy", tmp_path / "policy.json"]
+    contested.create(node("n", cpu="2"), *(pod(name, {"cpu": "1"}, priorityClassName=name) for name in ("low", "high")))
+    run_scheduler(*arguments, "--once")
+    contested.create(pod("p30", {"cpu": "1"}, priorityClassName="p30"))
+    run = run_scheduler(*arguments, "--once", "--dry-run")
+    assert "It preempts default/low on n, where that helps." in run.stdout
+    assert run_scheduler(*arguments, "--explain", "default/p30").stdout.count("preempts") == 1
+    assert not any("deletionTimestamp" in thing["metadata"] for thing in contested.pods().values())
+    assert not contested.events("Preempted")
+
+    start_scheduler(*arguments, "--interval=0.1")
+    wait_for("the victim goes", lambda: "deletionTimestamp" in contested.pods()["default/low"]["metadata"])
+    contested.create(pod("p10", {"cpu": "1"}, priorityClassName="p10"))
+    wait_for("the next one is told, too", lambda: len(contested.events("Preempted")) == 2)
+    [condition] = [each for each in contested.pods()["default/low"]["status"]["conditions"] if each["type"] == "DisruptionTarget"]
+    assert (condition["status"], condition["reason"]) == ("True", "PreemptionByScheduler"), "so that a Job does not count it as failed"
+    threading.Event().wait(1)
+    assert contested.pods()["default/p30"]["status"]["nominatedNodeName"] == "n"
+    assert sorted(contested.events("Preempted")) == [
+        ("default/high", "Preempted by default/p10 on node n", "my-scheduler"),
+        ("default/low", "Preempted by default/p30 on node n", "my-scheduler")]
+    contested.create(pod("middle", {"cpu": "1"}, priorityClassName="middle"))
+    for name in ("low", "high"):  # as kubelet does when its containers have ended
+        contested.request("DELETE", f"namespaces/default/pods/{name}", params={"gracePeriodSeconds": 0})
+    wait_for("those have the room whom it was made for", lambda: contested.places() == {
+        "default/p30": "n", "default/p10": "n"})
+
+
+def test_the_room_of_a_stale_nomination_is_free_again(contested, tmp_path):
+    """It was there before this script was started, and nobody makes room."""
+    (tmp_path / "config.json").write_text(json.dumps(configuration()))
+    contested.create(node("n", cpu="1"), pod("p30", {"cpu": "2"}, priorityClassName="p30"),
+                     pod("p10", {"cpu": "1"}, priorityClassName="p10"))
+    contested.request("PATCH", "namespaces/default/pods/p30/status", {"status": {"nominatedNodeName": "n"}},
+                      headers={"Content-Type": "application/merge-patch+json"})
+    run = run_scheduler("--server", contested.server, "--config", tmp_path / "config.json",
+                        "--scheduler-name=my-scheduler", "--once")
+    assert run.returncode == 0, run.stderr
+    assert contested.places() == {"default/p10": "n"}
+    assert "nominatedNodeName" not in contested.pods()["default/p30"]["status"]
+
+
+def test_another_replica_goes_on_where_one_has_stopped(contested, tmp_path):
+    """All is in the cluster: who is nominated, and who has still to go."""
+    (tmp_path / "policy.json").write_text(json.dumps(POLICY))
+    arguments = ["--server", contested.server, "--policy", tmp_path / "policy.json", "--once"]
+    contested.create(node("n", cpu="2"), pod("low", {"cpu": "1"}, priorityClassName="low"))
+    contested.bind("low", "n")
+    contested.create(pod("p30", {"cpu": "2"}, priorityClassName="p30"))
+    run_scheduler(*arguments)
+    contested.create(pod("p10", {"cpu": "1"}, priorityClassName="p10"))
+    run = run_scheduler(*arguments)
+    why = "stays pending: 0/1 nodes are available: 1 Insufficient cpu."
+    assert run.stdout.splitlines() == [
+        f"default/p30 {why} It waits until the pods that are being deleted on n have gone.", f"default/p10 {why}"]
+    contested.request("DELETE", "namespaces/default/pods/low", params={"gracePeriodSeconds": 0})
+    run_scheduler(*arguments)
+    assert contested.places() == {"default/p30": "n"}
+
+
+@table("manifests, victims, said", {
+    "without them it says so, and nobody goes": (MANIFESTS, [], "RBAC does not allow it: poddisruptionbudgets"),
+    "with them it works": (MANIFESTS.replace("# - {", "- {"), ["default/low"], ""),
+})
+def test_it_needs_the_two_rights_that_the_readme_names(contested, tmp_path, manifests, victims, said):
+    (tmp_path / "policy.json").write_text(json.dumps(POLICY))
+    kubectl = [contested.assets / "kubectl", "--kubeconfig", contested.kubeconfig()]
+    subprocess.run([*kubectl, "apply", "-f", "-"], input=manifests, text=True, check=True, capture_output=True)
+    token = contested.request("POST", "namespaces/kube-system/serviceaccounts/my-scheduler/token", {
+        "apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}})["status"]["token"]
+    contested.create(node("n", cpu="1"), pod("low", {"cpu": "1"}, priorityClassName="low"))
+    contested.bind("low", "n")
+    contested.create(pod("p30", {"cpu": "1"}, priorityClassName="p30"))
+    port = free_port()
+    proxy = contested.start(
+        "kubectl", "--kubeconfig", contested.kubeconfig("my-scheduler", token), "proxy", f"--port={port}")
+    arguments = ["--server", f"http://127.0.0.1:{port}", "--policy", tmp_path / "policy.json"]
+    try:
+        wait_for("the proxy answers", lambda: "cannot reach" not in run_scheduler(
+            *arguments, "--once", "--dry-run").stderr)
+        run = run_scheduler(*arguments, "--once")
+    finally:
+        proxy.kill()
+        proxy.wait()
+    assert ("orbidden" in run.stderr) == bool(said) == run.returncode and said in run.stderr
+    assert [key for key, thing in contested.pods().items() if "deletionTimestamp" in thing["metadata"]] == victims
+    assert [key for key, *_ in contested.events("Preempted")] == victims
+    subprocess.run([*kubectl, "delete", "--wait=false", "-f", "-"], input=MANIFESTS, text=True, check=True,
+                   capture_output=True)

@@ -1,0 +1,244 @@
+"""The end of the process: by a signal, by a rule that does not return, and whatever is under way."""
+
+import fcntl
+import json
+import os
+import signal
+import subprocess
+import sys
+import termios
+import threading
+import time
+from unittest.mock import Mock
+
+import pytest
+from scheduler_extras.process import stop_on_signals
+from helpers.command_line import DEMO, RULE
+from helpers.control_plane import wait_for
+from helpers.extras import node, PATIENT, pod, ROOT, run_scheduler, SCHEDULER, table, TIME
+from helpers.faults import election_file, policy_file
+from helpers.faulty import answering, ApiServer, Choice, ExtenderServer, hang, trickle
+
+
+def test_a_signal_while_it_waits_for_manifests_is_no_traceback():
+    waiting = subprocess.Popen(  # a shell's background jobs, of which these tests may be one, ignore the signal
+        [*SCHEDULER, "--cluster", "-", "-v"], text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE, preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
+    waiting.stdin.write("kind: Pod\n")
+    waiting.stdin.flush()
+    wait_for("it reads", lambda: fcntl.ioctl(waiting.stdin, termios.FIONREAD, bytes(4)) == bytes(4))
+    waiting.send_signal(signal.SIGINT)
+    out, err = waiting.communicate(timeout=60)
+    assert (waiting.returncode, out, err) == (130, "", "")
+
+
+def own_rule(folder, body):
+    """The arguments that have a rule of one's own decide, of which this is the body."""
+    (folder / "rules.py").write_text("import sys, time\n" + RULE.format("Mine", body))
+    (folder / "policy.json").write_text('{"kind": "Policy", "apiVersion": "v1", "predicates": [{"name": "Mine"}]}')
+    return ["--cluster", str(DEMO), "--plugins", str(folder / "rules.py"), "--policy", str(folder / "policy.json")]
+
+
+def test_what_a_rule_prints_does_not_get_between_the_lines_of_json(tmp_path):
+    run = run_scheduler(*own_rule(tmp_path, "print('looking at', node.name); return []"), "-o", "json")
+    assert len([json.loads(line) for line in run.stdout.splitlines()]) == 8
+    assert "looking at node-a\n" in run.stderr and "looking at" not in run.stdout
+    assert "looking at node-a\n" in run_scheduler(*own_rule(tmp_path, "print('looking at', node.name); return []")).stdout
+
+
+@table("bind, code, said", {
+    "binds": ("return False", 0, "default/web-1 -> "),
+    "fails": ("raise ValueError('no')", 1, "default/web-1: ValueError in ")})
+def test_a_run_on_manifests_waits_for_a_rule_that_takes_long_to_bind_and(bind, code, said, tmp_path):
+    arguments = own_rule(tmp_path, "return []")
+    (tmp_path / "rules.py").write_text(
+        "import time\nfrom scheduler import predicate\n\n"
+        f"def bind(pod, node_name):\n    time.sleep(0.8)\n    {bind}\n"
+        "@predicate('Mine', bind=bind)\ndef mine(pod, node): return []\n")
+    run = run_scheduler(*arguments)
+    assert run.returncode == code and said in run.stdout + run.stderr
+    assert ("+web-1" in run.stdout) == (code == 0), "what is not bound is on no node"
+
+
+def test_a_signal_ends_the_wait_for_a_rule_that_binds(tmp_path):
+    arguments = own_rule(tmp_path, "return []")
+    (tmp_path / "rules.py").write_text(
+        "import time\nfrom scheduler import predicate\n"
+        "@predicate('Mine', post_bind=lambda pod, node_name: time.sleep(30))\ndef mine(pod, node): return []\n")
+    running = subprocess.Popen([SCHEDULER[0], "-c", PATIENT, *arguments], cwd=ROOT, text=True,
+                               stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    for _ in range(8):  # all are decided about
+        running.stdout.readline()
+    running.send_signal(signal.SIGINT)
+    out, _ = running.communicate(timeout=60)
+    assert running.returncode == 1 and "+web-1" in out, "it ends with the picture, and has not done all"
+
+
+def test_the_end_by_force_comes_after_four_seconds(monkeypatch):
+    timer, handle = Mock(), Mock()
+    monkeypatch.setattr(threading, "Timer", timer)
+    monkeypatch.setattr(signal, "signal", handle)
+    stop_on_signals()
+    _, end = handle.call_args.args
+    end(signal.SIGTERM, None)
+    timer.assert_called_once_with(4, os._exit, [1])
+    timer.return_value.start.assert_called_once_with()
+
+
+IMPATIENT = """import sys
+sys.path.append("tests")
+from scheduler_extras.command_line import main
+from scheduler_extras.process import watch_the_loop
+watch_the_loop.__defaults__ = (0.5,)
+sys.exit(main())"""
+
+
+def test_a_rule_that_does_not_return_is_named_and_an_end_by_force_is_exit_code_1(tmp_path):
+    """After ten seconds, or here half a second; and it ends four seconds after a signal."""
+    stuck = subprocess.Popen([SCHEDULER[0], "-c", IMPATIENT, *own_rule(tmp_path, "time.sleep(60)")], cwd=ROOT, text=True,
+                             stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    said = next(line for line in stuck.stderr if "to decide about" not in line)  # as it may be on a busy machine
+    assert said == "Mine is slow: it has taken more than 0.5 s for one pod (rules.py, line 6)\n"
+    stuck.send_signal(signal.SIGTERM)
+    assert stuck.wait(60) == 1
+    stuck.communicate()
+
+
+def endless(request):
+    """The list has another page, always, soon."""
+    request.pause(0.05)
+    request.answer(200, {"items": [], "metadata": {"continue": "more"}})
+
+
+UNDER_WAY = {  # a sentence: (what is asked, the fault that befalls it, arguments)
+    "a list hangs": ("list", hang, []),
+    "a list trickles": ("list", trickle, []),
+    "a list has no end": ("list", endless, []),
+    "a Binding hangs": ("binding", hang, []),
+    "a Binding trickles": ("binding", trickle, []),
+    "an event hangs": ("event", hang, []),
+    "a condition trickles": ("status", trickle, []),
+    "the Lease hangs": ("lease", hang, ["--leader-elect"]),
+    "the Lease trickles": ("lease", trickle, ["--leader-elect"]),
+    "the Lease of a leader hangs": ("lease", Choice(lambda asked: hang if asked.method == "PUT" else None),
+                                    ["--leader-elect"]),
+    "the API server wants to be left alone": ("list", answering(429), []),
+    "an extender hangs": ("extender", hang, []),
+    "an extender trickles": ("extender", trickle, []),
+}
+
+
+CALLER = "import sys, scheduler; scheduler.main(); sys.exit(7)"
+
+
+def test_a_script_that_calls_it_ends_though_something_is_under_way(serve, start):
+    """A Binding that hangs, or an event. It takes over 10 s, as a single pass waits so long for an answer."""
+    callers = []
+    for kind in ("binding", "event"):
+        server = serve(ApiServer(node("n"), pod("p")))
+        server.faults[kind] = hang
+        callers.append(start(server, "--once", program=CALLER))
+    assert [caller.wait(60) for caller in callers] == [7, 7]
+
+
+STUCK = """import time
+from scheduler import predicate
+
+@predicate("Stuck")
+def stuck(pod, node):
+    time.sleep(3600)
+"""
+ENDS_SOON = """import math, sys, types
+sys.path.append("tests")
+from helpers.everywhere import replace_for_good
+from scheduler_extras.command_line import main
+from scheduler_extras.process import watch_the_loop
+class Soon(types.SimpleNamespace):
+    def __setattr__(self, name, value):
+        super().__setattr__(name, value / 30 if name == "limit" else value)
+replace_for_good("HEARTBEAT", Soon(at=0, limit=math.inf))
+watch_the_loop.__defaults__ = (0.05,)
+sys.exit(main())"""
+
+
+@table("arguments, limit", {"of a leader, for the renew deadline": (["--leader-elect"], 10 / 30),
+                            "of one that is alone, for a minute": ([], 60 / 30)})
+def test_a_loop_that_hangs_in_a_rule_ends_the_process_and_names_it(arguments, limit, serve, tmp_path):
+    """Here, for a thirtieth of that."""
+    server = serve(ApiServer(node("n"), pod("p")))
+    (tmp_path / "rules.py").write_text(STUCK)
+    policy = policy_file(tmp_path, predicates=[{"name": "Stuck"}])
+    run = run_scheduler("--server", server.url, "--policy", policy, *arguments, "--plugins", tmp_path / "rules.py",
+                        program=ENDS_SOON)
+    said = f"the loop has made no progress for {limit:g} s (rules.py, line 6): the process ends"
+    assert (run.returncode, run.stderr.splitlines()[-1]) == (1, said)
+
+
+def test_a_loop_whose_output_nobody_reads_ends_the_process(serve, tmp_path):
+    """As behind `| less`, or a log shipper that is stuck; here for a thirtieth of a minute."""
+    server = serve(ApiServer(node("n"), pod("p")))
+    (tmp_path / "rules.py").write_text(STUCK.replace("time.sleep(3600)", "print('x' * 10**6)").replace("import time\n", "\n"))
+    policy = policy_file(tmp_path, predicates=[{"name": "Stuck"}])
+    stuck = subprocess.Popen([sys.executable, "-c", ENDS_SOON, "--server", server.url, "--policy", policy, "--plugins",
+                              tmp_path / "rules.py"], cwd=ROOT, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    lines = TIME.sub("", stuck.stderr.read()).splitlines()
+    assert (stuck.wait(60), lines[-1]) == (1, "the loop has made no progress for 2 s (rules.py, line 6): the process ends")
+    stuck.communicate()
+
+
+def test_a_leader_that_is_ended_during_a_long_list_lets_go_of_its_lease(serve, start, tmp_path):
+    server = serve(ApiServer(node("n"), pod("p")))
+    server.faults["list"] = Choice(lambda asked: hang if "/services" in asked.path else None)
+    leader = start(server, "--policy", election_file(tmp_path), program=PATIENT)
+    wait_for("it lists what a rule looks at", lambda: server.injected)
+    leader.send_signal(signal.SIGTERM)
+    assert (leader.wait(60), server.lease["spec"]["holderIdentity"]) == (0, "")
+    assert "signal" not in leader.err, leader.err
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_it_whatever_is_under_way(number, serve, start, tmp_path):
+    """Well before what hangs here is given up, after a minute."""
+    started, wrong = {}, []
+    for name, (kind, fault, arguments) in UNDER_WAY.items():
+        server = asked = serve(ApiServer(node("n"), pod("p"), pod("large", {"cpu": "99"})))
+        if kind == "extender":
+            asked = serve(ExtenderServer(filter=(200, {})))
+            folder = tmp_path / name.replace(" ", "-")
+            folder.mkdir()
+            arguments = ["--policy", policy_file(folder, [
+                {"urlPrefix": asked.url, "filterVerb": "filter", "httpTimeout": 60 * 10**9}])]
+        asked.faults["other" if kind == "extender" else kind] = fault
+        program = PATIENT if kind == "list" else None  # else it may be forced to end: 1
+        started[name] = start(server, *arguments, program=program), asked
+    for name, (_, asked) in started.items():
+        wait_for(f"{name}", lambda asked=asked: asked.injected)
+    time.sleep(1)
+    sent = time.monotonic()
+    for running, _ in started.values():
+        running.send_signal(number)
+    for name, (running, _) in started.items():
+        try:
+            running.wait(max(sent + 45 - time.monotonic(), 0.01))
+            ends_by_itself = "list" in started[name][1].faults
+            if running.returncode not in ([0] if ends_by_itself else [0, 1]) or "Traceback" in running.err:
+                wrong.append(f"{name}: exit code {running.returncode}: {running.err[-200:]}")
+        except subprocess.TimeoutExpired:
+            wrong.append(f"{name}: it still runs")
+    assert not wrong, "\n".join(wrong)
+
+
+def test_a_signal_ends_it_within_5_seconds(serve, start):
+    taken = []
+    for _attempt in range(5):  # if this machine is busy
+        server = serve(ApiServer(node("n"), pod("p")))
+        server.faults["binding"] = hang
+        running = start(server)
+        wait_for("a Binding hangs", lambda server=server: server.injected)
+        sent = time.monotonic()
+        running.send_signal(signal.SIGTERM)
+        running.wait(60)
+        taken.append(time.monotonic() - sent)
+        if taken[-1] < 5:
+            return
+    raise AssertionError(f"it took {taken} s")

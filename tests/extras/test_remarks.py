@@ -1,0 +1,51 @@
+"""What pods wait for in vain among manifests."""
+
+import yaml
+from scheduler_extras.manifests.manifests import Manifests
+from helpers.extras import node, pod, table
+from helpers.manifests import kind, placed, priority_class
+
+
+LATE = kind("StorageClass", "late", volumeBindingMode="WaitForFirstConsumer", provisioner="x")
+
+
+@table("things, said", {
+    "an immediate claim that is provisioned for": (
+        [kind("PersistentVolumeClaim", "c", spec={"storageClassName": "soon"}), kind("StorageClass", "soon", provisioner="x")], None),
+    "... of a class that provisions none": (
+        [kind("PersistentVolumeClaim", "c", spec={"storageClassName": "by-hand"}),
+         kind("StorageClass", "by-hand", provisioner="kubernetes.io/no-provisioner")],
+        'PersistentVolumeClaim c: it stays unbound: no PersistentVolume matches, and StorageClass "by-hand" has no provisioner'),
+    "... of a class that is not there": (
+        [kind("PersistentVolumeClaim", "c", spec={"storageClassName": "gone"})],
+        'PersistentVolumeClaim c: it stays unbound: no PersistentVolume matches, and there is no StorageClass "gone"'),
+    "... of no class": (
+        [kind("PersistentVolumeClaim", "c")],
+        "PersistentVolumeClaim c: it stays unbound: no PersistentVolume matches, and it has no StorageClass"),
+    "... that was copied so": (
+        [kind("PersistentVolumeClaim", "c", metadata={"uid": "1"}, spec={"storageClassName": "soon"}),
+         kind("StorageClass", "soon", provisioner="x")],
+        "PersistentVolumeClaim c: it was not bound when it was copied, and is not here"),
+    "... to a volume that is not there": (
+        [kind("PersistentVolumeClaim", "c", spec={"volumeName": "v"})],
+        "PersistentVolumeClaim c: it stays unbound: its volume v is not there"),
+    "... or is another claim's": (
+        [kind("PersistentVolumeClaim", "c", spec={"volumeName": "v"}),
+         kind("PersistentVolume", "v", spec={"claimRef": {"namespace": "default", "name": "d"}})],
+        "PersistentVolumeClaim c: it stays unbound: its volume v does not match, or belongs to another claim"),
+    "a volume that is no claim's": ([kind("PersistentVolume", "v", spec={"capacity": {"storage": "1Gi"}})], None),
+    "... that a claim has": ([kind("PersistentVolume", "v"), kind("PersistentVolumeClaim", "c", spec={"volumeName": "v"})], None),
+    "a claim that waits for its pod": ([kind("PersistentVolumeClaim", "c", spec={"storageClassName": "late"}), LATE], None),
+})
+def test_what_pods_wait_for_in_vain_among_manifests_is_said(things, said, tmp_path, caplog):
+    (tmp_path / "cluster.yaml").write_text(yaml.safe_dump_all([node("n"), *things]))
+    Manifests([tmp_path / "cluster.yaml"])
+    assert caplog.messages == ([said] if said else [])
+
+
+def test_that_nobody_is_preempted_is_said_of_the_first_pod_that_might_preempt():
+    classes = [priority_class(f"p{value}", value) for value in (0, 7, 8)]
+    things = [node("n"), *classes, *(pod(name, {"cpu": "9"}, priorityClassName=of) for name, of in (("a", "p0"), ("b", "p7"), ("c", "p8")))]
+    _, said = placed(text=yaml.safe_dump_all(things))
+    assert said == ("kube-scheduler might delete less important pods to place default/c; to do so, too: --preempt, "
+                    "or Preemption among the predicates\n")

@@ -1,0 +1,425 @@
+"""Victims: how they are deleted, what they are told, and what happens until they have gone."""
+
+import json
+import threading
+import time
+
+from helpers.everywhere import replace
+from scheduler_extras.api.errors import error_of
+from scheduler_extras.api.watch import Reflector
+from scheduler_extras.deciding.rule import FullRule, PREDICATES
+from scheduler_extras.live.record import WaitsFor
+from scheduler_extras.manifests.manifests import Manifests
+from scheduler_extras.policy.reloading import load_policies
+from helpers.extras import a_cluster, a_live_cluster, a_pass, node, pod, ROOT, run_scheduler, table, wait_until_told
+from helpers.fake_api import Server
+from helpers.preempting import A, budget, built, configured, decide, GOING, incoming, make_pass, POLICY, running, sent
+
+
+@table("kind", {"whose objects are told": [a_live_cluster], "whose objects are listed": [a_cluster]})
+def test_a_victim_whose_deletion_was_refused_is_deleted_by_the_next_attempt_on_a_cluster(kind, monkeypatch):
+    monkeypatch.setattr(Reflector, "work", lambda reflector: None)
+    server = Server(node("n", cpu="1"), running("a", "n"), incoming())
+    server.failures["a"] = [403]
+    cluster = kind[0](server)
+    for _ in range(2):
+        make_pass(cluster, built())
+        cluster.pending.end_backoff()
+    assert len(server.sent("DELETE", "/pods/a")) == 2
+    assert [body["status"]["nominatedNodeName"] for *_, body in server.sent("PATCH", "/pods/p/status")
+            if "nominatedNodeName" in body["status"]] == ["n", None, "n"]
+
+
+def test_a_victim_is_told_though_a_less_important_pod_that_was_to_go_there_has_gone():
+    server = Server(node("n", cpu="1"), running("a", "n"), incoming(), incoming(name="low", priority=5, nominated="n"))
+    plain = server.request
+
+    def request(method, path, body=None, *more, **options):
+        """Answer that the less important pod has gone."""
+        if method == "PATCH" and "/low/" in path:
+            raise error_of(404, "not found")
+        return plain(method, path, body, *more, **options)
+
+    server.request = request
+    make_pass(a_live_cluster(server), built())
+    assert [body["involvedObject"]["name"] for *_, body in server.sent("POST", "/events")
+            if body["reason"] == "Preempted"] == ["a"]
+
+
+def two_victims():
+    """An API server with a node from which two pods have to go for a third one; a fourth one is nominated there."""
+    return Server(node("n", cpu="2"), running("a", "n", labels=A), running("b", "n"), incoming("2"),
+                  incoming(name="low", priority=5, nominated="n", preemptionPolicy="Never"))
+
+
+def preempted(server):
+    """What was asked of a server: whom to delete, whose condition to say so, whom to tell, and where pods are nominated."""
+    patches = [(path.split("/")[-2], body["status"]) for _, path, _, body in server.sent("PATCH", "/status")]
+    return {"deleted": [path.rpartition("/")[2] for method, path, *_ in server.requests if method == "DELETE"],
+            "marked": [name for name, status in patches if status.get("conditions", [{}])[0].get("type") == "DisruptionTarget"],
+            "told": sorted({body["involvedObject"]["name"] for *_, body in server.sent("POST", "/events") if body["reason"] == "Preempted"}),
+            "nominated": {name: status["nominatedNodeName"] for name, status in patches if "nominatedNodeName" in status}}
+
+
+def preempts_once(server, **more):
+    """Make a pass; return what was decided about the pod that needs room, and in memory the nominations after it."""
+    cluster = a_cluster(server, **more)
+    decisions = {decision.pod.name: decision for decision in make_pass(cluster, built())}
+    return decisions["p"], {other.name: other.nominated_node for other in cluster.snapshot.nominated}
+
+
+NOMINATED = {"p": "n"}
+NOBODY_GOES = {"deleted": [], "marked": [], "told": [], "nominated": {"low": None, "p": "n"}}
+ALL_GO = NOBODY_GOES | {"deleted": ["a", "b"], "marked": ["a", "b"], "told": ["a", "b"]}
+A_HAS_GONE = NOBODY_GOES | {"deleted": ["a", "b"], "marked": ["a", "b"], "told": ["a"]}
+WITHDRAWN = NOBODY_GOES | {"nominated": {"low": None, "p": None}}
+
+
+def is_pod(**more):
+    """What an API server may answer to the nomination: the pod as it is by now."""
+    return {"kind": "Pod", "metadata": {"name": "p", "namespace": "default", "uid": "uid-p", **more.pop("metadata", {})}, "spec": more}
+
+
+@table("failures, done, nominated", {
+    "nothing fails": ({}, ALL_GO, NOMINATED),
+    "the pod has gone": ({"p": [404]}, NOBODY_GOES, {}),
+    "another pod has its name": ({"p": [409]}, NOBODY_GOES, {}),
+    "the pod is bound by now": ({"p": [is_pod(nodeName="m")]}, NOBODY_GOES, {}),
+    "the pod is being deleted": ({"p": [is_pod(metadata=GOING)]}, NOBODY_GOES, {}),
+    "the pod still waits": ({"p": [is_pod()]}, ALL_GO, NOMINATED),
+    "nobody answers about it": ({"p": [0]}, NOBODY_GOES, {}),
+    "where it is nominated cannot be written": ({"p": [500] * 3}, NOBODY_GOES, {}),
+    "the API server fails twice to write that": ({"p": [500, 500]}, ALL_GO, NOMINATED),
+    "the last victim has gone": ({"b": [404]}, ALL_GO, NOMINATED),
+    "another pod has the name of a victim by now": ({"b": [409]}, ALL_GO, NOMINATED),
+    "the condition of the first cannot be written": ({"a/status": [422]}, WITHDRAWN | {"marked": ["a"]}, {}),
+    "the first has gone when its condition is written": ({"a/status": [404]}, ALL_GO, NOMINATED),
+    "the first may not be deleted": ({"a": [403]}, WITHDRAWN | {"deleted": ["a"], "marked": ["a"]}, {}),
+    "a webhook fails for the first, which is asked for once": ({"a": [500]}, WITHDRAWN | {"deleted": ["a"], "marked": ["a"]}, {}),
+    "a webhook fails for the last, which is asked for once": ({"b": [500]}, A_HAS_GONE, NOMINATED),
+    "no answer comes to the first deletion": ({"a": [0]}, NOBODY_GOES | {"deleted": ["a"], "marked": ["a"]}, NOMINATED),
+    "no answer comes to the last deletion": ({"b": [0]}, A_HAS_GONE, NOMINATED),
+    "the last is deleted, and that is answered with a failure": ({"b": [(500, True)]}, A_HAS_GONE, NOMINATED),
+    "an event cannot be written at first": ({"events": [500] * 3}, ALL_GO, NOMINATED),
+    "the less important pod has gone": ({"low": [404]}, ALL_GO, NOMINATED),
+    "its nomination cannot be ended": ({"low": [500] * 3}, NOBODY_GOES | {"nominated": {"low": None}}, {"low": "n"}),
+})
+def test_what_is_deleted_and_what_is_kept_in_mind_when_a_request_fails(failures, done, nominated, monkeypatch):
+    """Each victim is deleted once, after the pod that needs its room is nominated, and while that pod still waits."""
+    monkeypatch.setattr(time, "sleep", lambda seconds: None)
+    server = two_victims()
+    server.failures |= {name: [*answers] for name, answers in failures.items()}
+    plain = server.request
+
+    def request(method, path, body=None, *more, **options):
+        """Fail by the name of the pod: writes of its nomination, of another condition (NAME/status), or its deletion."""
+        name = path.split("/")[6] if path.count("/") > 5 else ""
+        what = f"{name}/status" if name in ("a", "b") and method == "PATCH" else name
+        is_of_script = method == "PATCH" and "PodScheduled" in json.dumps(body)
+        answers = server.failures.get(what) if path.count("/") > 6 and not is_of_script else None
+        if method == "PATCH" and answers:
+            failure = answers.pop(0)
+            server.requests.append((method, path, {}, body))
+            if isinstance(failure, dict):
+                return failure
+            raise error_of(failure, f"status {failure}")
+        return plain(method, path, body, *more, **options)
+
+    server.request = request
+    decision, kept = preempts_once(server)
+    assert (preempted(server), kept) == (done, nominated)
+    assert bool(decision.remedy) == (done == ALL_GO)
+
+
+def test_that_nobody_may_be_deleted_is_one_line(monkeypatch, caplog):
+    replace(monkeypatch, "WARNED", {})
+    server = Server(node("n", cpu="2"), running("a", "n"), running("b", "n"), incoming(), incoming(name="q"))
+    carry_out = server.request
+
+    def request(method, path, *more, **options):
+        """Answer as an API server whose RBAC does not allow it."""
+        if method == "DELETE":
+            raise error_of(403, f"DELETE {path}: 403 Forbidden: RBAC does not allow it")
+        return carry_out(method, path, *more, **options)
+
+    server.request = request
+    cluster = a_cluster(server)
+    for _ in range(3):
+        decisions = make_pass(cluster, built())
+        cluster.pending.end_backoff()
+    assert caplog.messages == ["DELETE /api/v1/namespaces/default/pods/a: 403 Forbidden: RBAC does not allow it"] or caplog.messages == [
+        "DELETE /api/v1/namespaces/default/pods/b: 403 Forbidden: RBAC does not allow it"]
+    assert not any(decision.remedy for decision in decisions)
+    assert cluster.snapshot.nominated == [] and cluster.has_failed(), "so that others have the room that there is"
+
+
+@table("asked, deleted", {
+    "before all": (0, []), "after the nominations": (2, []), "after the condition of the first": (3, []), "after its deletion": (4, ["a"]),
+    "after the condition of the last": (5, ["a"]), "after its deletion, too": (6, ["a", "b"])})
+def test_a_replica_that_does_not_lead_any_more_deletes_nobody_else(asked, deleted):
+    server = two_victims()
+    cluster, sent = a_cluster(server), []
+    plain = cluster.writer.attempt
+
+    def attempt(method, path, body=None):
+        """Lead for so many requests of the preemption."""
+        is_counted = not path.endswith("/events") and "PodScheduled" not in json.dumps(body)
+        cluster.writer.may_write = lambda: len(sent) < asked or not is_counted
+        answer = plain(method, path, body)
+        if is_counted:
+            sent.append(path)
+        return answer
+
+    cluster.writer.attempt = attempt
+    make_pass(cluster, built())
+    assert preempted(server)["deleted"] == deleted
+
+
+def test_a_budget_forbids_nothing():
+    """As upstream: it says who is missed most."""
+    server = two_victims()
+    server.put(budget(0))
+    decision, _ = preempts_once(server)
+    assert preempted(server) == ALL_GO and decision.remedy
+
+
+@table("policies, nominated, at_once", {
+    "under a Policy at once, like 1.20": (built, None, True),
+    "under a Policy after its backoff, if its victim was recreated on its nominated node": (built, "n", False),
+    "under a Policy at once, if it is nominated to another node now": (built, "gone", True),
+    "under a configuration after its backoff": (configured, None, False)})
+def test_when_a_pod_is_tried_again_that_has_preempted(policies, nominated, at_once):
+    server = Server(node("n", cpu="1"), running("a", "n"), incoming(nominated=nominated))
+    cluster = a_cluster(server)
+    make_pass(cluster, policies())
+    assert preempted(server)["deleted"] == ["a"]
+    [record] = cluster.pending.values()
+    assert (record.waits_for, record.is_due()) == (WaitsFor.NODE, at_once)
+
+
+def test_a_pod_whose_victims_are_being_asked_to_go_is_not_tried_meanwhile():
+    server, asked, go_on = Server(node("n", cpu="2"), running("a", "n"), running("b", "n"), incoming("2")), threading.Event(), threading.Event()
+    plain = server.request
+
+    def request(method, path, *more, **options):
+        """Be slow to delete the first."""
+        if method == "DELETE" and not asked.is_set():
+            asked.set()
+            go_on.wait(60)
+        return plain(method, path, *more, **options)
+
+    server.request = request
+    cluster = a_cluster(server)
+    cluster.results.handle = lambda patience=0: None
+    a_pass(cluster, built())
+    assert asked.wait(60)
+    for _ in range(3):
+        cluster.pending.end_backoff()
+        a_pass(cluster, built())
+    [record] = cluster.pending.values()
+    assert (record.waits_for, record.retry.attempts) == (WaitsFor.REMEDY, 1)
+    go_on.set()
+    del cluster.results.handle
+    make_pass(cluster, built())
+    assert preempted(server)["deleted"] == ["a", "b"]
+
+
+def test_where_pods_may_not_be_deleted_the_next_best_node_is_tried():
+    server = Server(node("m", cpu="1"), node("n", cpu="1"), running("a", "m", 1), running("b", "n", 2), incoming())
+    server.failures["a"] = [403]
+    cluster, said = a_cluster(server), []
+    for _ in range(2):
+        said += [decision.remedy for decision in make_pass(cluster, built())]
+        cluster.pending.end_backoff()
+    assert said == ["", "It preempts default/b on n, where that helps, as pods on m could not be deleted."]
+    assert preempted(server)["deleted"] == ["a", "b"]
+
+
+@table("change", {
+    "its annotations": lambda thing: thing["metadata"].update(annotations={"tick": "1"}, resourceVersion="8"),
+    "its labels": lambda thing: thing["metadata"].update(labels={"tick": "1"}, resourceVersion="8")})
+def test_a_victim_that_changes_all_the_time_is_still_a_victim(change):
+    server = Server(node("n", cpu="1"), running("a", "n", -10, metadata={"resourceVersion": "7"}), incoming())
+    plain = server.request
+
+    def request(method, path, *more, **options):
+        """Change it just before it is deleted."""
+        if method == "DELETE":
+            change(server.objects["pods", "default", "a"])
+        return plain(method, path, *more, **options)
+
+    server.request = request
+    preempts_once(server)
+    assert preempted(server)["deleted"] == ["a"]
+
+
+@table("policies, deleted, said", {
+    "under a Policy it is deleted, as by 1.20": (built, ["low"], []),
+    "under a configuration it is rejected from waiting": (configured, [], ["preempted"])})
+def test_a_victim_that_waits_for_permit(policies, deleted, said, monkeypatch):
+    held = FullRule("Hold", lambda pod, node: (), plugin="Hold", hooks={
+        "permit": lambda pod, node, snapshot: 600 if pod.name == "low" else None})
+    server = Server(node("n", cpu="1"), incoming(name="low", priority=0))
+    cluster, [policy] = a_cluster(server), policies().values()
+    policy.others.append(held)
+    make_pass(cluster, {"my-scheduler": policy})
+    server.put(incoming())
+    for _ in range(3):
+        make_pass(cluster, {"my-scheduler": policy})
+        cluster.pending.end_backoff()
+    wait_until_told(cluster)
+    assert preempted(server)["deleted"] == deleted and preempted(server)["told"] == ["low"]
+    assert server.places() == {"p": "n"}
+    assert [body["message"] for *_, body in server.sent("POST", "/events")
+            if body["reason"] == "FailedScheduling" and body["message"] == "preempted"] == said
+
+
+@table("status, victims", {
+    "which its controller has not counted yet": ({"observedGeneration": 1}, ["a1", "b2", "b3"]),
+    "which nobody counts": ({}, ["a1", "a2", "a3"])})
+@table("version", {"of policy/v1": "v1", "of policy/v1beta1": "v1beta1"})
+def test_what_a_budget_allows_is_counted_down_as_pods_of_one_pass_preempt(version, status, victims):
+    """On each of three nodes a pod of the budget is the better choice, as long as that does not violate it."""
+    objects = [budget(1, **status)]
+    for i in (1, 2, 3):
+        objects += [node(f"n{i}", cpu="2", labels={"n": str(i)}), running(f"a{i}", f"n{i}", 1, labels=A), running(f"b{i}", f"n{i}", 2),
+                    incoming(name=f"p{i}", nodeSelector={"n": str(i)})]
+    server = Server(*objects)
+    plain = server.request
+
+    def request(method, path, *more, **options):
+        """Answer as an API server that has this version only."""
+        if "/policy/" in path and f"/{version}/" not in path:
+            raise error_of(404, "not found")
+        return plain(method, path, *more, **options)
+
+    server.request = request
+    make_pass(a_cluster(server), built())
+    assert sorted(preempted(server)["deleted"]) == victims
+
+
+def test_a_waiting_pod_that_is_being_deleted_is_skipped_with_an_event():
+    server = Server(node("n"), pod("p", metadata=GOING))
+    cluster = a_cluster(server)
+    for _ in range(2):
+        make_pass(cluster, built())
+    assert [(body["reason"], body["message"]) for *_, body in server.sent("POST", "/events")] == [
+        ("FailedScheduling", "skip schedule deleting pod: default/p")]
+    assert not server.sent("PATCH", "/status") and server.places() == {}
+
+
+OWN_RULE = {"multiPoint": {"enabled": [{"name": "Mine"}]}}
+OWN_POINT = {"postFilter": {"enabled": [{"name": "Mine"}]}}
+
+
+@table("policies", {
+    "under a Policy": [lambda: built(POLICY | {"predicates": [*POLICY["predicates"], {"name": "Mine"}]})],
+    "under a configuration": [lambda: configured(plugins=OWN_RULE)],
+    "under one that enables it at this point only": [lambda: configured(plugins=OWN_POINT)]})
+@table("answer, victims, said", {
+    "a remedy of its own is what is done": (([], "Mine."), [], "Mine."),
+    "without one, somebody has to go": (None, ["a"], "It preempts default/a on n, where that helps.")})
+def test_a_post_filter_of_ones_own_is_asked_first(policies, answer, victims, said, monkeypatch):
+    def mine(pod, node):
+        """It has nothing against any node."""
+        return ()
+
+    rule = FullRule("Mine", mine, hooks={"post_filter": lambda *_: answer}, plugin="Mine")
+    monkeypatch.setitem(PREDICATES, "Mine", rule)
+    decision, _ = decide([node("n", cpu="1"), running("a", "n"), incoming()], policies[0]())
+    assert (list(sent(decision, "DELETE", "/pods/(.*)")), decision.remedy) == (victims, said)
+
+
+def test_in_a_dry_run_nobody_goes():
+    server = two_victims()
+    decision, kept = preempts_once(server, dry_run=True)
+    assert {method for method, *_ in server.requests} == {"GET"}
+    assert decision.remedy and kept == {"p": "n"}
+
+
+@table("policies, text", {"in 1.20": (built(), "Preempted by default/p on node n"),
+                          "today": (configured(), "Preempted by pod default/p on node n")})
+def test_what_a_victim_is_told(policies, text):
+    decision, _ = decide([node("n", cpu="1"), running("a", "n"), incoming()], policies)
+    assert [body["message"] for _, path, body in decision.requests if path.endswith("/events")] == [text]
+
+
+def test_in_which_order_the_requests_are_sent():
+    """The room is kept before anybody makes it."""
+    decision, _ = decide([node("n", cpu="2"), running("a", "n", metadata={"resourceVersion": "7"}), running("b", "n", namespace="red"), incoming("2"),
+                          incoming(name="low", priority=5, nominated="n")])
+    steps = [(method, path.removeprefix("/api/v1/namespaces/")) for method, path, _ in decision.requests]
+    assert steps == [
+        ("PATCH", "default/pods/low/status"), ("PATCH", "default/pods/p/status"),
+        ("PATCH", "default/pods/a/status"), ("DELETE", "default/pods/a"), ("POST", "default/events"),
+        ("PATCH", "red/pods/b/status"), ("DELETE", "red/pods/b"), ("POST", "red/events")]
+    _, _, disruption, deletion, event, *_ = [body for _, _, body in decision.requests]
+    [condition] = disruption["status"]["conditions"]
+    assert (condition["type"], condition["status"], condition["reason"], condition["message"]) == (
+        "DisruptionTarget", "True", "PreemptionByScheduler",
+        "my-scheduler: preempting to accommodate a higher priority pod"), "so that a Job does not count it as failed"
+    assert disruption["metadata"] == {"uid": "default/a"}
+    assert deletion == {"preconditions": {"uid": "default/a"}}, "whatever else has changed, with the pod's own grace period"
+    assert (event["reason"], event["message"], event["involvedObject"]["name"], event["source"]["component"]) == (
+        "Preempted", "Preempted by default/p on node n", "a", "my-scheduler")
+
+
+def test_budgets_are_looked_up_once(monkeypatch):
+    asked, plain = [], Manifests.request
+
+    def request(api, method, path, *more):
+        """Answer as an API server that has no policy/v1."""
+        asked.append(path)
+        if path.startswith("/apis/policy/v1/"):
+            raise error_of(404, "not found")
+        return plain(api, method, path, *more)
+
+    monkeypatch.setattr(Manifests, "request", request)
+    decision, _ = decide([node("n", cpu="2"), running("a", "n"), running("b", "n", labels=A), budget(0), incoming()])
+    assert sorted(sent(decision, "DELETE", "/pods/(.*)")) == ["a"]
+    assert [path for path in asked if "policy" in path] == [
+        f"/apis/policy/{version}/poddisruptionbudgets" for version in ("v1", "v1beta1")]
+
+
+def command_line(folder, *arguments):
+    """Run the command line on manifests: two pods of two schedulers want the room of a third pod."""
+    (folder / "policy.json").write_text(json.dumps(POLICY))
+    (folder / "cluster.json").write_text(json.dumps({"kind": "List", "items": [
+        node("n", cpu="1"), running("a", "n", metadata={"uid": "a"}), incoming(metadata={"uid": "p"}),
+        incoming(name="q", schedulerName="other", metadata={"uid": "q"})]}))
+    run = run_scheduler("--policy", folder / "policy.json", "--cluster", folder / "cluster.json",
+                        *arguments)
+    said = [line for line in run.stderr.splitlines() if not line.endswith(": not named here, so not asked")]
+    assert (run.returncode, said) == (0, ["dry run: nothing is written"] if "--dry-run" in arguments else [])
+    return run.stdout
+
+
+@table("arguments, text", {
+    "in memory, the victim goes, and the pod gets its room": ([], "default/p -> n"),
+    "but not in a dry run": (["--dry-run"], "default/p stays pending: 0/1 nodes are available: 1 Insufficient cpu. default/q is left"),
+    "nor within a single pass": (["--once"], "default/q is left to other default/p stays pending: 0/1 nodes are available: 1 Insufficient cpu."),
+    "who would go is shown for one pod": (["--explain", "p"], "It preempts default/a on n"),
+    "and for one of another scheduler's": (["--explain", "q"], "It preempts default/a on n"),
+    "and to programs": (["--output=json"], '"remedy": "It preempts default/a on n, where that helps."'),
+})
+def test_on_the_command_line(tmp_path, arguments, text):
+    assert text in " ".join(command_line(tmp_path, *arguments).split())
+
+
+def test_nobody_preempts_without_the_rule():
+    for path in (ROOT / "policy.json", "DefaultProvider"):
+        decision, _ = decide([node("n", cpu="1"), running("a", "n"), incoming()],
+                             load_policies(path, "my-scheduler"))
+        assert (decision.node, decision.requests, decision.remedy) == (None, [], "")
+
+
+@table("policies, victims", {
+    "a Policy has those compared who come first, and first are those whose budgets are violated": (built(), ["a", "b"]),
+    "a configuration has the most important ones compared": (configured(), ["c", "d"]),
+})
+def test_the_file_that_names_it_says_which_kube_scheduler_it_follows(policies, victims):
+    """Two nodes with a violated budget each. Upstream: SelectVictimsOnNode, which sorts them at its end today."""
+    decision, _ = decide([
+        node("m", cpu="2"), node("n", cpu="2"), running("a", "m", 1, labels=A), running("b", "m", 9), budget(0),
+        running("c", "n", 5, labels=A), running("d", "n", 5), incoming("2")], policies)
+    assert sorted(sent(decision, "DELETE", "/pods/(.*)")) == victims

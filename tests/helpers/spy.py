@@ -1,0 +1,89 @@
+"""A rule with every extension point."""
+
+from pathlib import Path
+
+import pytest
+from scheduler_extras.deciding.rule import FullRule
+from scheduler_extras.live.writer import Writer
+from scheduler_extras.policy.policy import FullPolicy
+from scheduler_extras.policy.reading import read_policy
+from helpers.extras import a_cluster, a_pass, ROOT, wait_until_told
+
+
+RULES = ROOT / "scheduler_extras" / "examples" / "tutorial_rules.py"
+SAMPLE = {"favorite_color": "#326CE5", "favorite_number": 7, "thanks_to": "thockin"}
+
+
+def policy(predicates=(), priorities=(), **more):
+    """A Policy: names, or whole entries."""
+    return {"kind": "Policy", "apiVersion": "v1", **more,
+            "predicates": [{"name": entry} if isinstance(entry, str) else entry for entry in predicates],
+            "priorities": [{"name": entry, "weight": 1} if isinstance(entry, str) else entry for entry in priorities]}
+
+
+def built(*arguments, **options):
+    """A Policy, built, as the only profile."""
+    return {"my-scheduler": read_policy(policy(*arguments, **options))}
+
+
+class Spy:
+    """A rule with every extension point, which notes what it is asked and answers as it was told."""
+
+    def __init__(self):
+        self.seen, self.answers = [], {}
+
+        def hook(name):
+            def record(first, *rest):
+                self.seen.append(name)
+                answer = self.answers.get(name)
+                if isinstance(answer, Exception):
+                    raise answer
+                return answer(first, *rest) if callable(answer) else answer
+            return record
+
+        points = ["pre_enqueue", "post_filter", "reserve", "unreserve", "permit", "pre_bind", "bind", "post_bind"]
+
+        def function(pod, node, metadata):
+            self.seen.append("filter")
+            return self.answers.get("filter", [])
+
+        def score(pod, node, metadata):
+            self.seen.append("score")
+            return 7
+
+        def reduce(points):
+            self.seen.append("reduce")
+            return points
+
+        rules = [FullRule("Spy", function, metadata=hook("pre_filter"), title="Spy",
+                                hooks={"queue_sort": self.sort} | {point: hook(point) for point in points}),
+                 FullRule("Spy", score, metadata=hook("pre_score"), reduce=reduce, title="Spy")]
+        self.policies = {"my-scheduler": FullPolicy(rules[:1], rules[1:])}
+
+    def sort(self, pod):
+        """Sort by name, backwards."""
+        return -ord(pod.name[0])
+
+
+LINE = Path(__file__).read_text().partition("raise answer\n")[0].count("\n") + 1  # of a Spy
+OOPS = f"RuntimeError in record: oops (spy.py, line {LINE})"
+
+
+@pytest.fixture
+def spy():
+    return Spy()
+
+
+def make_pass(server, spy, cluster=None):
+    """Make a pass; return the cluster and the decisions."""
+    cluster, decisions = cluster or a_cluster(server), []
+    a_pass(cluster, spy.policies, decisions.append)
+    cluster.results.handle(patience=60)
+    wait_until_told(cluster)
+    return cluster, decisions
+
+
+def live_cluster(server):
+    """A cluster on whose objects others act."""
+    server.kind_of_writer = Writer
+    return a_cluster(server)
