@@ -31,12 +31,11 @@ import requests
 sys.path.insert(0, str(Path(__file__).parent.parent))
 from helpers.control_plane import ControlPlane, wait_for
 from helpers.extras import Command, claim, node, pod, storage_class, volume
+from helpers.faults import DEADLINE, FEW, LEASE
 from helpers.faulty import Choice, FaultProxy
 
 ETCD, API_SERVER = 0, 1  # their places among the processes of a control plane
 CURSED = "a-cursed"  # a namespace whose pods are not bound; it comes first in the alphabet
-FEW = 64  # Bindings that may be on their way when a leader is deposed: as many as there are threads
-LEASE, DEADLINE = 3, 2  # seconds of the Lease, and to renew it
 LATE = 60  # seconds by which a busy machine may miss what is promised
 COLUMNS = ("fault", "injected", "pods", "lost", "double", "overcommitted", "broken", "recovery")
 

@@ -11,7 +11,6 @@ from helpers.extras import node, pod, ROOT, table, UNCHECKED
 from helpers.faults import policy_file, run_limited
 from helpers.faulty import ApiServer, ExtenderServer, failure
 
-
 HOSTILE = "\x1b]0;owned\x07\r\x00\x9b31m\x85\u200f\u061c\u202e\nFORGED -> n"
 
 

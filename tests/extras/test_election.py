@@ -8,7 +8,6 @@ from helpers.extras import node, pod, ROOT, table
 from helpers.faults import DEADLINE, election_file, FEW, leading, LEASE, many, taken_over
 from helpers.faulty import ApiServer
 
-
 PROGRAM = str(ROOT / "scheduler_extras")
 
 

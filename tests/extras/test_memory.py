@@ -35,7 +35,6 @@ from scheduler_extras.rules.selectors import OWNERS as OWNING_RESOURCES
 from helpers.extras import a_cluster, claim, cluster_of, node, pod, ROOT, storage_class, volume
 from helpers.random_objects import everything, HOSTNAME, OWNERS, POLICIES, random_owner, Server, ZONE
 
-
 WITH_IMAGE = {"images": [{"names": ["nginx:latest"], "sizeBytes": 500 * 2**20}]}
 
 

@@ -4,7 +4,6 @@ from helpers.command_line import WITH_CLAIM
 from helpers.extras import node, pod, run_scheduler, table
 from helpers.faulty import ApiServer
 
-
 NOBODY_WAITS = "no pod waits for my-scheduler: no pod without a node has this spec.schedulerName"
 
 

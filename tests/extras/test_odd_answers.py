@@ -9,7 +9,6 @@ from helpers.control_plane import wait_for
 from helpers.extras import node, pod, table
 from helpers.faulty import ApiServer
 
-
 IN_HASTE = """import sys
 from helpers.everywhere import replace_for_good
 from scheduler_extras.api.retries import backoff

@@ -5,7 +5,6 @@ from scheduler_extras.manifests.manifests import Manifests
 from helpers.extras import node, pod, table
 from helpers.manifests import kind, placed, priority_class
 
-
 LATE = kind("StorageClass", "late", volumeBindingMode="WaitForFirstConsumer", provisioner="x")
 
 

@@ -9,7 +9,6 @@ import pytest
 from helpers.extras import ROOT, run_scheduler
 from helpers.faulty import QuietServer
 
-
 DEMO = ROOT / "tests" / "demo.yaml"
 
 

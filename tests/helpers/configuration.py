@@ -3,7 +3,6 @@
 from scheduler_extras.configuration.reading import read_configuration
 from helpers.extras import ROOT
 
-
 RULES = ROOT / "scheduler_extras" / "examples" / "tutorial_rules.py"
 FILTERS = ["CheckNodeUnschedulable", "HostName", "PodToleratesNodeTaints", "MatchNodeSelector", "PodFitsHostPorts", "PodFitsResources", "NoDiskConflict", "MaxCSIVolumeCountPred", "CheckVolumeBinding", "NoVolumeZoneConflict", "EvenPodsSpread", "MatchInterPodAffinity"]
 

@@ -9,7 +9,6 @@ from scheduler_extras.show.explain import explain
 from scheduler_extras.show.text import Screen
 from helpers.extras import node, ROOT, run_scheduler
 
-
 DEMO = ROOT / "tests" / "demo.yaml"
 
 

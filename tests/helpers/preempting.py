@@ -12,7 +12,6 @@ from helpers.extras import a_pass, cluster_of, DEFAULT_PREDICATES, MANDATORY_PRE
 from scheduler_extras.deciding.schedule import schedule
 from scheduler_extras.reading.pods_and_nodes import FullPod
 
-
 POLICY = {"kind": "Policy", "apiVersion": "v1", "priorities": [],
           "predicates": [{"name": name} for name in [*DEFAULT_PREDICATES, *MANDATORY_PREDICATES, "Preemption"]]}
 

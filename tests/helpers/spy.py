@@ -9,7 +9,6 @@ from scheduler_extras.policy.policy import FullPolicy
 from scheduler_extras.policy.reading import read_policy
 from helpers.extras import a_cluster, a_pass, ROOT, wait_until_told
 
-
 RULES = ROOT / "scheduler_extras" / "examples" / "tutorial_rules.py"
 SAMPLE = {"favorite_color": "#326CE5", "favorite_number": 7, "thanks_to": "thockin"}
 
