@@ -9,7 +9,7 @@ import types
 
 import pytest
 from helpers.faulty import Choice, answering, failure
-from helpers.script import ROOT, TESTS, api_server, node, pod, policy, run, running, scheduler, table, wait_for
+from helpers.script import ROOT, TESTS, api_server, node, pod, policy, run, run_afresh, running, scheduler, table, wait_for
 
 
 @pytest.fixture
@@ -369,5 +369,5 @@ def test_help_has_examples_and_exit_codes():
 
 def test_a_missing_package_is_named_with_the_command_that_installs_it(tmp_path):
     (tmp_path / "requests.py").write_text("raise ModuleNotFoundError(name='requests')")
-    done = run("--help", env={**scheduler.os.environ, "PYTHONPATH": str(tmp_path)})
+    done = run_afresh("--help", env={**scheduler.os.environ, "PYTHONPATH": str(tmp_path)})
     assert (done.stderr, done.returncode) == ("requests is missing: pip install requests pyyaml\n", 1)

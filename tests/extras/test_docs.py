@@ -4,8 +4,6 @@ import ast
 import json
 import re
 import shutil
-import subprocess
-import sys
 from importlib import metadata
 from types import SimpleNamespace
 
@@ -14,7 +12,7 @@ import requests
 import yaml
 from helpers.control_plane import free_port
 from helpers.documents import CHANGE, Document, edit, paste, places, terminal
-from helpers.script import ROOT, node, pod, scheduler, wait_for
+from helpers.script import ROOT, node, pod, run, scheduler, wait_for
 from scheduler_extras.deciding.extension_points import EXTENSION_POINTS
 from scheduler_extras.options import read_arguments
 from scheduler_extras.policy.reading import known_names, REPLACED_BY_TAINTS
@@ -51,7 +49,7 @@ def places_in(done):
 
 def second_program(*arguments, cwd=ROOT):
     """Run the second program to its end."""
-    return subprocess.run([sys.executable, EXTRAS, *map(str, arguments)], capture_output=True, text=True, cwd=cwd, timeout=120)
+    return run_scheduler(*arguments, cwd=cwd)
 
 
 # ---- the manual ----------------------------------------------------------------------------------------
@@ -94,7 +92,7 @@ def test_it_names_the_rules_of_which_it_has_its_own_version(tmp_path, rule, is_o
     (tmp_path / "scheduler.py").write_text(re.sub(rf"(def {rule}\(.*\n.*\n)", r'\1    yield "edited"\n', text))
     shutil.copy(ROOT / "policy.json", tmp_path)
     shutil.copytree(EXTRAS, tmp_path / "scheduler_extras")
-    done = subprocess.run([sys.executable, tmp_path / "scheduler_extras", "--cluster", ROOT / DEMO], capture_output=True, text=True, timeout=120)
+    done = run("--cluster", ROOT / DEMO, script=tmp_path / "scheduler_extras")
     assert ("edited" in done.stdout) == is_obeyed, done
 
 
@@ -342,8 +340,7 @@ def test_a_script_of_ones_own_may_call_it(own_rules):
     [call] = re.findall(r"and calls `([^`]*)`", OWN_RULES.words)
     rules = MY_RULES.replace("from scheduler import", "from scheduler_extras import")
     (own_rules / "mine.py").write_text(f"import sys\nsys.path[:0] = [{str(ROOT)!r}]\nimport scheduler_extras\n{rules}{call}\n")
-    done = subprocess.run([sys.executable, "mine.py", "--cluster", "cluster.json", "--policy", "mine.yaml"],
-                          capture_output=True, text=True, cwd=own_rules, timeout=120)
+    done = run("--cluster", "cluster.json", "--policy", "mine.yaml", script="mine.py", cwd=own_rules)
     assert places(done.stdout) == {"p": "c"}, done
 
 

@@ -8,15 +8,14 @@ import ast
 import json
 import re
 import shutil
-import subprocess
-import sys
 import textwrap
 
 import pytest
 from helpers.control_plane import wait_for
 from scheduler_extras.rules.of_the_script import OWN_VERSIONS
-from helpers.extras import ROOT, node, pod, run_afresh, table
+from helpers.extras import ROOT, node, pod, table
 from helpers.faulty import ApiServer
+from helpers.forked import run_to_end
 
 TEXT = (ROOT / "scheduler.py").read_text()
 TEAMS = ["red", "blue"]
@@ -157,7 +156,7 @@ def places_by(folder, text, policy, pods):
     server = ApiServer(*nodes, *pods)
     runs = [["--cluster", "cluster.json"], ["--server", server.url, "--once"]]
     try:
-        run = subprocess.run([sys.executable, "-c", DRIVER], input=json.dumps(runs), capture_output=True, text=True, cwd=folder, timeout=120)
+        run = run_to_end([], script="-c", program=DRIVER, input=json.dumps(runs), cwd=folder)
         among_manifests = dict(re.findall(r"^(\S+) -> (\S+)  ", run.stdout.split("exit code")[0], re.M))
         return [among_manifests, server.places()], run
     finally:
@@ -192,7 +191,7 @@ def test_a_rule_that_is_deleted_from_the_script_is_gone(tmp_path, name):
     assert [len(each) for each in places] == [2, 2], run.stderr
     where = "priorities" if f'@priority("{name}"' in TEXT else "predicates"
     (tmp_path / "policy.json").write_text(policy_of(**{where: [name]}))
-    run = run_afresh("--once", "--cluster", "cluster.json", script="scheduler_extras", cwd=tmp_path)
+    run = run_to_end(["--once", "--cluster", "cluster.json"], script="scheduler_extras", cwd=tmp_path)
     [line] = run.stderr.splitlines()
     assert run.returncode == 2 and f'"{name}"' in line
 
@@ -216,8 +215,8 @@ def test_a_rule_that_goes_by_what_it_has_kept_is_asked_each_time_if_it_is_said_n
     (tmp_path / "policy.json").write_text(policy_of(["HostName"]))
     (tmp_path / "cluster.json").write_text(json.dumps({"kind": "List", "items": [
         *map(node, "abcd"), *(a_pod(i) for i in range(8))]}))
-    run = subprocess.run([sys.executable, "-c", "import scheduler, scheduler_extras; scheduler_extras.main(['--cluster', 'cluster.json']); print(len(scheduler.ASKED))"],
-                         cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    run = run_to_end([], script="-c", program="import scheduler, scheduler_extras; scheduler_extras.main(['--cluster', 'cluster.json']); print(len(scheduler.ASKED))",
+                     cwd=tmp_path)
     assert (int(run.stdout.split()[-1]) == 8 * 4) == (not steady), run.stdout + run.stderr
 
 

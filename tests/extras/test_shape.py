@@ -115,7 +115,7 @@ def project(tmp_path):
     """A copy of the script and its extras."""
     shutil.copy(ROOT / "scheduler.py", tmp_path)
     shutil.copy(ROOT / "policy.json", tmp_path)
-    shutil.copytree(EXTRAS, tmp_path / "scheduler_extras", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(EXTRAS, tmp_path / "scheduler_extras")
     return tmp_path
 
 

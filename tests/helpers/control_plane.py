@@ -15,15 +15,19 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 
 
 def wait_for(what, condition, seconds=60):
-    """Poll until condition() is true; return its value."""
+    """Poll until condition() is true; return its value.
+
+    It pauses for four times as long as a look takes: who is waited for has the machine.
+    """
     deadline = monotonic() + seconds
     pause = 0.001
     while True:
+        before = monotonic()
         value = condition()
         if value:
             return value
         assert monotonic() < deadline, f"waited {seconds} s in vain until {what}"
-        time.sleep(pause)
+        time.sleep(max(pause, min(4 * (monotonic() - before), 1)))
         pause = min(2 * pause, 0.05)
 
 
@@ -136,8 +140,8 @@ class ControlPlane:
         self.request("DELETE", "nodes")
         for kind in ("pods", "events"):
             time.sleep(0.1)  # for requests of a scheduler that was killed that are still on their way
-            for namespace in self.get("namespaces")["items"]:
-                url = f"{self.server}/api/v1/namespaces/{namespace['metadata']['name']}/{kind}"
+            for namespace in {thing["metadata"]["namespace"] for thing in self.get(kind)["items"]}:
+                url = f"{self.server}/api/v1/namespaces/{namespace}/{kind}"
                 while self.session.delete(url, params={"gracePeriodSeconds": 0}, timeout=60).status_code == 504:
                     pass  # of 20,000 pods some are left when the request's time is up
 

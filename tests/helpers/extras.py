@@ -6,7 +6,6 @@ import re
 import resource
 import subprocess
 import sys
-import tempfile
 import threading
 
 import pytest
@@ -21,7 +20,7 @@ from scheduler_extras.live.writer import DryRun, Writer
 from scheduler_extras.manifests.manifests import Manifests
 from scheduler_extras.manifests.writer import WriterOfManifests
 from scheduler_extras.policy.reading import default_entries
-from helpers.forked import Command
+from helpers.forked import Command, run_to_end
 
 DEFAULT_PREDICATES = ["GeneralPredicates", *(entry["name"] for entry in default_entries("predicates"))]
 
@@ -72,25 +71,13 @@ def on_any_machine(text):
     return SLOWNESS.sub("", TIME.sub("", text))
 
 
-def run_scheduler(*arguments, input="", timeout=120, **options):
+def run_scheduler(*arguments, **options):
     """Run the program to its end; return its exit code, what it said on any machine, and its seconds of CPU."""
     if "--once" in arguments and "--server" in arguments:
         options.setdefault("program", PATIENT)
-    with contextlib.ExitStack() as files:
-        stdin, stdout, stderr = (files.enter_context(tempfile.TemporaryFile()) for _ in range(3))
-        stdin.write(input if isinstance(input, bytes) else input.encode())
-        stdin.seek(0)
-        command = Command(arguments, stdin, stdout, stderr, **options)
-        try:
-            command.wait(timeout)
-        finally:
-            command.kill()
-        for printed in (stdout, stderr):
-            printed.seek(0)
-        out, err = (printed.read().decode(errors="replace") for printed in (stdout, stderr))
-        run = subprocess.CompletedProcess(command.args, command.returncode, out, on_any_machine(err))
-        run.cpu_seconds = command.cpu_seconds
-        return run
+    run = run_to_end(arguments, **options)
+    run.stderr = on_any_machine(run.stderr)
+    return run
 
 
 class Running(Command):

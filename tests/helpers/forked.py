@@ -1,48 +1,52 @@
-"""`python scheduler_extras` as a command that starts at once: a process that has read it, and what it needs, is forked.
+"""Programs of Python as commands that start at once: a process that has read what they need is forked.
 
-The new process runs `main` of the command line, has an exit code, signals and streams of its own, and takes 0.05 s of CPU, where a
-start from nothing takes 0.3 s. What it cannot show, a test must start for real: what
-depends on the interpreter's start (a package that is missing, `PYTHON...` variables, another order of sets each time)
-and on a terminal.
+There are two such processes. One has read the second program: the new process runs `main` of its command line. The other
+one has read `requests` and `yaml` only: the new process reads any script as `python SCRIPT` does. A new process has an
+exit code, signals and streams of its own, and takes 0.05 s of CPU, where a start from nothing takes 0.3 s. What it cannot
+show, a test must start for real: what depends on the interpreter's start (a package that is missing, `PYTHON...`
+variables, another order of sets each time) and on a terminal.
 """
 
 import gc
 import json
 import os
 import resource
+import runpy
 import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import types
 import warnings
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 TESTS = Path(__file__).parents[1]
 SCRIPT = TESTS.parent / "scheduler_extras"
+PLAIN = "plain"  # says which of the two processes it is
+FORKS = {}  # by what they have read: what all commands of this process come from
 
 
 class Forks:
     """The process that is forked. It ends, and all that came of it, with the process that started it."""
 
-    def __init__(self):
+    def __init__(self, *arguments):
         self.control, theirs = socket.socketpair()
-        self.process = subprocess.Popen([sys.executable, __file__], stdin=theirs, start_new_session=True)
+        self.process = subprocess.Popen([sys.executable, __file__, *arguments], stdin=theirs, start_new_session=True)
         theirs.close()
 
 
 class Command:
-    """`python scheduler_extras` as it runs: what `subprocess.Popen` would return, without pipes.
+    """`python scheduler_extras` as it runs, or another script: what `subprocess.Popen` would return, without pipes.
 
     `program`, of Python, runs in its place, as by `python -c`: it may import the script and change settings of it.
     """
 
-    forks = None  # that all commands of this process come from
-
-    def __init__(self, arguments, stdin, stdout, stderr, cwd=None, env=None, limits=(), program=None):
-        Command.forks = Command.forks or Forks()
-        self.args = [str(SCRIPT), *map(str, arguments)]
+    def __init__(self, arguments, stdin, stdout, stderr, script=None, cwd=None, env=None, limits=(), program=None):
+        kind = () if script is None else (PLAIN,)
+        forks = FORKS[kind] = FORKS.get(kind) or Forks(*kind)
+        self.args = [str(script or SCRIPT), *map(str, arguments)]
         self.returncode = self.cpu_seconds = None
         self.news, theirs = socket.socketpair()
         with theirs:
@@ -51,7 +55,7 @@ class Command:
                 "limits": limits, "program": program}).encode())
             self.news.shutdown(socket.SHUT_WR)
             streams = [stream.fileno() for stream in (stdin, stdout, stderr)]
-            socket.send_fds(Command.forks.control, [b"."], [*streams, theirs.fileno()])
+            socket.send_fds(forks.control, [b"."], [*streams, theirs.fileno()])
         self.heard = b""
         self.pid = self.hear()
 
@@ -93,6 +97,25 @@ class Command:
     def kill(self):
         """End it."""
         self.send_signal(signal.SIGKILL)
+
+
+def run_to_end(arguments, input="", timeout=120, **options):
+    """Run a command to its end; return what `subprocess.run` would return, and the seconds of CPU that it took."""
+    with ExitStack() as files:
+        streams = stdin, *printed = [files.enter_context(tempfile.TemporaryFile()) for _ in range(3)]
+        stdin.write(input if isinstance(input, bytes) else input.encode())
+        stdin.seek(0)
+        command = Command(arguments, *streams, **options)
+        try:
+            command.wait(timeout)
+        finally:
+            command.kill()
+        for each in printed:
+            each.seek(0)
+        run = subprocess.CompletedProcess(
+            command.args, command.returncode, *(each.read().decode(errors="replace") for each in printed))
+        run.cpu_seconds = command.cpu_seconds
+        return run
 
 
 # --- What follows runs in the process that is forked
@@ -150,11 +173,24 @@ def take_over(news, streams):
     return asked["program"]
 
 
+def run_script():
+    """Run the script that the command line names, as `python SCRIPT` does."""
+    script = os.path.abspath(sys.argv[0])
+    sys.path[0] = script if os.path.isdir(script) else os.path.dirname(script)
+    runpy.run_path(script, run_name="__main__")
+
+
 if __name__ == "__main__":
     warnings.filterwarnings("error", category=DeprecationWarning, module="scheduler")
     sys.path[0] = str(TESTS)
-    from helpers import everywhere  # noqa: F401 (all modules are loaded before the first fork)
-    from scheduler_extras.command_line import main as run
+    if sys.argv[1:] == [PLAIN]:
+        import requests  # noqa: F401 (they are loaded before the first fork)
+        import yaml  # noqa: F401
+        run = run_script
+        sys.path[0] = ""
+    else:
+        from helpers import everywhere  # noqa: F401 (likewise, all modules)
+        from scheduler_extras.command_line import main as run
 
     gc.freeze()  # what is there stays in pages that all processes share
     program = serve(socket.socket(fileno=os.dup(0)))

@@ -1,8 +1,8 @@
 """What the tests of scheduler.py share: the script as a module and as a command, and API objects in short."""
 
+import os
 import subprocess
 import sys
-import time
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -13,7 +13,9 @@ ROOT = TESTS.parent
 sys.path[:0] = [str(ROOT)]
 
 import scheduler  # noqa: F401  (the tests import it from here)
+from helpers.control_plane import wait_for  # noqa: F401 (likewise)
 from helpers.faulty import ApiServer
+from helpers.forked import Command, run_to_end
 
 
 def table(names, rows):
@@ -42,6 +44,11 @@ def policy(predicates=(), priorities=(), **more):
 
 def run(*arguments, script=ROOT / "scheduler.py", **options):
     """Run the script to its end."""
+    return run_to_end(arguments, script=script, **options)
+
+
+def run_afresh(*arguments, script=ROOT / "scheduler.py", **options):
+    """Run the script to its end in a Python that is started for it."""
     return subprocess.run([sys.executable, str(script), *map(str, arguments)], capture_output=True, text=True,
                           timeout=120, **options)
 
@@ -51,9 +58,8 @@ class Running:
 
     def __init__(self, folder, arguments, script, options):
         self.files = folder / "stdout", folder / "stderr"
-        with open(self.files[0], "wb") as out, open(self.files[1], "wb") as err:
-            self.process = subprocess.Popen(
-                [sys.executable, str(script), *map(str, arguments)], stdout=out, stderr=err, **options)
+        with open(os.devnull) as nothing, open(self.files[0], "wb") as out, open(self.files[1], "wb") as err:
+            self.process = Command(arguments, nothing, out, err, script=script, **options)
 
     @property
     def out(self):
@@ -85,11 +91,3 @@ def api_server(*objects):
         yield server
     finally:
         server.stop()
-
-
-def wait_for(what, condition, seconds=30):
-    """Wait until a condition holds."""
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, f"not within {seconds} s: {what}"
-        time.sleep(0.02)
