@@ -6,11 +6,13 @@ import pytest
 from helpers.everywhere import MODULES
 from helpers.everywhere import replace
 from scheduler_extras.common.blame import FAILURE
+from scheduler_extras.common.chance import CHANCE
 from scheduler_extras.common.clocks import STOP
 from scheduler_extras.common.log_texts import WARNED
 from helpers.command_line import answering  # noqa: F401 (a fixture)
 from helpers.fake_api import clock  # noqa: F401 (a fixture)
 from helpers.faults import start  # noqa: F401 (a fixture)
+from helpers.random_objects import moody  # noqa: F401 (a fixture)
 from helpers.spy import spy  # noqa: F401 (a fixture)
 from helpers.extender import service  # noqa: F401 (a fixture)
 from helpers.extras import PATIENT, Running, ask_all, compute_each_time
@@ -26,6 +28,12 @@ def without_memory(monkeypatch):
         for name, function in [*vars(module).items()]:
             if hasattr(function, "__wrapped__") and [*inspect.signature(function).parameters][:1] == ["pod"]:
                 monkeypatch.setattr(module, name, function.__wrapped__)
+
+
+@pytest.fixture
+def seeded(monkeypatch):
+    """Chance is the same for the same pod and node."""
+    monkeypatch.setattr(CHANCE, "seed", "1")
 
 
 @pytest.fixture

@@ -6,6 +6,7 @@ import itertools
 import random
 import types
 
+import pytest
 from scheduler_extras.deciding.rule import WHEN
 from scheduler_extras.deciding.schedule import schedule
 from scheduler_extras.policy.reading import read_policy
@@ -13,6 +14,8 @@ from scheduler_extras.reading.pods_and_nodes import FullPod
 from scheduler_extras.rules.affinity_terms import placed_terms, TERMS, terms_on, with_terms
 from helpers.extras import a_cluster, node, pod
 from helpers.random_objects import DEFAULTS, Server, ZONE
+
+pytestmark = pytest.mark.usefixtures("seeded")
 
 
 def test_of_pods_that_have_gone_no_affinity_term_is_kept():

@@ -25,6 +25,8 @@ from scheduler_extras.rules.spreading import hard_spread
 from helpers.extras import a_cluster, claim, cluster_of, node, pending_pods, pod, ROOT, storage_class, table
 from helpers.random_objects import everything, HOSTNAME, POLICIES, Server, ZONE
 
+pytestmark = pytest.mark.usefixtures("moody")
+
 
 def test_a_predicate_that_looks_at_no_node_is_asked_once_for_all_of_them_and_all_pods_that_are_alike():
     """As the one about host ports is, if the pod has none."""

@@ -1,10 +1,13 @@
 """The cache of the cluster, from one pass to the next."""
 
+import pytest
 from scheduler_extras.deciding.rule import WHEN
 from scheduler_extras.deciding.schedule import schedule
 from scheduler_extras.policy.reading import read_policy
 from helpers.extras import a_cluster, node, pod
 from helpers.random_objects import DEFAULTS, Server, ZONE
+
+pytestmark = pytest.mark.usefixtures("seeded")
 
 
 def test_a_node_that_has_changed_keeps_its_pods_and_what_they_take():

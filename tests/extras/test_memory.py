@@ -13,7 +13,6 @@ import re
 import pytest
 from helpers.everywhere import replace, script
 from scheduler import Rule, Taint
-from scheduler_extras.common.chance import CHANCE
 from scheduler_extras.common.errors import Unschedulable
 from scheduler_extras.configuration.overrides.registry import OVERRIDES
 from scheduler_extras.configuration.profile import Profile
@@ -35,6 +34,8 @@ from scheduler_extras.rules.selectors import OWNERS as OWNING_RESOURCES
 from helpers.extras import a_cluster, claim, cluster_of, node, pod, ROOT, storage_class, volume
 from helpers.random_objects import everything, HOSTNAME, OWNERS, POLICIES, random_owner, Server, ZONE
 
+pytestmark = pytest.mark.usefixtures("moody")
+
 WITH_IMAGE = {"images": [{"names": ["nginx:latest"], "sizeBytes": 500 * 2**20}]}
 
 
@@ -53,27 +54,6 @@ GOLDEN = ROOT / "tests" / "golden"
 
 class Memory(dict):
     """A dict that a test can see disappear."""
-
-
-@pytest.fixture(autouse=True)
-def moody(monkeypatch):
-    """Rules that answer by a mood, which changes; and chance that is the same for the same pod and node."""
-    monkeypatch.setattr(CHANCE, "seed", "1")
-    mood = [0]
-
-    @predicate("Moody")
-    def moody(pod, node):
-        """The mood does not forbid the node."""
-        if (len(node.name) + ord(node.name[-1]) + mood[0]) % 3 == 0:
-            yield "in no mood"
-
-    @priority("MoodyPriority")
-    def moody_priority(pod, node):
-        """The mood for the node."""
-        return (ord(node.name[-1]) * 7 + mood[0]) % 101
-
-    yield mood
-    del PREDICATES["Moody"], PRIORITIES["MoodyPriority"]
 
 
 def random_node(dice, i):

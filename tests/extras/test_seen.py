@@ -1,5 +1,6 @@
 """What a rule looks at is noted, and a change of it is news."""
 
+import pytest
 from scheduler_extras.deciding.rule import PREDICATES
 from scheduler_extras.deciding.schedule import schedule
 from scheduler_extras.policy.own_rules import predicate
@@ -7,6 +8,8 @@ from scheduler_extras.policy.reading import read_policy
 from scheduler_extras.reading.pods_and_nodes import FullNode, FullPod
 from helpers.extras import a_cluster, node, pod, table
 from helpers.random_objects import Server
+
+pytestmark = pytest.mark.usefixtures("seeded")
 
 
 def late_attribute(kind, monkeypatch):

@@ -3,7 +3,10 @@
 import copy
 import itertools
 
+import pytest
+from scheduler_extras.deciding.rule import PREDICATES, PRIORITIES
 from scheduler_extras.manifests.manifests import Manifests
+from scheduler_extras.policy.own_rules import predicate, priority
 from helpers.extras import DEFAULT_PREDICATES
 
 
@@ -80,3 +83,23 @@ def random_owner(dice, namespaces="nm", invalid=0.05):
 
 
 DEFAULTS = {"kind": "Policy", "apiVersion": "v1"}
+
+
+@pytest.fixture
+def moody(seeded):
+    """Rules that answer by a mood, which changes."""
+    mood = [0]
+
+    @predicate("Moody")
+    def moody(pod, node):
+        """The mood does not forbid the node."""
+        if (len(node.name) + ord(node.name[-1]) + mood[0]) % 3 == 0:
+            yield "in no mood"
+
+    @priority("MoodyPriority")
+    def moody_priority(pod, node):
+        """The mood for the node."""
+        return (ord(node.name[-1]) * 7 + mood[0]) % 101
+
+    yield mood
+    del PREDICATES["Moody"], PRIORITIES["MoodyPriority"]
