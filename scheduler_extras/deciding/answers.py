@@ -21,15 +21,19 @@ from scheduler_extras.common.clocks import HEARTBEAT
 # computed again.
 
 
-@dataclass
+class SameForAnyNode(dict):
+    """{name: answer}, found without reading a node: a change of a node does not change it."""
+
+
+@dataclass(slots=True)
 class Finding:
     """What is cached under a key. A finding is immutable: a new one replaces it."""
 
     basis: object
     result: object
     version: int  # of the memory, at that time
-    nodes: dict = field(default_factory=dict)  # name -> Node, of those that the result is about
-    answers: dict = field(default_factory=dict)  # of these nodes, in their order; then of others
+    nodes: dict  # name -> Node, of those that the result is about
+    answers: dict  # of these nodes, in their order; then of others
 
 
 @dataclass(eq=False)
@@ -85,7 +89,7 @@ def memo(key: Hashable | None, snapshot, basis: object, compute: Callable):
     memory = snapshot.memory
     last = memory.findings.get(key)
     if last is None or last.basis != basis:
-        last = Finding(basis, compute(), memory.version)
+        last = Finding(basis, compute(), memory.version, {}, {})
         memory.keep(key, last, len(snapshot.nodes))
     return last.result
 
@@ -103,6 +107,8 @@ def answers_about(nodes: dict, key: Hashable | None, snapshot, ask: Callable, ba
     if last is None or last.basis != basis:
         answers = ask(nodes)
         result = update(None, {}, answers) if update else then(nodes, answers)
+    elif nodes is last.nodes and type(last.answers) is SameForAnyNode:
+        return last.result
     else:
         are_same_nodes = nodes is last.nodes or nodes == last.nodes  # `is` takes no time
         changed = memory.changed_since(last.version)

@@ -8,11 +8,10 @@ from __future__ import annotations
 import functools
 import time
 import types
-from collections.abc import Callable
-from typing import Any, cast
+from typing import Any
 
 from scheduler_extras.common.blame import STRINGS, check_number, check_points, strings_of, wrong_answer
-from scheduler_extras.deciding.answers import answer_each, answers_about
+from scheduler_extras.deciding.answers import SameForAnyNode, answer_each, answers_about
 from scheduler_extras.deciding.decision import Vote
 from scheduler_extras.deciding.rule import SKIP, FullRule, Rejected, Unresolvable
 from scheduler_extras.deciding.seen import Seen, cache_key_of, looked_at
@@ -27,9 +26,8 @@ class Prepared:
         self.rule = rule
         self.pod = pod
         self.metadata = metadata
-        self.function = cast(Callable, rule.function)  # the script annotates it as `callable`
-        if rule.metadata:
-            self.function = functools.partial(self.function, metadata=metadata)
+        function: Any = rule.function
+        self.function = functools.partial(function, metadata=metadata) if rule.metadata else function
         self.key = cache_key_of(pod, rule, metadata)  # None: its answers are not kept
         self.seen = pod if self.key is None else Seen(pod, rule.reads)  # what the rule receives
         self.shared: dict[str, list] = {}  # text of reasons -> reasons, to store equal ones once
@@ -72,31 +70,32 @@ class Prepared:
 
     def ask(self, nodes, snapshot, question, then):
         """Return then(nodes, the answers about them), as cached. Record what the rule reads."""
-        def ask_some(nodes):
-            """Return {name: answer} of nodes that have changed, or of all."""
-            if self.rule.at_once:
-                return self.rule.at_once(nodes, metadata=self.metadata)
-            if self.rule.steady and not self.metadata:  # it may compare nodes with those in metadata
-                return once_for_equal_nodes(question, nodes)
-            return answer_each(question, nodes)
-
         began = snapshot.time_rule and time.monotonic()
+        ask_some = functools.partial(self.ask_some, question)
         result = answers_about(nodes, self.key, snapshot, ask_some, self.metadata, then)
-        self.note_reads(snapshot.memory)
+        if self.key and looked_at(self.seen):
+            self.note_reads(snapshot.memory)
         if began:
             snapshot.time_rule(self.rule, False, time.monotonic() - began)
         return result
+
+    def ask_some(self, question, nodes):
+        """Return {name: answer} of nodes that have changed, or of all."""
+        if self.rule.at_once:
+            return self.rule.at_once(nodes, metadata=self.metadata)
+        if len(nodes) < 2 or self.metadata or not self.rule.steady:  # it may compare nodes with metadata
+            return answer_each(question, nodes)
+        return once_for_equal_nodes(question, nodes)
 
     def note_reads(self, memory):
         """Extend the cache key with the attributes that the rule has read for the first time.
 
         Earlier answers stay valid for this pod, and so for all pods that share the longer key.
         """
-        if self.key and looked_at(self.seen):
-            before = self.key
-            self.rule.reads = tuple(dict.fromkeys(self.rule.reads) | looked_at(self.seen))
-            self.key = cache_key_of(self.pod, self.rule, self.metadata)
-            memory.rename(before, self.key)
+        before = self.key
+        self.rule.reads = tuple(dict.fromkeys(self.rule.reads) | looked_at(self.seen))
+        self.key = cache_key_of(self.pod, self.rule, self.metadata)
+        memory.rename(before, self.key)
 
     def make_vote(self, nodes, raw):
         """Return a Vote made from raw scores of any size: `reduce` turns them into points from 0 to 100."""
@@ -117,12 +116,12 @@ class Prepared:
 
 def once_for_equal_nodes(question, nodes):
     """Return {name: question(node)}. If nodes are equal in all that the rule reads, they get one answer."""
-    if len(nodes) < 2:
-        return answer_each(question, nodes)
     (name, first), *others = nodes.items()
     seen = Seen(first)
     answers = answer_each(question, {name: seen})
     reads = looked_at(seen)
+    if not reads:
+        return SameForAnyNode(dict.fromkeys(nodes, answers[name]))
     known = {values_of(first, reads): answers[name]}
     if None in known:
         return answers | answer_each(question, dict(others))
@@ -158,16 +157,22 @@ def split_nodes(nodes, reasons):
 def prepare(rules: list[FullRule], pod: FullPod, nodes: dict, snapshot: FullSnapshot) -> list[Prepared]:
     """Return Prepared rules, without those that do not apply to the pod. Raises Unschedulable."""
     prepared = []
-    node_list = list(nodes.values()) if any(rule.metadata for rule in rules) else []
+    node_list = list(nodes.values())
     for rule in rules:
-        try:
-            began = snapshot.time_rule and time.monotonic()
-            metadata = rule.metadata(pod, node_list, snapshot) if rule.metadata else None
-            if snapshot.time_rule and began and rule.metadata:
-                snapshot.time_rule(rule, True, time.monotonic() - began)
-        except Rejected as error:
-            error.title = rule.title
-            raise
+        metadata = metadata_of(rule, pod, node_list, snapshot) if rule.metadata else None
         if metadata is not SKIP:
             prepared.append(Prepared(rule, pod, metadata))
     return prepared
+
+
+def metadata_of(rule, pod, node_list, snapshot):
+    """Return what a rule works out once for the pod, or SKIP. Raises Unschedulable."""
+    began = snapshot.time_rule and time.monotonic()
+    try:
+        metadata = rule.metadata(pod, node_list, snapshot)
+    except Rejected as error:
+        error.title = rule.title
+        raise
+    if began:
+        snapshot.time_rule(rule, True, time.monotonic() - began)
+    return metadata

@@ -86,8 +86,9 @@ def signature(pod, names):
     """
     if not names:  # a rule that reads nothing of a pod gives all the same answer
         return b""
-    if names in pod.signatures:
-        return pod.signatures[names]
+    data = pod.signatures.get(names, ...)
+    if data is not ...:
+        return data
     if pod.is_large:
         return None
     try:
