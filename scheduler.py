@@ -930,7 +930,7 @@ class PolicyFile:
             policy = read_policy(self.path)
         except InputError as error:
             if str(error) != self.problem:
-                log.error("%s; the last good Policy stays", error)
+                log.error("%s; still using the last good Policy", error)
             self.problem = str(error)
             return self.policy
         changes = [f"- {line}" for line in self.policy.lines() if line not in policy.lines()]
@@ -1055,13 +1055,14 @@ def read_options():
   python scheduler.py --cluster tests/demo.yaml   schedule the pods of manifests
 
 exit codes:
-  0 fine, 1 a request failed, 2 wrong usage, Policy or manifest, 130 Ctrl-C""")
+  0 success, 1 a request failed, 2 wrong usage, Policy or manifest, 130 Ctrl-C""")
     policy = os.path.relpath(pathlib.Path(__file__).resolve().with_name("policy.json"))
     add = parser.add_argument
     add("--server", default="http://127.0.0.1:8001", metavar="URL", help="URL of kubectl proxy (%(default)s)")
     add("--cluster", nargs="+", metavar="FILE", help="read Nodes and Pods from YAML files instead")
     add("--policy", default=policy, metavar="FILE", help="the Policy file (%(default)s)")
-    add("--scheduler-name", default="my-scheduler", metavar="NAME", help="of its pods (%(default)s)")
+    add("--scheduler-name", default="my-scheduler", metavar="NAME",
+        help="schedule the pods with this spec.schedulerName (%(default)s)")
     add("--interval", type=float, default=1, metavar="SECONDS", help="pause between passes (%(default)s)")
     add("--once", action="store_true", help="stop when no pod is due, or a request fails")
     options, others = parser.parse_known_args()
@@ -1084,7 +1085,7 @@ def start(options):
         cluster = Cluster(manifests, name)
         run(cluster, policy_file.load, options.interval, once=True)
         if not cluster.attempts:
-            log.warning("no pod waits for %s; which spec.schedulerName do the pods have?", name)
+            log.warning("no pods to schedule for %s; check the pods' spec.schedulerName", name)
         print(f"{manifests.placed} placed, {len(cluster.attempts) - manifests.placed} pending")
         return 0
     log.info("%s: polling %s with %s; Ctrl-C ends it", name, options.server, options.policy)

@@ -214,7 +214,7 @@ def say_at_start(policies, path, options, api):
     for name, policy in policies.items():
         if policy.unchecked:
             what = ", ".join(policy.unchecked)
-            log.info("%s: no rule in %s checks %s; --policy DefaultProvider does", name, path, what)
+            log.info("%s: %s has no rule for %s; --policy DefaultProvider has", name, path, what)
 
 
 def waiting_at_start(cluster, policies, options):
@@ -232,7 +232,7 @@ def say_that_none_waits(policies, waiting):
     why = "no pod without a node has this spec.schedulerName"
     if waiting:
         why = "those without a node have scheduling gates, are being deleted, or are held back by a rule"
-    log.info("no pod waits for %s: %s", ", ".join(policies), why)
+    log.info("no pods to schedule for %s: %s", ", ".join(policies), why)
 
 
 def election_for(api, policies, options):

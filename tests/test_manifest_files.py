@@ -80,7 +80,7 @@ def test_what_is_read(tmp_path, texts, expected):
 def test_if_the_pods_name_another_scheduler_a_line_says_so(tmp_path, thing):
     done = schedule(tmp_path, text_of(node("a"), thing))
     assert done.stdout == "0 placed, 0 pending\n" and done.returncode == 0
-    assert done.stderr == "no pod waits for my-scheduler; which spec.schedulerName do the pods have?\n"
+    assert done.stderr == "no pods to schedule for my-scheduler; check the pods' spec.schedulerName\n"
 
 
 def test_a_rule_that_takes_its_time_changes_nothing(tmp_path):

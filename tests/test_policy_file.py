@@ -186,7 +186,7 @@ def test_while_the_file_is_bad_the_last_good_policy_stays(tmp_path, caplog):
         assert file.load().lines() == file.load().lines() == good
     path.unlink()
     assert file.load().lines() == good
-    assert len(caplog.messages) == 3 and all(line.endswith("; the last good Policy stays") for line in caplog.messages)
+    assert len(caplog.messages) == 3 and all(line.endswith("; still using the last good Policy") for line in caplog.messages)
     path.write_text(SHIPPED)
     assert file.load().lines() == good
     assert caplog.messages[3:] == [f"{path}: the file is valid again"]

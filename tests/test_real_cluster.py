@@ -38,7 +38,7 @@ def test_the_policy_is_edited_while_a_pod_waits(control_plane, tmp_path):
         reason = "0/1 nodes are available: 1 node(s) didn't match Pod's node affinity."
         wait_for("the event", lambda: control_plane.events("FailedScheduling") == [("default/picky", reason, "my-scheduler")])
         path.write_text(path.read_text().replace("HostName", "HostNme"))
-        wait_for("the mistake", lambda: 'unknown predicate "HostNme"; did you mean "HostName"?; the last good Policy stays' in started.err)
+        wait_for("the mistake", lambda: 'unknown predicate "HostNme"; did you mean "HostName"?; still using the last good Policy' in started.err)
         document = json.loads((ROOT / "policy.json").read_text())
         document["predicates"].remove({"name": "MatchNodeSelector"})
         path.write_text(json.dumps(document))

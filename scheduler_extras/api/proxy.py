@@ -186,13 +186,13 @@ def unauthorized(server, account):
 
 def trouble_with(server, error, account=None):
     """Return the Trouble that says why no answer has come, and what to do."""
-    hint = "is `kubectl proxy` running there? Without it: --cluster FILE"
+    hint = "is `kubectl proxy` running there? To run without a cluster, use --cluster FILE"
     if isinstance(error, ssl.SSLError) and account:
         hint = f"its certificate is checked with the CA in {account.ca_file}"
     elif account:
         hint = "this is the API server's address in a pod"
     if isinstance(error, OSError) and error.errno in (errno.EMFILE, errno.ENFILE, errno.ENOMEM):
-        hint = "this machine gives the script no more; see `ulimit -a`"
+        hint = "the operating system refuses more files or memory; see `ulimit -a`"
     return Trouble(0, f"cannot reach {server}: {one_line(error)}; {hint}")
 
 

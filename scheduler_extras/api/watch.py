@@ -76,7 +76,7 @@ def readable_page(api, resource, params):
         except ApiError as error:
             if not isinstance(error, (Unreadable, NotFound)):
                 raise
-            warn_once(f"{resource} {key_in(named)} is left out: {error}")
+            warn_once(f"{resource} {key_in(named)} is skipped: {error}")
     return page | {"items": things}
 
 

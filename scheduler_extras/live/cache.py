@@ -41,7 +41,7 @@ def read_or_warn(kind, raw):
         return thing
     except Exception as error:
         what = "node" if kind is FullNode else "pod"
-        warn_once(f"{what} {key_in(raw)} is left out: {one_line(error)}")
+        warn_once(f"{what} {key_in(raw)} is skipped: {one_line(error)}")
         return None
 
 

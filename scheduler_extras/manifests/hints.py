@@ -67,7 +67,7 @@ def inside(folder, path):
 def templates_left_out(folder, paths):
     """Return the line that names the files of a folder that are templates of Helm."""
     names = first_of([inside(folder, path) for path in paths])
-    return f"{folder}: left out, as they are templates: {names}; helm template renders a chart's manifests"
+    return f"{folder}: skipped templates: {names}; render a chart with helm template"
 
 
 def skipped_files(folder, kinds_by_path):

@@ -59,7 +59,7 @@ def one_of_many(manifests, file, templates, errors):
         if str(error).endswith(RENDER_FIRST):
             templates.append(file)
         else:
-            log.error("%s: %s; this file is left out", file, one_line(error))
+            log.error("%s: %s; this file is skipped", file, one_line(error))
 
 
 def load_file(manifests, file):
@@ -75,7 +75,7 @@ def load_file(manifests, file):
     strays = [thing for thing in foreign if has_objects and not text_at(thing, "kind")]
     for thing in strays:
         manifests.lacks_some = True
-        log.warning("%s: left out: %s", file, no_object(thing))
+        log.warning("%s: skipped: %s", file, no_object(thing))
     return [thing for thing in foreign if thing not in strays]
 
 

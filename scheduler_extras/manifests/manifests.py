@@ -102,7 +102,7 @@ def prepare_pods(manifests, anew):
             continue
         node = node_of_mirror(pod)
         if node == "":
-            manifests.leave_out(place, "nothing says on which node it is", "a static pod's mirror")
+            manifests.leave_out(place, "nothing says on which node it is", "as the mirror of a static pod")
         elif node:
             pod["spec"]["nodeName"] = node
         elif pod["spec"]["schedulerName"] in anew and active([pod]):

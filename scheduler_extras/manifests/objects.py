@@ -17,7 +17,7 @@ from scheduler_extras.reading.fields import pick, text_at
 from scheduler_extras.reading.pods_and_nodes import FullPod
 
 
-AS_REFUSED = "as it would be refused"
+AS_REFUSED = "because an API server would reject it"
 
 
 class ManifestObjects:
@@ -51,7 +51,7 @@ class ManifestObjects:
                 log.warning("%s: %s", what, remark)
         else:
             self.lacks_some = True
-            log.warning("%s is left out, %s: %s%s", what, AS_REFUSED, why, self.what_stays(thing, kind))
+            log.warning("%s is skipped %s: %s%s", what, AS_REFUSED, why, self.what_stays(thing, kind))
 
     def what_stays(self, thing, kind):
         """Return in words that an earlier object of the name of a refused one stays, or ""."""
@@ -120,7 +120,7 @@ class ManifestObjects:
         if not is_placed_copy(thing):
             del self.objects[place]
             self.lacks_some = True
-            what = f" is left out, {reason}"
+            what = f" is skipped {reason}"
         owners = thing["metadata"].get("ownerReferences")  # of many pods of a template, one is named
         warn_once(f"{path}: {kind} {place[-1]}{what}: {why}", about=f"{why} {owners}" if owners else None)
 

@@ -52,7 +52,7 @@ ANNOTATIONS = {  # of a namespace, which plugins of admission obey -> what pods 
     "scheduler.alpha.kubernetes.io/node-selector": "node selector",  # PodNodeSelector
     "openshift.io/node-selector": "node selector",
     "scheduler.alpha.kubernetes.io/defaultTolerations": "tolerations"}  # PodTolerationRestriction
-SPEC_FIELDS = {kind: tuple(fields.split()) for kind, fields in {  # of workloads, today's fields
+SPEC_FIELDS = {kind: tuple(fields.split()) for kind, fields in {  # of workloads, as of 1.36
     "Deployment": "replicas selector template strategy minReadySeconds revisionHistoryLimit paused "
                   "progressDeadlineSeconds rollbackTo",
     **dict.fromkeys(["ReplicaSet", "ReplicationController"], "replicas minReadySeconds selector template"),

@@ -126,7 +126,7 @@ class PolicyFile:
                 restore(before)
                 if not self.policies:
                     raise
-                log.error("%s; the last good Policy stays", error)
+                log.error("%s; still using the last good Policy", error)
         return self.policies
 
     def look(self) -> dict[Path, tuple]:
@@ -167,7 +167,7 @@ class PolicyFile:
         if lines or not self.policies:
             self.policies = policies
         else:
-            lines = ["says the same as before"]
+            lines = ["reloaded without changes"]
         for line in lines:
             log.warning("%s: %s", self.path, line)
         notices = [notice for policy in policies.values() for notice in policy.notices]

@@ -90,10 +90,10 @@ def preempt(pod, failed, snapshot, percentage=10, absolute=100, manner=Manner())
     try:
         found = left_by_extenders(pod, found, snapshot)
     except Unschedulable as error:
-        return [], f"It preempts nobody: {error}."
+        return [], f"No preemption: {error}."
     if not found:
         pod.derived[NOBODY] = "no candidate node for preemption"
-        return [], "It preempts nobody, as extenders leave it no node."
+        return [], "No preemption: the extenders leave no node."
     best, why = where_missed_least(those_not_refused(pod, found))
     victims = found[best].pods
     del pod.derived[NOBODY]

@@ -45,7 +45,7 @@ def run_again_on_changes(paths: list[str], seen: dict[str, tuple], policy_file: 
         try:
             manifests = Manifests(paths, policies if is_anew else ())
         except InputError as error:
-            log.error("%s; the last good files stay", error)
+            log.error("%s; still showing the last good files", error)
             continue
         journal.begin_run(f"{names}: changed, so all is decided again")
         run(manifests)

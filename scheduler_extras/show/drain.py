@@ -145,7 +145,7 @@ class Drain:
         for why, keys in self.stays.items():
             yield f"not evicted: {', '.join(keys)}: {why}"
         for key in self.alone():
-            yield f"{key} has no controller: it is deleted (--force), and nobody makes it again"
+            yield f"{key} has no controller: kubectl drain needs --force, and nothing recreates the pod"
         yield f"kubectl drain {self.node.name}{''.join(f' {each}' for each in self.flags())}"
 
     def alone(self):

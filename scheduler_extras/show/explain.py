@@ -100,7 +100,7 @@ def sentences_about(decision, shown):
     reasons = [*itertools.chain(*(against.values() for against in decision.failed.values()))]
     count = sum(map(len, reasons))
     if count > len(decision.failed) and not order:
-        yield f"A node may have two reasons: these numbers add up to {count}."
+        yield f"Some nodes have more than one reason, so the numbers add up to {count}."
     if order[shown:]:
         down_to = in_digits(decision.total[order[-1]])
         yield f"more nodes that fit: {len(order) - shown}, down to a total of {down_to}"
@@ -111,7 +111,7 @@ def sentences_about(decision, shown):
     if len(ties) > 1:
         yield f"{len(ties)} nodes (* and =) tie: any of them is taken, at random"
     if decision.in_vain and isinstance(decision.in_vain, str):
-        yield f"nobody is preempted: {decision.in_vain.removesuffix('.')}"
+        yield f"no preemption: {decision.in_vain.removesuffix('.')}"
     for what in [*decision.unheeded, *invalid_terms(decision.pod)]:
         yield f"! {decision.pod.key} {what}"
 

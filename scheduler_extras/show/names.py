@@ -16,7 +16,7 @@ WORDS = {  # as kubectl takes them -> the kind
     **dict.fromkeys(["daemonset", "daemonsets", "ds", "daemonset.apps"], "DaemonSet"),
     **dict.fromkeys(["replicationcontroller", "replicationcontrollers", "rc"], "ReplicationController"),
     **dict.fromkeys(["job", "jobs", "job.batch"], "Job")}
-HINT = "NAMESPACE/NAME of one that has not ended; default/ may be left out"
+HINT = "expected NAMESPACE/NAME of a pod that has not ended; default/ may be omitted"
 
 
 def find_pod(asked, pods, namespace=None):

@@ -32,23 +32,22 @@ def show_one_pod(cluster, policy_file, stop, options, screen):
         return False
     is_in_a_run = options.cluster and pod.scheduler in policies
     others = come_to(pod, cluster, policies, stop) if is_in_a_run else 0
-    when = "If scheduled now" if not others else (
-        f"When the run comes to it, behind {others} other{'s' * (others > 1)}")
+    when = "If scheduled now" if not others else f"After {others} other pod{'s' * (others > 1)},"
     decision = decide_now(pod, cluster, snapshot, policy)
-    cluster.show(decision, f"{pod.key} {stands}. {when}, by {path}")
+    cluster.show(decision, f"{pod.key} {stands}. {when} with {path}")
     return cluster.has_failed()
 
 
 def policies_for(pod, policy_file, options):
     """Return by which policies a pod is decided about, and where these are from.
 
-    Unless others are asked for, kube-scheduler's own pods have the rules of today's kube-scheduler.
+    Unless others are asked for, kube-scheduler's own pods have the rules of kube-scheduler 1.36.
     """
     policies = policy_file.policies
     read = READERS.get("KubeSchedulerConfiguration")
     if read and pod.scheduler == "default-scheduler" and pod.scheduler not in policies and not options.policy:
         policies = read({"apiVersion": CONFIGURATION_VERSION}, pod.scheduler)
-        return policies, "the default profile of today's kube-scheduler"
+        return policies, "the default profile of kube-scheduler 1.36"
     return policies, policy_file.path
 
 

@@ -104,9 +104,9 @@ def where_it_stands(pod, snapshot):
 def whose_it_is(pod, policies):
     """Return in words which other scheduler a pod is left to, or which of ours may be meant."""
     if pod.scheduler == "default-scheduler":
-        return "is left to default-scheduler, as it names no other"
+        return "belongs to default-scheduler because it names no scheduler"
     meant = nearly(pod.scheduler, tuple(policies))
-    return f"names {pod.scheduler} (did you mean {meant}?)" if meant else f"is left to {pod.scheduler}"
+    return f"names {pod.scheduler} (did you mean {meant}?)" if meant else f"belongs to {pod.scheduler}"
 
 
 def why_it_waits(pod, snapshot):

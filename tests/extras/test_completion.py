@@ -6,7 +6,7 @@ from scheduler_extras.reading.pods_and_nodes import FullPod
 from helpers.extras import a_cluster, node, pod, run_scheduler, table
 from helpers.manifests import kind, limited, placed, priority_class
 
-NOBODY_IS_READY = ("no pod waits for my-scheduler: those without a node have scheduling gates, are being deleted, "
+NOBODY_IS_READY = ("no pods to schedule for my-scheduler: those without a node have scheduling gates, are being deleted, "
                    "or are held back by a rule")
 
 

@@ -96,7 +96,7 @@ def test_an_edit_of_the_policy_is_obeyed_by_the_next_poll(control_plane, start_s
     running = start_scheduler("--server", control_plane.server, "--policy", policy, "--interval=0.2")
     wait_for("the pod is told why it waits", lambda: control_plane.events("FailedScheduling"))
     policy.write_text(policy.read_text()[:20])
-    wait_for("it has looked", lambda: "the last good Policy stays" in running.err)
+    wait_for("it has looked", lambda: "still using the last good Policy" in running.err)
     threading.Event().wait(0.6)
     assert control_plane.places() == {}, "a half-written Policy changes nothing"
     policy_file(tmp_path, [])

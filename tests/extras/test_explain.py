@@ -58,7 +58,7 @@ default/cache -> node-a  (1 of 5 nodes fit, score 227)
 def test_of_a_pod_that_fits_nowhere_the_reasons_are_shown():
     lines = explained("--cluster", DEMO)["default/warehouse"]
     assert lines[0].startswith("default/warehouse stays pending: 0/5 nodes are available: 1 Insufficient memory,")
-    assert lines[3] == "  A node may have two reasons: these numbers add up to 6."
+    assert lines[3] == "  Some nodes have more than one reason, so the numbers add up to 6."
     assert lines[4:9] == ["  ✗ 2 nodes   PodFitsResources: Insufficient cpu",
                           "              node-b (requests cpu 12000m, free 7000m), control-plane (requests",
                           "              cpu 12000m, free 4000m)",

@@ -364,8 +364,8 @@ def test_an_extender_is_asked_who_may_go(service, names_only):
 @table("answer, said", {
     "all": ({"NodeNameToMetaVictims": {name: victims(f"uid-{name}") for name in "abc"}}, "It preempts default/on-a on a"),
     "fewer nodes, in lower case": ({"nodenametometavictims": {"b": {"pods": [{"uid": "uid-b"}]}}}, "It preempts default/on-b on b"),
-    "no node": ({"NodeNameToMetaVictims": {}}, "It preempts nobody, as extenders leave it no node."),
-    "nothing": ({}, "It preempts nobody, as extenders leave it no node."),
+    "no node": ({"NodeNameToMetaVictims": {}}, "No preemption: the extenders leave no node."),
+    "nothing": ({}, "No preemption: the extenders leave no node."),
     "a node that it was not asked about": (
         {"NodeNameToMetaVictims": {"z": victims("uid-z")}}, "names nodes it was not asked about."),
     "a pod that is not there": (
@@ -380,7 +380,7 @@ def test_what_an_extender_says_of_those_who_may_go(service, answer, said):
     text = remedy([extender])
     assert said in text and text.startswith("It preempts")
     if "nobody: " in text:
-        assert text.startswith(f"It preempts nobody: extender {service.url}: preempt: ")
+        assert text.startswith(f"No preemption: extender {service.url}: preempt: ")
         is_read = said == "names nobody on a."  # so that what else it says counts, if it is ignorable
         otherwise = "on-b on b, where that helps." if is_read else "on-a on a, where the victim matters least."
         assert remedy([extender | {"ignorable": True}]) == f"It preempts default/{otherwise}"
@@ -398,7 +398,7 @@ def test_extenders_are_asked_one_after_another_about_what_is_left(service):
 def test_once_an_extender_has_left_no_node_no_other_is_asked(service):
     service.answers["preempt"] = 200, {"NodeNameToMetaVictims": {}}
     extender = {"urlPrefix": service.url, "preemptVerb": "preempt"}
-    assert remedy([extender, extender]) == "It preempts nobody, as extenders leave it no node."
+    assert remedy([extender, extender]) == "No preemption: the extenders leave no node."
     assert len(service.asked) == 1
 
 

@@ -241,7 +241,7 @@ def test_a_leader_that_cannot_renew_stops(no_lease, tmp_path, start_scheduler):
         """Return what it has said, but for what it says of an answer about the Lease that a busy machine delays."""
         return [line for line in leader.err.splitlines() if "leader election: " not in line]
 
-    for words, line in zip(("watching", "no pod waits", "became leader"), said()):
+    for words, line in zip(("watching", "no pods to schedule", "became leader"), said()):
         assert words in line
     stolen = lease(control_plane)
     for _ in range(20):

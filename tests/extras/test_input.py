@@ -53,7 +53,7 @@ def test_a_pod_that_affects_an_earlier_one_is_followed_by_a_second_look_which_sa
 
 
 @table("thing, said", {
-    "text": ("just text", 'left out: expected a Kubernetes object with kind and metadata.name, got "just text"'),
+    "text": ("just text", 'skipped: expected a Kubernetes object with kind and metadata.name, got "just text"'),
     "an object without a name": (
         {"kind": "Pod"}, "Pod{}: metadata.name: Required value; spec.containers: Required value"),
     "a PriorityClass of no number": (
@@ -212,7 +212,7 @@ def test_what_a_rule_cannot_read_is_why_the_pod_stays_pending(spec, thing, said)
 })
 def test_what_is_odd_in_a_manifest_is_said(thing, said):
     run = run_scheduler("--cluster", "-", input=yaml.safe_dump_all([node("a"), pod("p"), thing]), cwd=ROOT)
-    assert (run.returncode, run.stderr) == (" is left out, " in said, said)
+    assert (run.returncode, run.stderr) == (" is skipped " in said, said)
 
 
 def test_a_node_has_its_capacity_unless_it_says_what_is_allocatable():

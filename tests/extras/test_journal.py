@@ -262,8 +262,8 @@ def test_a_sandbox_decides_again_when_a_file_or_the_policy_changes(sandbox):
 
 
 @table("file, before, after, said", {
-    "manifests that are no YAML": ("demo.yaml", "kind: Node", "kind: [", "the last good files stay"),
-    "a Policy with a mistake": ("policy.json", "PodFitsResources", "PodFits", "the last good Policy stays")})
+    "manifests that are no YAML": ("demo.yaml", "kind: Node", "kind: [", "still showing the last good files"),
+    "a Policy with a mistake": ("policy.json", "PodFitsResources", "PodFits", "still using the last good Policy")})
 def test_a_file_that_cannot_be_read_is_a_line_and_the_last_good_one_stays(file, before, after, said, sandbox):
     folder, page = sandbox
     good = (folder / file).read_text()

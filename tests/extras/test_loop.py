@@ -206,7 +206,7 @@ def test_a_pod_that_is_no_object_is_named_and_passed_over(caplog):
 
     server.request = request
     assert make_pass(scheduler_of(server)) == 1
-    assert caplog.messages == ["pod worse is left out: spec: expected an object, got 7"]
+    assert caplog.messages == ["pod worse is skipped: spec: expected an object, got 7"]
 
 
 def test_nothing_is_written_by_a_replica_that_does_not_lead_any_more():
@@ -240,18 +240,18 @@ def test_two_copies_by_mistake_are_noticed(monkeypatch, caplog):
 
 @table("thing, said", {
     "a pod with a quantity that is none": (
-        pod("odd", {"cpu": "much"}), 'pod default/odd is left out: '
+        pod("odd", {"cpu": "much"}), 'pod default/odd is skipped: '
         '"much" is not a quantity of 0 or more, such as 100m, 0.5 or 1.5Gi'),
     "a node that has less than nothing": (
-        node("odd", cpu="-1"), 'node odd is left out: '
+        node("odd", cpu="-1"), 'node odd is skipped: '
         '"-1" is not a quantity of 0 or more, such as 100m, 0.5 or 1.5Gi'),
     "a pod whose containers are no list": (
-        pod("odd", containers={}), "pod default/odd is left out: containers: expected a list, got {}"),
+        pod("odd", containers={}), "pod default/odd is skipped: containers: expected a list, got {}"),
     "a pod whose tolerations are no objects": (
         pod("odd", tolerations=["all"]),
-        'pod default/odd is left out: tolerations[0]: expected an object, got "all"'),
+        'pod default/odd is skipped: tolerations[0]: expected an object, got "all"'),
     "a node with a taint that is none": (
-        node("odd", taints=[7]), "node odd is left out: spec.taints[0]: expected an object, got 7"),
+        node("odd", taints=[7]), "node odd is skipped: spec.taints[0]: expected an object, got 7"),
 })
 def test_a_malformed_object_is_named_in_a_line_once_and_the_others_go_on(thing, said, caplog):
     server = Server(node("n"), thing, pod("fine"))

@@ -97,7 +97,7 @@ def test_a_link_to_nowhere_in_a_folder_is_said(tmp_path):
     (tmp_path / "a.yaml").write_text(yaml.safe_dump_all([NODE, POD]))
     (tmp_path / "b.yaml").symlink_to("nowhere.yaml")
     run = run_scheduler("--cluster", tmp_path)
-    assert (run.returncode, run.stderr) == (1, f"{tmp_path}/b.yaml: No such file or directory; this file is left out\n")
+    assert (run.returncode, run.stderr) == (1, f"{tmp_path}/b.yaml: No such file or directory; this file is skipped\n")
 
 
 @table("options, names_a_folder", {"one text": ([], False), "a folder": (["--output-directory"], True), "YAML": (["--output=yaml"], False)})
@@ -613,7 +613,7 @@ def test_readmes_recipe_gives_every_pod_of_people_the_answer_of_the_live_script(
 @table("metadata, where, said", {
     "its owner says where": (MIRROR | OF_NODE, "cp-1", ""),
     "an owner is enough": ({"namespace": "kube-system"} | OF_NODE, "cp-1", ""),
-    "nothing does": (MIRROR, None, "-: Pod etcd is left out, a static pod's mirror: nothing says on which node it is\n"),
+    "nothing does": (MIRROR, None, "-: Pod etcd is skipped as the mirror of a static pod: nothing says on which node it is\n"),
 })
 def test_a_static_pod_whose_node_was_taken_away_is_where_its_kubelet_is(metadata, where, said):
     things = [node("cp-1", **CONTROL_PLANE), node("w-1"), pod("etcd", metadata=metadata | {"uid": "1"})]
@@ -651,14 +651,14 @@ FULL[0]["metadata"]["labels"] = {HOSTNAME: "full"}
 def test_explain_answers_for_the_state_that_the_run_has_when_it_comes_to_the_pod():
     run = run_scheduler("--cluster", "-", "--policy", "DefaultProvider", "--explain", "w-2", input=yaml.safe_dump_all(FULL))
     text = " ".join(run.stdout.split())
-    assert text.startswith("default/w-2 is pending. When the run comes to it, behind 2 others, by DefaultProvider: default/w-2 stays pending: ")
+    assert text.startswith("default/w-2 is pending. After 2 other pods, with DefaultProvider: default/w-2 stays pending: ")
     assert run.returncode == 0 and re.search(r"[ab] \(1 in hostname [ab], 0 in full, maxSkew 1\)", text)
 
 
 @table("asked, said", {
     "a name that is nearly one": ("w1", '; did you mean "default/w-1"?'),
     "the name of a workload": ("of-workload", '; did you mean "default/of-workload-'),
-    "a name that is near none": ("zzz", "default/ may be left out)\n"),
+    "a name that is near none": ("zzz", "default/ may be omitted)\n"),
 })
 @pytest.mark.parametrize("option", ["--explain", "--fits"])
 def test_a_hint_names_the_pod_that_is_meant(asked, said, option):
@@ -688,7 +688,7 @@ def test_none_of_a_pod_may_fit():
 def test_of_each_other_scheduler_a_pod_is_shown():
     things = [node("a"), *(pod(f"a-{i:02}", schedulerName="first") for i in range(20)), pod("b", schedulerName="second")]
     run = run_scheduler("--cluster", "-", input=yaml.safe_dump_all(things))
-    assert "default/a-00 is left to first" in run.stdout and "default/b is left to second" in run.stdout
+    assert "default/a-00 belongs to first" in run.stdout and "default/b belongs to second" in run.stdout
     assert "and 6 other pods without a node" in run.stdout
 
 

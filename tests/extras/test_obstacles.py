@@ -4,7 +4,7 @@ from helpers.command_line import WITH_CLAIM
 from helpers.extras import node, pod, run_scheduler, table
 from helpers.faulty import ApiServer
 
-NOBODY_WAITS = "no pod waits for my-scheduler: no pod without a node has this spec.schedulerName"
+NOBODY_WAITS = "no pods to schedule for my-scheduler: no pod without a node has this spec.schedulerName"
 
 
 def test_that_no_pod_of_a_live_cluster_names_it_is_said(answering):
@@ -13,8 +13,8 @@ def test_that_no_pod_of_a_live_cluster_names_it_is_said(answering):
         assert len(run.stderr.splitlines()) == 3 and said in run.stderr.splitlines()[2]
 
 
-LOOKS_AT_NO = ("my-scheduler: no rule in policy.json checks claims, required spreading, required pod affinity, required pod anti-affinity; "
-               "--policy DefaultProvider does")
+LOOKS_AT_NO = ("my-scheduler: policy.json has no rule for claims, required spreading, required pod affinity, required pod anti-affinity; "
+               "--policy DefaultProvider has")
 
 
 @table("arguments, is_placed", {

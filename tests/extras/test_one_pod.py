@@ -17,21 +17,21 @@ from helpers.faulty import answering, ApiServer
 
 @table("key, first", {
     "a pending pod, for which the run places others first": (
-        "default/report", "is pending. When the run comes to it, behind 3 others, by policy.json:"),
-    "the namespace default needs no naming": ("report", "is pending. When the run comes to it, behind 3 others, by policy.json:"),
-    "the first one of a run": ("web-1", "is pending. If scheduled now, by policy.json:"),
+        "default/report", "is pending. After 3 other pods, with policy.json:"),
+    "the namespace default needs no naming": ("report", "is pending. After 3 other pods, with policy.json:"),
+    "the first one of a run": ("web-1", "is pending. If scheduled now with policy.json:"),
     "one that has a node, as if it had none": (
         "default/database",
-        "is on node-a and is left to default-scheduler, as it names no other. If scheduled now, by the default profile of "
-        "today's kube-scheduler:"),
-    "another scheduler's": ("default/foreign", "is left to other-scheduler. If scheduled now, by policy.json:"),
+        "is on node-a and belongs to default-scheduler because it names no scheduler. If scheduled now with the default profile of "
+        "kube-scheduler 1.36:"),
+    "another scheduler's": ("default/foreign", "belongs to other-scheduler. If scheduled now with policy.json:"),
     "the cluster's own scheduler's, by that one's rules": (
         "default/plain",
-        "is left to default-scheduler, as it names no other. If scheduled now, by the default profile of today's "
-        "kube-scheduler:"),
+        "belongs to default-scheduler because it names no scheduler. If scheduled now with the default profile of "
+        "kube-scheduler 1.36:"),
     "one whose scheduler's name is nearly ours": (
-        "default/slip", "names my-sheduler (did you mean my-scheduler?). If scheduled now, by policy.json:"),
-    "one with scheduling gates": ("default/gated", "has scheduling gates (quota). If scheduled now, by policy.json:"),
+        "default/slip", "names my-sheduler (did you mean my-scheduler?). If scheduled now with policy.json:"),
+    "one with scheduling gates": ("default/gated", "has scheduling gates (quota). If scheduled now with policy.json:"),
 })
 def test_explain_a_pod_and_who_decides(key, first, tmp_path):
     run_one = explain_one(tmp_path, key)
@@ -43,7 +43,7 @@ def test_explain_a_pod_and_who_decides(key, first, tmp_path):
 def test_the_policy_that_is_given_explains_any_pod(tmp_path):
     run = explain_one(tmp_path, "default/plain", "--policy", "policy.json")
     assert run.stdout.startswith(
-        "default/plain is left to default-scheduler, as it names no other. If scheduled\nnow, by policy.json:\n")
+        "default/plain belongs to default-scheduler because it names no scheduler. If\nscheduled now with policy.json:\n")
 
 
 @table("asks, what, rule", {
@@ -128,7 +128,7 @@ def test_a_pod_on_a_node_does_not_stand_in_its_own_way(tmp_path):
         {"name": "c", "image": "i", "ports": [{"hostPort": 80}], "resources": {"requests": {"cpu": "3"}}}])
     run = run_scheduler("--cluster", manifest(tmp_path, node("a"), there), "--explain", "there", "--output=json")
     assert json.loads(run.stdout)["node"] == "a"
-    assert run_scheduler("--cluster", manifest(tmp_path, node("a"), there)).stderr.startswith("no pod waits")
+    assert run_scheduler("--cluster", manifest(tmp_path, node("a"), there)).stderr.startswith("no pods to schedule")
 
 
 def test_json_of_one_pod_is_its_record_and_nothing_else(tmp_path):
@@ -141,7 +141,7 @@ def test_explain_a_pod_that_is_not_there(tmp_path):
     run = explain_one(tmp_path, "kube-system/nobody")
     assert (run.returncode, run.stdout) == (1, "")
     assert run.stderr.splitlines()[-1] == (
-        'pod "kube-system/nobody" not found (NAMESPACE/NAME of one that has not ended; default/ may be left out)')
+        'pod "kube-system/nobody" not found (expected NAMESPACE/NAME of a pod that has not ended; default/ may be omitted)')
 
 
 def test_explain_a_pod_without_a_proxy():
@@ -156,7 +156,7 @@ def test_explain_on_the_control_plane_binds_and_writes_nothing(control_plane):
     control_plane.bind("bound", "a")
     before = control_plane.pods()
     for name, said in {"mine": "default/mine is pending. If", "bound": "default/bound is on a. If",
-                       "theirs": "default/theirs is left to other. If"}.items():
+                       "theirs": "default/theirs belongs to other. If"}.items():
         run = run_scheduler("--server", control_plane.server, "--explain", f"default/{name}")
         assert (run.returncode, run.stderr) == (0, "")
         assert run.stdout.startswith(said)
@@ -182,7 +182,7 @@ def test_where_each_node_has_one_reason_nothing_is_said_of_two():
 def test_all_failing_predicates_are_shown_where_the_policy_has_all_asked():
     lines = shown(decide(policy(alwaysCheckAllPredicates=True), pod("p", {"cpu": "2"}),
                          node("a", cpu="1", unschedulable=True), node("b", cpu="1"), node("c", cpu="1")))
-    assert lines[2] == "  A node may have two reasons: these numbers add up to 4."
+    assert lines[2] == "  Some nodes have more than one reason, so the numbers add up to 4."
     assert lines[3:] == ["  ✗ 2 nodes  PodFitsResources: Insufficient cpu",
                          "             b (requests cpu 2000m, free 1000m), c (requests cpu 2000m, free",
                          "             1000m)",
@@ -204,7 +204,7 @@ def waiting_pod(**more):
 def test_a_pod_that_another_process_has_placed_is_explained_as_one_that_waits(objects, said, tmp_path):
     path = manifest(tmp_path, node("a"), node("b"), *objects)
     run = run_scheduler("--cluster", path, "--explain", "p")
-    assert " ".join(run.stdout.split()).startswith(f"default/p {said}. If scheduled now, by policy.json: ")
+    assert " ".join(run.stdout.split()).startswith(f"default/p {said}. If scheduled now with policy.json: ")
 
 
 def test_a_pod_that_waits_is_said_to_wait():
@@ -315,19 +315,19 @@ def test_json_says_whether_a_pod_is_held(label, held, tmp_path):
 @table("of, said", {
     "a pending pod": (pod("p"), "is pending"),
     "one that has a node": (pod("p", nodeName="a"), "is on a"),
-    "another scheduler's": (pod("p", schedulerName="other"), "is left to other"),
+    "another scheduler's": (pod("p", schedulerName="other"), "belongs to other"),
     "one with scheduling gates": (pod("p", schedulingGates=[{"name": "quota"}]), "has scheduling gates (quota)"),
     "one whose node is not there": (pod("p", nodeName="gone"), "is on gone, a node that does not exist"),
-    "another scheduler's that has a node": (pod("p", schedulerName="other", nodeName="a"), "is on a and is left to other"),
+    "another scheduler's that has a node": (pod("p", schedulerName="other", nodeName="a"), "is on a and belongs to other"),
     "one on a node, being deleted": (
         pod("p", nodeName="a", metadata={"deletionTimestamp": "2024-01-01T00:00:00Z"}),
         "is on a and is being deleted"),
     "another scheduler's, with gates": (
         pod("p", schedulerName="other", schedulingGates=[{"name": "quota"}]),
-        "has scheduling gates (quota) and is left to other"),
+        "has scheduling gates (quota) and belongs to other"),
 })
 def test_heading_and_json_say_in_a_sentence_where_a_pod_stands(of, said, tmp_path):
-    path, sentence = manifest(tmp_path, node("a"), of), f"default/p {said}. If scheduled now, by policy.json"
+    path, sentence = manifest(tmp_path, node("a"), of), f"default/p {said}. If scheduled now with policy.json"
     run = run_scheduler("--cluster", path, "--explain", "p")
     assert " ".join(run.stdout.split()).startswith(f"{sentence}: "), run
     run = run_scheduler("--cluster", path, "--explain", "p", "--output=json")

@@ -52,4 +52,4 @@ apiVersion: {CONFIGURATION_VERSION}
 leaderElection: {{leaderElect: true}}""")
     run = run_scheduler("--server", answering(200, '{"items": []}'), "--config", tmp_path / "config.yaml", "--once",
                         "--leader-elect=false")
-    assert run.returncode == 0 and "no pod waits" in run.stderr
+    assert run.returncode == 0 and "no pods to schedule" in run.stderr

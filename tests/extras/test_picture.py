@@ -63,8 +63,8 @@ def test_of_many_pods_without_a_node_some_are_shown_and_the_others_counted():
     "it fits nowhere": (pod("p", {"cpu": "9"}), "stays pending: 0/1 nodes are available: 1 Insufficient cpu."),
     "its scheduler's name is nearly ours": (
         pod("p", schedulerName="my-sheduler"), "names my-sheduler (did you mean my-scheduler?)"),
-    "another scheduler's": (pod("p", schedulerName="volcano"), "is left to volcano"),
-    "it names none": (pod("p", schedulerName=None), "is left to default-scheduler, as it names no other"),
+    "another scheduler's": (pod("p", schedulerName="volcano"), "belongs to volcano"),
+    "it names none": (pod("p", schedulerName=None), "belongs to default-scheduler because it names no scheduler"),
     "gates": (pod("p", schedulingGates=[{"name": "quota"}]), "has scheduling gates (quota)"),
     "it is on its way out": (
         pod("p", metadata={"deletionTimestamp": "2024-01-01T00:00:00Z"}), "is being deleted"),

@@ -455,17 +455,17 @@ LEAST = {"name": "LeastRequestedPriority", "weight": 1}
         policy([{"name": "HostName"}], [LEAST], alwaysCheckAllPredicates=True), ["+ alwaysCheckAllPredicates"]),
     "an extender": (policy([{"name": "HostName"}], [LEAST], extenders=[{"urlPrefix": "http://x"}]),
                     ['+ extenders[0] {"urlPrefix": "http://x"}']),
-    "other white space": (policy([{"name": "HostName"}], [LEAST]) + "\n", ["says the same as before"]),
+    "other white space": (policy([{"name": "HostName"}], [LEAST]) + "\n", ["reloaded without changes"]),
     "what has no effect": (
         policy([{"name": "HostName", "argument": {"labelsPresence": {"labels": ["a"]}}}], [LEAST]),
-        ["says the same as before", 'predicates[0]: "HostName" ignores its argument, as in kube-scheduler; use a name of '
+        ["reloaded without changes", 'predicates[0]: "HostName" ignores its argument, as in kube-scheduler; use a name of '
          "your own"]),
     "a typo": ('{"kind": "Policy", "apiVersion": "v1", "predicates": [{"name": "HostNam"}]}',
-               ['predicates[0]: unknown predicate "HostNam"; did you mean "HostName"?; the last good Policy stays']),
-    "nothing any more": ("", [f"{EXPECTED} nothing; the last good Policy stays"]),
-    "an object without anything": ("{}", [f"{EXPECTED} {{}}; the last good Policy stays"]),
-    "half a file": ('{"kind": "Pol', ["line 1: Unterminated string starting at: {\"kind\": \"Pol; the last good Policy "
-                                      "stays"]),
+               ['predicates[0]: unknown predicate "HostNam"; did you mean "HostName"?; still using the last good Policy']),
+    "nothing any more": ("", [f"{EXPECTED} nothing; still using the last good Policy"]),
+    "an object without anything": ("{}", [f"{EXPECTED} {{}}; still using the last good Policy"]),
+    "half a file": ('{"kind": "Pol', ["line 1: Unterminated string starting at: {\"kind\": \"Pol; still using the last "
+                                      "good Policy"]),
 })
 def test_an_edit_is_obeyed_and_said_as_a_diff_once(text, said, tmp_path, caplog):
     path = tmp_path / "policy.json"
@@ -476,11 +476,11 @@ def test_an_edit_is_obeyed_and_said_as_a_diff_once(text, said, tmp_path, caplog)
     after = [file.current() for _ in range(3)]
     assert caplog.messages == [f"{path}: {line}" for line in said]
     assert after[0] is after[1] is after[2]
-    stays = said[0].endswith(("the last good Policy stays", "says the same as before"))
+    stays = said[0].endswith(("still using the last good Policy", "reloaded without changes"))
     caplog.clear()
     path.write_text(path.read_text() + " ")
     file.current()
-    assert [line for line in caplog.messages if "as before" not in line and "stays" not in line] == [], "said once"
+    assert [line for line in caplog.messages if "without changes" not in line and "still using" not in line] == [], "said once"
     assert (after[0] is before) == stays
 
 
@@ -505,9 +505,9 @@ def test_a_policy_that_says_the_same_stays_in_force(text, stays, tmp_path):
 
 
 @table("text, said", {
-    "touched": ("yield 'closed'", ["says the same as before"]),
+    "touched": ("yield 'closed'", ["reloaded without changes"]),
     "edited": ("yield 'shut'", ["has changed"]),
-    "broken": ("yield 'shut", ["the last good Policy stays"]),
+    "broken": ("yield 'shut", ["still using the last good Policy"]),
 })
 def test_a_policy_stays_in_force_unless_its_plugin_changes(text, said, tmp_path, caplog):
     path, rules = tmp_path / "policy.json", tmp_path / "my_rules.py"
@@ -593,8 +593,8 @@ def test_a_policy_that_vanishes_or_breaks_heals_by_itself(tmp_path, caplog):
         file.current()
     assert len(file.policies["my-scheduler"].predicates) == 2
     assert [message.partition(": ")[2] for message in caplog.messages] == [
-        "No such file or directory; the last good Policy stays",
-        "line 1: Expecting property name enclosed in double quotes: {; the last good Policy stays",
+        "No such file or directory; still using the last good Policy",
+        "line 1: Expecting property name enclosed in double quotes: {; still using the last good Policy",
         "- HostName"]
 
 

@@ -98,16 +98,16 @@ def test_a_plugin_that_is_edited_is_loaded_again_and_a_broken_one_changes_nothin
         caplog.clear()
         path.write_text(path.read_text() + "\n")
         assert reasons() == ["the second"]
-        assert caplog.messages == [f"{path}: says the same as before"], "of rules that nobody has edited nothing is said"
+        assert caplog.messages == [f"{path}: reloaded without changes"], "of rules that nobody has edited nothing is said"
         caplog.clear()
         os.utime(rules, (1, 1))
-        assert reasons() == ["the second"] and caplog.messages == [f"{path}: says the same as before"]
+        assert reasons() == ["the second"] and caplog.messages == [f"{path}: reloaded without changes"]
         for text, said in (("1 / 0", "line 1: ZeroDivisionError: division by zero"),
                            (RULE.format("Other", "return []"), 'unknown predicate "Mine"')):
             caplog.clear()
             rules.write_text(text)
             assert reasons() == reasons() == ["the second"]
-            assert len(caplog.messages) == 1 and said in caplog.text and "the last good Policy stays" in caplog.text
+            assert len(caplog.messages) == 1 and said in caplog.text and "still using the last good Policy" in caplog.text
         rules.write_text(RULE.format("Mine", "yield 'the third time'"))
         assert reasons() == ["the third time"]
     finally:
@@ -142,7 +142,7 @@ def own(folder, reason="closed", **more):
 
 @table("file, text, said, reason", {
     "the Policy: it still knows them, and a priority with the name of a predicate": (
-        "policy.json", "{} ", "{policy}: says the same as before", "closed"),
+        "policy.json", "{} ", "{policy}: reloaded without changes", "closed"),
     "what is imported": ("helper_of_mine.py", HELPER.format("locked"), "{folder}/helper_of_mine.py has changed", "locked"),
     "what is imported, in as many bytes": (
         "helper_of_mine.py", HELPER.format("CLOSED"), "{folder}/helper_of_mine.py has changed", "CLOSED"),

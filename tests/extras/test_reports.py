@@ -179,7 +179,7 @@ def test_a_byte_order_mark_may_stand_at_any_document():
 })
 def test_objects_go_by_group_kind_and_version(thing, said):
     run = run_scheduler("--cluster", "-", input=yaml.safe_dump_all([node("a"), pod("p"), thing]))
-    assert (run.stderr, run.returncode) == (said and f"{said}\n", "left out" in said)
+    assert (run.stderr, run.returncode) == (said and f"{said}\n", "skipped" in said)
     assert [line for line in run.stdout.splitlines() if "->" in line] == ["default/p -> a  (1 of 1 nodes fit, score 296)"]
 
 
@@ -347,7 +347,7 @@ NOT_HELPFUL, NO_VICTIMS = "Preemption is not helpful for scheduling", "No preemp
 
 @table("asked, in_message, for_nodes", {
     "a policy of Never": (
-        "never", "preemption: not eligible due to preemptionPolicy=Never.", "nobody is preempted: not eligible due to preemptionPolicy=Never"),
+        "never", "preemption: not eligible due to preemptionPolicy=Never.", "no preemption: not eligible due to preemptionPolicy=Never"),
     "an equal, and a node that never fits": (
         "same", f"preemption: 0/2 nodes are available: 1 {NO_VICTIMS}, 1 {NOT_HELPFUL}.", f"reemption: {NO_VICTIMS}"),
     "a pod that is too large": (

@@ -111,13 +111,13 @@ def test_a_manifest_that_cannot_be_read_is_one_line(content, tmp_path):
     "an ephemeral volume without a name": (
         pod("p", volumes=[{"ephemeral": {"volumeClaimTemplate": {"spec": {}}}}]), r"\bp\b"),
     "a quantity of 400 digits": (pod("p", {"cpu": DIGITS}), "Insufficient cpu"),
-    "a name that cannot be encoded": (pod("p-\ud800"), "is left out"),
+    "a name that cannot be encoded": (pod("p-\ud800"), "is skipped"),
 })
 def test_an_odd_pod_in_a_manifest_is_named_and_the_others_are_placed(text, said, tmp_path):
     (tmp_path / "m.json").write_text(json.dumps({"kind": "List", "items": [node("n"), text, pod("fine")]}))
     for policy in (ROOT / "policy.json", "DefaultProvider"):
         code, out, err, seconds = run_limited("--cluster", tmp_path / "m.json", "--policy", policy)
-        assert code == ("is left out" in err) and "default/fine -> n" in out, err[-300:]
+        assert code == ("is skipped" in err) and "default/fine -> n" in out, err[-300:]
         assert "Traceback" not in err and " in a rule" not in out + err, (out, err)
         assert re.search(said, err + out) and seconds < 2
 
@@ -132,7 +132,7 @@ def test_a_running_script_keeps_its_last_good_policy_whatever_is_put_in_its_plac
         before = len(running.err)
         write(path, content)
         try:
-            wait_for("it says so", lambda before=before: "the last good Policy stays" in running.err[before:])
+            wait_for("it says so", lambda before=before: "still using the last good Policy" in running.err[before:])
             server.create(pod(f"pod-{number}"))
             wait_for("it goes on", lambda number=number: f"default/pod-{number}" in server.places())
             assert len(running.err[before:].splitlines()) == 1, "it takes more than one line"
@@ -167,7 +167,7 @@ def test_an_empty_or_half_written_policy_changes_nothing(half, serve, start, tmp
     server.create(pod("picky", nodeSelector={"disk": "ssd"}), pod("first"))
     wait_for("it runs", lambda: server.places())
     path.write_text(half[0]) if half[0] is not None else path.unlink()
-    wait_for("it has looked", lambda: "the last good Policy stays" in running.err)
+    wait_for("it has looked", lambda: "still using the last good Policy" in running.err)
     server.create(pod("large", {"cpu": "99"}), pod("last"))  # as the Policy does not ask for resources, it fits
     wait_for("it goes on", lambda: server.places().keys() == {"default/first", "default/last", "default/large"})
     assert not re.search(r": [-+] \w|says the same", running.err), f"the Policy has changed: {running.err}"
@@ -203,7 +203,7 @@ def test_a_file_that_cannot_be_read_in_time_is_one_line_and_the_last_good_policy
     wait_for("it runs", lambda: server.places())
     before, text = len(running.err), (tmp_path / name).read_text()
     becomes(tmp_path / name)
-    wait_for("it says so", lambda: "the last good Policy stays" in running.err[before:])
+    wait_for("it says so", lambda: "still using the last good Policy" in running.err[before:])
     server.create(pod("second"))
     wait_for("it goes on", lambda: len(server.places()) == 2)
     [line] = running.err[before:].splitlines()

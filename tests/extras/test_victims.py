@@ -396,8 +396,8 @@ def command_line(folder, *arguments):
 
 @table("arguments, text", {
     "in memory, the victim goes, and the pod gets its room": ([], "default/p -> n"),
-    "but not in a dry run": (["--dry-run"], "default/p stays pending: 0/1 nodes are available: 1 Insufficient cpu. default/q is left"),
-    "nor within a single pass": (["--once"], "default/q is left to other default/p stays pending: 0/1 nodes are available: 1 Insufficient cpu."),
+    "but not in a dry run": (["--dry-run"], "default/p stays pending: 0/1 nodes are available: 1 Insufficient cpu. default/q belongs"),
+    "nor within a single pass": (["--once"], "default/q belongs to other default/p stays pending: 0/1 nodes are available: 1 Insufficient cpu."),
     "who would go is shown for one pod": (["--explain", "p"], "It preempts default/a on n"),
     "and for one of another scheduler's": (["--explain", "q"], "It preempts default/a on n"),
     "and to programs": (["--output=json"], '"remedy": "It preempts default/a on n, where that helps."'),

@@ -938,7 +938,7 @@ def test_an_object_that_cannot_be_read_hides_no_other_of_its_list(monkeypatch, c
         things, _ = list_all(PooledProxy(server.url), "pods")
         assert [thing["metadata"]["name"] for thing in things] == ["p0", "p2"]
         [said] = caplog.messages
-        assert said.startswith("pods default/p1 is left out: GET /api/v1/namespaces/default/pods/p1: 200 OK: ")
+        assert said.startswith("pods default/p1 is skipped: GET /api/v1/namespaces/default/pods/p1: 200 OK: ")
     finally:
         server.stop()
 

@@ -59,4 +59,4 @@ def test_a_pod_of_another_scheduler_is_explained_by_the_policy(project, tmp_path
     cluster = [pod("p", schedulerName="default-scheduler"), node("n")]
     (tmp_path / "cluster.json").write_text(json.dumps({"kind": "List", "items": cluster}))
     run = run_afresh("--cluster", tmp_path / "cluster.json", "--explain=p", script=project / "scheduler_extras", cwd=project)
-    assert run.returncode == 0 and "If scheduled now, by policy.json" in " ".join(run.stdout.split()), run
+    assert run.returncode == 0 and "If scheduled now with policy.json" in " ".join(run.stdout.split()), run

@@ -5,7 +5,7 @@ import json
 import yaml
 from helpers.extras import ROOT, node, pod, run_scheduler
 
-LEFT_OUT = " is left out, as it would be refused"
+LEFT_OUT = " is skipped because an API server would reject it"
 MODES = ["ReadWriteOnce"]
 
 
@@ -30,7 +30,7 @@ def placed(*things, text=None, arguments=()):
     """
     text = text or yaml.safe_dump_all([node("n"), *things])
     run = run_scheduler("--cluster", "-", "--output=json", *arguments, input=text, cwd=ROOT)
-    assert run.returncode == (" is left out, " in run.stderr), run
+    assert run.returncode == (" is skipped " in run.stderr), run
     return {line["pod"]: line for line in map(json.loads, run.stdout.splitlines())}, run.stderr
 
 
