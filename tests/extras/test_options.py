@@ -12,10 +12,10 @@ from helpers.extras import ROOT, run_scheduler, table
 
 
 @table("arguments, said", {
-    "a configuration": (["--config", "DefaultProvider"], "by DefaultProvider:"),
-    "a Policy": (["--policy-config-file", "policy.json"], "by policy.json:"),
-    "a provider": (["--algorithm-provider=ClusterAutoscalerProvider"], "by ClusterAutoscalerProvider:"),
-    "no election": (["--leader-elect=false"], "by policy.json:"),
+    "a configuration": (["--config", "DefaultProvider"], "with DefaultProvider:"),
+    "a Policy": (["--policy-config-file", "policy.json"], "with policy.json:"),
+    "a provider": (["--algorithm-provider=ClusterAutoscalerProvider"], "with ClusterAutoscalerProvider:"),
+    "no election": (["--leader-elect=false"], "with policy.json:"),
 })
 def test_kube_schedulers_own_flags_are_understood(arguments, said):
     run = run_scheduler("--cluster", DEMO, "--explain", "report", *arguments, cwd=ROOT)
