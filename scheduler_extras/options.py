@@ -6,7 +6,7 @@ command_line.py reads them first.
 import argparse
 import re
 
-from scheduler_extras.common.version import UPSTREAM, VERSION
+from scheduler_extras.common.version import LATEST, UPSTREAM, VERSION
 from scheduler_extras.manifests.manifests import Manifests
 from scheduler_extras.reading.hints import did_you_mean
 
@@ -43,9 +43,10 @@ def option_parser():
   {Manifests.COMMAND} | \\
     python scheduler_extras --cluster -           schedule a copy of a live cluster
 
-exit codes: 0 success, 1 failure or an object left out, 2 wrong usage, Policy or manifest""")
-    parser.add_argument("--version", action="version", help="show the version and exit",
-        version=f"scheduler_extras {VERSION} (decides like kube-scheduler {UPSTREAM})")
+exit codes: 0 success, 1 failure or an object skipped, 2 wrong usage, Policy or manifest""")
+    parser.add_argument("--version", action="version", help="show the version and exit", version=(
+        f"scheduler_extras {VERSION} (decides like kube-scheduler {UPSTREAM} with a Policy, "
+        f"and like {LATEST} with a KubeSchedulerConfiguration)"))
     add_rules(parser.add_argument_group("rules").add_argument)
     add_live(parser.add_argument_group("live cluster").add_argument)
     add_manifests(parser.add_argument_group("manifests").add_argument)

@@ -1,4 +1,5 @@
 """The version of the program, which --version, the User-Agent header and the metrics report."""
 
 VERSION = "1.0.0"
-UPSTREAM = "1.20"  # the kube-scheduler that it decides like under a Policy
+UPSTREAM = "1.20"  # the kube-scheduler that it decides like with a Policy
+LATEST = "1.36"  # the one that it decides like with a KubeSchedulerConfiguration

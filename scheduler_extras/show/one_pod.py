@@ -6,6 +6,7 @@ The command line calls it in place of the loop.
 import collections
 import json
 
+from scheduler_extras.common.version import LATEST
 from scheduler_extras.deciding.schedule import schedule
 from scheduler_extras.live.binding import ask_rules
 from scheduler_extras.live.live import come_to
@@ -47,7 +48,7 @@ def policies_for(pod, policy_file, options):
     read = READERS.get("KubeSchedulerConfiguration")
     if read and pod.scheduler == "default-scheduler" and pod.scheduler not in policies and not options.policy:
         policies = read({"apiVersion": CONFIGURATION_VERSION}, pod.scheduler)
-        return policies, "the default profile of kube-scheduler 1.36"
+        return policies, f"the default profile of kube-scheduler {LATEST}"
     return policies, policy_file.path
 
 

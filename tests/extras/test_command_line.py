@@ -155,7 +155,9 @@ def test_a_run_that_goes_on_says_when_things_happen_and_at_ctrl_c_how_many_it_ha
 
 
 def test_the_version():
-    assert run_scheduler("--version").stdout == f"scheduler_extras {VERSION} (decides like kube-scheduler 1.20)\n"
+    assert run_scheduler("--version").stdout == (
+        f"scheduler_extras {VERSION} (decides like kube-scheduler 1.20 with a Policy, "
+        "and like 1.36 with a KubeSchedulerConfiguration)\n")
     assert f"scheduler_extras/{VERSION}" == USER_AGENT
 
 
