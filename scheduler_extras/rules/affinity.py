@@ -71,6 +71,10 @@ def sum_up(own, near, numbers, pod, snapshot):
     return around
 
 
+IN_GENERAL = "node(s) didn't match pod affinity/anti-affinity"  # which of the two follows
+NO_AFFINITY = Unresolvable("node(s) didn't match pod affinity rules")
+OWN_ANTI_AFFINITY = "node(s) didn't match pod anti-affinity rules"
+ANTI_AFFINITY_OF_OTHERS = "node(s) didn't satisfy existing pods anti-affinity rules"
 AffineDomains = collections.namedtuple("AffineDomains", "keys may_begin together apart repelling")
 
 
@@ -106,14 +110,14 @@ def match_inter_pod_affinity(pod, node, metadata):
         has_company = all((key, node.labels.get(key)) in metadata.together for key in metadata.keys)
     reason: str
     if not has_company:
-        reason = Unresolvable("node(s) didn't match pod affinity rules")
+        reason = NO_AFFINITY
     elif not metadata.apart.isdisjoint(here):
-        reason = "node(s) didn't match pod anti-affinity rules"
+        reason = OWN_ANTI_AFFINITY
     elif not metadata.repelling.isdisjoint(here):
-        reason = "node(s) didn't satisfy existing pods anti-affinity rules"
+        reason = ANTI_AFFINITY_OF_OTHERS
     else:
         return
-    yield "node(s) didn't match pod affinity/anti-affinity"
+    yield IN_GENERAL
     yield reason
 
 

@@ -18,6 +18,10 @@ from scheduler_extras.reading.quantities import quantity
 from scheduler_extras.rules.disks import claims_of, class_name_of, storage_class_of
 
 
+OUT_OF_REACH = "node(s) had volume node affinity conflict"
+OUT_OF_REACH_136 = "node(s) didn't match PersistentVolume's node affinity"
+NO_VOLUME_TO_BIND = "node(s) didn't find available persistent volumes to bind"
+UNBOUND_IMMEDIATE = "pod has unbound immediate PersistentVolumeClaims"
 SELECTED_NODE = "volume.kubernetes.io/selected-node"
 ClaimsToBind = collections.namedtuple("ClaimsToBind", "bound delayed")
 Volume = collections.namedtuple("Volume", "raw reach")  # reach: what a node's labels must meet one of
@@ -130,7 +134,7 @@ def claims_to_bind(pod, nodes, snapshot, why_unusable=why_unusable):
         else:
             delayed.append(DelayedClaim(claim, snapshot))
     if is_any_immediate:
-        raise Rejected("pod has unbound immediate PersistentVolumeClaims")
+        raise Rejected(UNBOUND_IMMEDIATE)
     selected = [each for each in delayed if each.selected_node is not None]
     others = [each for each in delayed if each.selected_node is None]
     delayed = selected + sorted(others, key=lambda each: each.size)
@@ -204,7 +208,7 @@ def patch(thing, resource, annotations, **more):
            plugin="VolumeBinding", by_default=1, steady=True, unresolvable=True,
            looks_at={"claims": lambda pod, node: pod.claims})
 def check_volume_binding(pod, node, metadata, gone="pvc(s) bound to non-existent pv(s)",
-                         out_of_reach="node(s) had volume node affinity conflict"):
+                         out_of_reach=OUT_OF_REACH):
     """The node can reach the volumes of the pod's bound claims, and has or gets volumes for the others."""
     for reach in metadata.bound:
         if reach is None:
@@ -214,11 +218,11 @@ def check_volume_binding(pod, node, metadata, gone="pvc(s) bound to non-existent
             yield out_of_reach
             break
     if any(delayed.selected_node not in (None, node.name) for delayed in metadata.delayed):
-        yield "node(s) didn't find available persistent volumes to bind"
+        yield NO_VOLUME_TO_BIND
         return
     for delayed, volume in find_volumes(metadata.delayed, node):
         if not volume and not can_provision(delayed.storage_class, node):
-            yield "node(s) didn't find available persistent volumes to bind"
+            yield NO_VOLUME_TO_BIND
             break
         if not volume and not satisfies_one(node.labels, delayed.room):
             yield "node(s) did not have enough free storage"

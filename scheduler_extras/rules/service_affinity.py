@@ -6,6 +6,9 @@ from scheduler_extras.rules.selectors import selectors_of
 from scheduler_extras.rules.spreading import by_domain, matching_pods
 
 
+NO_SERVICE_AFFINITY = "node(s) didn't match service affinity"
+
+
 def service_pairs(pod, nodes, snapshot, arguments):
     """The node labels that bind the pod's service: of its nodeSelector, and else of a fellow pod's node."""
     labels = [label for argument in arguments for label in argument.get("labels", [])]
@@ -23,7 +26,7 @@ def service_pairs(pod, nodes, snapshot, arguments):
 def check_service_affinity(pod, node, metadata):
     """For the labels in the Policy, the node has the values that bind the pod's service."""
     if not metadata.items() <= node.labels.items():
-        yield "node(s) didn't match service affinity"
+        yield NO_SERVICE_AFFINITY
 
 
 def service_spread(pod, nodes, snapshot, arguments):

@@ -25,6 +25,7 @@ from scheduler_extras.rules.counting import count_pods, nodes_that_may_count, wi
 from scheduler_extras.rules.selectors import OWNERS, selectors_of
 
 
+TOO_SKEWED = "node(s) didn't match pod topology spread constraints"
 HOSTNAME = "kubernetes.io/hostname"
 DEFAULT_SPREAD = [{"topologyKey": key, "maxSkew": skew, "whenUnsatisfiable": "ScheduleAnyway"}
                   for key, skew in ((HOSTNAME, 3), ("topology.kubernetes.io/zone", 5))]
@@ -201,11 +202,10 @@ def even_pods_spread(pod, node, metadata):
     for constraint in metadata:
         domain = node.labels.get(constraint.key)
         if domain is None:
-            yield Unresolvable(
-                "node(s) didn't match pod topology spread constraints (missing required label)")
+            yield Unresolvable(f"{TOO_SKEWED} (missing required label)")
             return
         if domain in constraint.full:
-            yield "node(s) didn't match pod topology spread constraints"
+            yield TOO_SKEWED
             return
 
 

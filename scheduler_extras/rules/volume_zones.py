@@ -10,6 +10,7 @@ from scheduler_extras.rules.claims import waits_for_consumer
 from scheduler_extras.rules.disks import claims_of, class_name_of, storage_class_of
 
 
+NO_ZONE = "node(s) had no available volume zone"
 ZONE_LABELS = {f"{prefix}.kubernetes.io/{what}"  # of volumes and nodes
                for prefix in ("topology", "failure-domain.beta") for what in ("zone", "region")}
 VolumeZones = collections.namedtuple("VolumeZones", "labels problem")
@@ -41,7 +42,7 @@ def no_volume_zone_conflict(pod, node, metadata, new_names=read_only({})):
     for label, zones in metadata.labels:
         value = node.labels.get(label, node.labels.get(new_names.get(label)))
         if value not in zones:
-            yield "node(s) had no available volume zone"
+            yield NO_ZONE
             return
     if metadata.problem:
         raise Unschedulable(

@@ -16,7 +16,7 @@ from scheduler_extras.deciding.decision import FullDecision
 from scheduler_extras.reading.pods_and_nodes import FullNode, FullPod
 from scheduler_extras.rules.affinity import affinity_terms
 from scheduler_extras.rules.ports import share_a_port
-from scheduler_extras.show.explain import labels_amiss, skews, spread_of
+from scheduler_extras.show.obstacles import Obstacles, labels_amiss, skews
 from scheduler_extras.show.picture import amounts_of
 from scheduler_extras.show.text import shorten
 
@@ -76,7 +76,7 @@ def taints(decision: FullDecision, node: FullNode, about: re.Match) -> Cause:
 def labels(decision: FullDecision, node: FullNode, about: re.Match) -> Cause:
     """Return which labels of the node are not those that the pod requires."""
     words, blame = [], []
-    for each in labels_amiss(decision.pod, node):  # such as "disk In [ssd]: has disk=hdd"
+    for each in labels_amiss(Obstacles(decision), node):  # such as "disk In [ssd]: has disk=hdd"
         asked, _, has = each.partition(": has ")
         key, _, values = asked.partition(" ")
         wanted = values.removeprefix("In ").strip("[]")
@@ -140,9 +140,9 @@ def affinity(decision: FullDecision, node: FullNode, about: re.Match) -> Cause:
 
 def skew(decision: FullDecision, node: FullNode, about: re.Match) -> Cause:
     """Return how many pods are where, so that one more here would be too many."""
-    spread = [*spread_of(decision)]
-    words = "; ".join(skews(node, spread)) or "no label to spread over"
-    blame = [f"label:{constraint.key}" for constraint, _ in spread]
+    obstacles = Obstacles(decision)
+    words = "; ".join(skews(obstacles, node)) or "no label to spread over"
+    blame = [f"label:{constraint.key}" for constraint, _ in obstacles.spread]
     return Cause(words, blame, "a larger maxSkew, or room elsewhere", 0.5)
 
 
