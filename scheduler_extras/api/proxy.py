@@ -13,8 +13,8 @@ import time
 from urllib.parse import quote, urlencode, urlsplit
 
 from scheduler import log
-from scheduler_extras.api.connection import Connection, NoAnswer
 from scheduler_extras.api.errors import JSON, TooLarge, Unreadable, error_of, read_json
+from scheduler_extras.api.pool import OPEN_SECONDS, ConnectionPool
 from scheduler_extras.api.service_account import ServiceAccount
 from scheduler_extras.common.clocks import STOP, within
 from scheduler_extras.common.errors import ApiError, Trouble
@@ -26,7 +26,6 @@ from scheduler_extras.reading.fields import text_at
 
 USER_AGENT = f"scheduler_extras/{VERSION}"
 ANSWER_SECONDS = 60  # in which an answer has to be there as a whole
-OPEN_SECONDS = 5  # in which a connection has to be there, or a stream to begin
 
 
 # Requests are sent by a client of our own. With urllib3 each takes twice as much of the script's time, and
@@ -44,7 +43,7 @@ class PooledProxy:
         self.account = account
         self.url = urlsplit(self.server)
         self.path = quote(self.url.path, safe="/%~")  # where `kubectl proxy --api-prefix` serves
-        self.idle: list[Connection] = []  # connections whose last answer was read to its end
+        self.pool = ConnectionPool(self.url, account)
         self.observer = Observer()  # serve/ has one that counts
 
     def request(self, method, path, body=None, params=None, accept=JSON):
@@ -62,8 +61,7 @@ class PooledProxy:
         with self.blamed():
             answer = self.ask(ANSWER_SECONDS, method, path, body, params, accept)
             data = answer.read()
-            if answer.is_complete:
-                self.idle.append(answer.connection)
+            self.pool.keep(answer)
             return answer, data
 
     def watch(self, path, params, silence):
@@ -80,43 +78,17 @@ class PooledProxy:
             yield from objects_of(lines, path)
 
     def ask(self, seconds, method, path, body, params, accept):
-        """Send a request; return its Answer, whose body is to be read within so many seconds.
-
-        A server may close an idle connection just as it is used again: then the request is sent once more on
-        a new one, unless that could carry it out twice.
-        """
+        """Send a request; return its Answer, whose body has to be read within so many seconds."""
         head, data = self.message(method, path, body, params, accept)
         began = time.monotonic()
         answer = None
         try:
-            connection = self.idle_connection()
-            if connection:
-                try:
-                    answer = connection.ask(head, data, seconds)
-                except NoAnswer:
-                    if not may_be_sent_again(method, path, body):
-                        raise
-            answer = answer or self.new_connection().ask(head, data, seconds)
+            answer = self.pool.ask(head, data, seconds, may_be_sent_again(method, path, body))
         finally:
             code = str(answer.status) if answer else "<error>"
             self.observer.answered(method, code, time.monotonic() - began)
         log.debug("%s %s %s: %d", method, path, params or "", answer.status)
         return answer
-
-    def idle_connection(self):
-        """Return an idle connection, or None."""
-        with contextlib.suppress(IndexError):
-            while True:
-                connection = self.idle.pop()
-                if connection.is_idle():
-                    return connection
-                connection.close()
-        return None
-
-    def new_connection(self):
-        """Return a new connection. Raises OSError, Trouble."""
-        tls = self.account.tls() if self.account else None
-        return Connection(self.url.hostname, self.url.port or 80, OPEN_SECONDS, tls)
 
     def message(self, method, path, body, params, accept):
         """Return the head and the body of a request, as bytes."""

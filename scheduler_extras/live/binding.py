@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 
 from scheduler_extras.api.errors import is_answer, warn_of_failure
-from scheduler_extras.common.blame import FAILURE, what_broke
+from scheduler_extras.common.blame import what_broke
 from scheduler_extras.common.errors import ApiError, Trouble, Unschedulable
 from scheduler_extras.common.log_texts import one_line
 from scheduler_extras.common.observer import Observer
@@ -18,12 +18,10 @@ from scheduler_extras.deciding.extension_points import call_hook, unreserve, wit
 from scheduler_extras.deciding.snapshot import FullSnapshot
 from scheduler_extras.live.cache import Cache
 from scheduler_extras.live.events import Recorder
+from scheduler_extras.live.loop import PassErrors
 from scheduler_extras.live.record import WaitsFor
 from scheduler_extras.live.writer import Writer
 from scheduler_extras.reading.pods_and_nodes import FullNode
-
-
-SEVERAL = 10  # if so many pods have met trouble of the API server, it is not up to these
 
 
 class BindingCycle:
@@ -32,14 +30,15 @@ class BindingCycle:
     It runs in the loop's thread. Upstream: schedule_one.go.
     """
 
-    def __init__(self, cache: Cache, writer: Writer, show: Callable[[FullDecision], None]):
+    def __init__(self, cache: Cache, writer: Writer, show: Callable[[FullDecision], None],
+                 errors: PassErrors):
         self.cache = cache
         self.writer = writer
         self.recorder = Recorder(writer)
         self.show = show  # prints a decision
+        self.errors = errors
         self.observer = Observer()  # serve/ has one that counts
         self.bound = 0  # how many pods have been bound
-        self.troubles: list[Trouble] = []  # the Trouble that pods have met in this pass, since one was bound
 
     def carry_out(self, decision: FullDecision) -> None:
         """Have the pod bound to its node; if it has none, ask rules for a remedy, and put it off."""
@@ -127,13 +126,7 @@ class BindingCycle:
         """Note whether what a pod has met is trouble of the API server."""
         decision.pod.record.retry.has_met_trouble = isinstance(error, Trouble)
         if isinstance(error, Trouble):
-            FAILURE.set()
-            self.troubles.append(error)
-
-    def raise_trouble(self) -> None:
-        """If several pods have met trouble, raise it: the pass ends."""
-        if len(self.troubles) >= SEVERAL:
-            raise self.troubles.pop()
+            self.errors.note_trouble(error)
 
     def report_waiting(self, decision: FullDecision) -> None:
         """Report why a pod that has its node is not bound yet."""

@@ -41,7 +41,7 @@ class LiveCluster:
         self.errors = PassErrors()
         self.cache = Cache(writer.api, writer.is_live, self.OBJECTS)
         self.snapshot = self.cache.snapshot
-        self.cycle = BindingCycle(self.cache, writer, lambda decision: self.show(decision))
+        self.cycle = BindingCycle(self.cache, writer, lambda decision: self.show(decision), self.errors)
         self.results = Results(self.cycle)
         self.pending = SchedulingQueue(self.cache)
         self.at_rest = at_rest  # is called when a pass is over
@@ -54,7 +54,7 @@ class LiveCluster:
         if self.cache.has_changed:
             self.cache.has_changed = False
             self.pending.note_change()
-        self.cycle.troubles.clear()
+        self.errors.troubles.clear()
         self.look_ahead()
         self.due = self.pending.due(pods)
         ready_at = time.monotonic()
@@ -89,7 +89,7 @@ class LiveCluster:
             self.cycle.go_on(decision)
         self.pending.note_pass(self.began_at)
         self.results.handle()  # which pods the API server has bound, and which not
-        self.cycle.raise_trouble()
+        self.errors.raise_trouble()
         return None
 
     def next_due(self, stop: threading.Event) -> FullPod | None:
@@ -103,7 +103,7 @@ class LiveCluster:
             if stop.is_set() or (is_late and self.has_come()):
                 return None
             self.results.handle(patience=0)
-            self.cycle.raise_trouble()
+            self.errors.raise_trouble()
             self.writer.wait_for_a_free_thread()
             self.cache.apply_updates()
             pod = self.due.pop(0)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from scheduler import log
 from scheduler_extras.api.retries import backoff
+from scheduler_extras.common.blame import FAILURE
 from scheduler_extras.common.clocks import STOP
 from scheduler_extras.common.errors import ApiError, Malformed, Trouble
 from scheduler_extras.deciding.schedule import schedule
@@ -36,12 +37,26 @@ def schedule_pending_pods(cluster, policies, stop):
         cluster.cycle.carry_out(decision)  # has the pod bound and says where it goes, or why it stays pending
 
 
+SEVERAL = 10  # if so many pods have met trouble of the API server, it is not up to these
+
+
 class PassErrors:
-    """The errors that cut passes short, in a row until now."""
+    """The errors that cut passes short, in a row until now; and the trouble that pods meet in this pass."""
 
     def __init__(self) -> None:
         self.last: Exception | None = None
         self.count = 0
+        self.troubles: list[Trouble] = []  # since the pass began, or a pod was bound
+
+    def note_trouble(self, error: Trouble) -> None:
+        """Note that a pod has met trouble of the API server."""
+        FAILURE.set()
+        self.troubles.append(error)
+
+    def raise_trouble(self) -> None:
+        """If several pods have met trouble, raise it: the pass ends."""
+        if len(self.troubles) >= SEVERAL:
+            raise self.troubles.pop()
 
     def end_pass(self, error: Exception | None = None) -> None:
         """Log what has cut a pass short, unless a signal has, but not twice in a row; and the end of it."""

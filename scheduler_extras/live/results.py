@@ -66,7 +66,7 @@ class Results:
             result.decision.pod.record.wait_for(WaitsFor.CONFIRMATION)
             self.cycle.bound += 1
             self.cycle.observer.attempted(result.decision, "scheduled")
-            self.cycle.troubles.clear()
+            self.cycle.errors.troubles.clear()
             self.cycle.show_if_new(result.decision)
 
     def handle_remedy(self, result: Result) -> None:
