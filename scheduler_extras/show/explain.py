@@ -29,7 +29,7 @@ def in_words(decision):
     if node_name is None:
         return f"{pod} stays pending: {at_most(1024, decision.message)} {decision.remedy}".rstrip()
     fit = f"{len(decision.total)} of {len(decision.nodes)} nodes fit"
-    if node_name in decision.total:  # else somebody has edited `schedule`, so that it asks for no scores
+    if node_name in decision.total:  # else `schedule` was edited and asks for no scores
         fit += f", score {in_digits(decision.total[node_name])}"
     waits = f" waits: {decision.waits}" if decision.waits else ""
     return f"{pod} -> {node_name}  ({fit}){waits}"
@@ -93,7 +93,7 @@ def best_nodes(decision, screen):
 
 
 def sentences_about(decision, shown):
-    """Yield what is to be said beside the tables, of which one shows so many of the best nodes."""
+    """Yield the sentences below the table of scores. shown: how many of the best nodes the table shows."""
     order = ranked(decision)
     ties = marks_of(decision) if decision.node else {}
     reasons = [*itertools.chain(*(against.values() for against in decision.failed.values()))]
@@ -109,9 +109,9 @@ def sentences_about(decision, shown):
         yield "no priority is active: each node that fits has a total of 1"
     if len(ties) > 1:
         yield f"{len(ties)} nodes (* and =) tie: any of them is taken, at random"
-    if decision.in_vain and isinstance(decision.in_vain, str):
-        yield f"nobody is preempted: {decision.in_vain.removesuffix('.')}"
-    for what in [*decision.unheeded, *invalid_terms(decision.pod)]:
+    if decision.why_not_preempted and isinstance(decision.why_not_preempted, str):
+        yield f"nobody is preempted: {decision.why_not_preempted.removesuffix('.')}"
+    for what in [*decision.unchecked, *invalid_terms(decision.pod)]:
         yield f"! {decision.pod.key} {what}"
 
 
@@ -124,7 +124,7 @@ def made_one(titles):
 
 def invalid_terms(pod):
     """Yield which terms of the pod's required node affinity are invalid."""
-    with contextlib.suppress(Malformed):  # which the rule says that reads it
+    with contextlib.suppress(Malformed):  # which the rule that reads it reports
         required = pick(pod.node_affinity, dict, f"required{WHEN}")
         for i, term in enumerate(pick(required, list, "nodeSelectorTerms", of=dict)):
             try:
@@ -179,16 +179,16 @@ def first_of(nodes):
 def groups_of_failing(decision):
     """Yield the nodes that do not fit in groups, the largest first: (label, reasons, nodes).
 
-    Of each node it is said what the pod lacks there. In a group, the one that nearly fits comes first.
+    Each node has in brackets what the pod lacks there. In a group, the node that nearly fits comes first.
     """
     short = short_names(tuple(decision.nodes))
     obstacles = Obstacles(decision)
     why_nobody = reasons_of_preemption(decision)
     names_by_reasons = collections.defaultdict(list)
     for name, against in decision.failed.items():
-        said = [f"{title}: {', '.join(reasons) or 'no reason given'}" for title, reasons in against.items()]
-        said += why_nobody.get(name, ())
-        names_by_reasons[tuple(said)].append(name)
+        sentences = [
+            f"{title}: {', '.join(reasons) or 'no reason given'}" for title, reasons in against.items()]
+        names_by_reasons[(*sentences, *why_nobody.get(name, ()))].append(name)
     for sentences, names in sorted(names_by_reasons.items(), key=lambda group: -len(group[1])):
         label = short[names[0]] if len(names) == 1 else f"{len(names)} nodes"
         misses = [(*shortage(decision, name, obstacles), short[name]) for name in names]
@@ -199,10 +199,11 @@ def groups_of_failing(decision):
 
 def reasons_of_preemption(decision):
     """Return {node: in a list, why preemption does not help there}, if a rule has tried it in vain."""
-    if not isinstance(decision.in_vain, dict):
+    if not isinstance(decision.why_not_preempted, dict):
         return {}
     title = decision.policy.name_for(PREDICATES["Preemption"])
-    return {name: [f"{title}: {preemption_in_words(why)}"] for name, why in decision.in_vain.items() if why}
+    by_node = decision.why_not_preempted.items()
+    return {name: [f"{title}: {preemption_in_words(why)}"] for name, why in by_node if why}
 
 
 def preemption_in_words(why):

@@ -39,7 +39,7 @@ class Obstacles:
         asked = [function for reason, function in WORDS.items() if reason in reasons]
         found: list[str] = []
         for function in dict.fromkeys(asked):
-            with contextlib.suppress(Malformed):  # objects may be anything; the reason itself says enough
+            with contextlib.suppress(Malformed):  # any object may be malformed; then the reason has to do
                 found += function(self, self.nodes[name])
         return found
 
@@ -104,7 +104,7 @@ def labels_amiss(obstacles, node):
     pod = obstacles.pod
     asked = [{"key": key, "operator": "In", "values": [value]} for key, value in pod.node_selector.items()]
     terms: list[dict] = []
-    with contextlib.suppress(Malformed):  # which the rule says of a node that has the labels of nodeSelector
+    with contextlib.suppress(Malformed):  # which the rule reports
         terms = pod.required_terms or []
     if not any(term_matches(term, node) for term in terms):
         asked += [each for term in terms for each in term["matchExpressions"]]
@@ -123,7 +123,7 @@ def own_anti_affinity(obstacles, node):
     for term in obstacles.own_terms["requiredAntiAffinity"]:
         other = obstacles.selected_by(term).get(node.labels.get(term.key))
         if other:
-            yield f"{said_of(other, node)}, by the pod's anti-affinity to {in_words(term)}"
+            yield f"{name_with_node(other, node)}, by the pod's anti-affinity to {in_words(term)}"
 
 
 def anti_affinity_of_others(obstacles, node):
@@ -131,7 +131,7 @@ def anti_affinity_of_others(obstacles, node):
     for key, value in node.labels.items():
         if (key, value) in obstacles.repelling:
             other, term = obstacles.repelling[key, value]
-            yield f"{said_of(other, node)}, by its own anti-affinity to {in_words(term)}"
+            yield f"{name_with_node(other, node)}, by its own anti-affinity to {in_words(term)}"
 
 
 def affinity(obstacles, node):
@@ -166,7 +166,7 @@ def service_affinity(obstacles, node):
             yield f"{label}={wanted}, as {why}: has {has}"
 
 
-def said_of(other, node):
+def name_with_node(other, node):
     """Return a pod's name, and its node if that is another one."""
     return other.key if other.uid in node.pods else f"{other.key} on {other.counts_on or other.node_name}"
 
