@@ -186,9 +186,9 @@ def groups_of_failing(decision):
     why_nobody = reasons_of_preemption(decision)
     names_by_reasons = collections.defaultdict(list)
     for name, against in decision.failed.items():
-        sentences = [
+        against_it = [
             f"{title}: {', '.join(reasons) or 'no reason given'}" for title, reasons in against.items()]
-        names_by_reasons[(*sentences, *why_nobody.get(name, ()))].append(name)
+        names_by_reasons[(*against_it, *why_nobody.get(name, ()))].append(name)
     for sentences, names in sorted(names_by_reasons.items(), key=lambda group: -len(group[1])):
         label = short[names[0]] if len(names) == 1 else f"{len(names)} nodes"
         misses = [(*shortage(decision, name, obstacles), short[name]) for name in names]
