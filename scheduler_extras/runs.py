@@ -121,7 +121,7 @@ def listen(address, routes):
 
 
 def say_at_start(api, run):
-    """Log what is going to be done, and what no rule checks."""
+    """Log what the run does, and what pods may require and no rule checks."""
     policies, path = run.policy_file.policies, run.policy_file.path
     if run.options.dry_run:
         log.info("dry run: nothing is written")
@@ -135,7 +135,7 @@ def say_at_start(api, run):
 
 
 def waiting_at_start(cluster, policies, options):
-    """Return the pods that wait; None if the API server does not tell, which the loop will meet, too.
+    """Return the pods that wait; None if the API server is in trouble, which the loop will meet, too.
 
     A kubectl proxy that was started at the same time may need a second.
     """

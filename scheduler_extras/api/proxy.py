@@ -1,4 +1,4 @@
-"""The API server, behind kubectl proxy or with a service account, for many threads at a time, and to watch.
+"""The API server, behind kubectl proxy or with a service account, for requests of many threads and watches.
 
 live/ lists, watches and writes with it.
 """
@@ -25,17 +25,17 @@ from scheduler_extras.reading.fields import text_at
 
 
 USER_AGENT = f"scheduler_extras/{VERSION}"
-ANSWER_SECONDS = 60  # in which an answer has to be there as a whole
+ANSWER_SECONDS = 60  # in which an answer has to be complete
 
 
-# Requests are sent by a client of our own. With urllib3 each takes twice as much of the script's time, and
-# while pods come in a stream, more than half of that goes into requests.
+# Requests have a client of their own. With urllib3, each would take twice as much CPU time, and while pods
+# come in a stream, more than half of the CPU time goes into requests.
 
 
 class PooledProxy:
-    """The API server behind kubectl proxy, for many threads, and to watch.
+    """The API server behind kubectl proxy, for requests of many threads and watches.
 
-    With a ServiceAccount, it speaks to the API server itself, over TLS.
+    With a ServiceAccount, it connects to the API server itself, over TLS.
     """
 
     def __init__(self, server: str, account: ServiceAccount | None = None):
@@ -47,17 +47,17 @@ class PooledProxy:
         self.observer = Observer()  # serve/ has one that counts
 
     def request(self, method, path, body=None, params=None, accept=JSON):
-        """Send a request and return the answer's JSON. Raises ApiError; its text says what to do."""
+        """Send a request, and return the answer's JSON. Raises ApiError, whose text has a hint."""
         answer, data = self.answer(method, path, body, params, accept)
         return self.content(answer, data, method, path)
 
     def get(self, path, params=None, accept=JSON):
-        """Return what the API server answers within a minute. Raises ApiError."""
+        """Send a GET, and return the answer's JSON. Raises ApiError, also after a minute."""
         return within(ANSWER_SECONDS, self.request, "GET", path, None, params, accept, whom=self.server,
                       stop=STOP)
 
     def answer(self, method, path, body, params, accept):
-        """Send a request; return its Answer, and the bytes of that. Raises ApiError."""
+        """Send a request; return its Answer, and its body. Raises ApiError."""
         with self.blamed():
             answer = self.ask(ANSWER_SECONDS, method, path, body, params, accept)
             data = answer.read()
@@ -65,9 +65,9 @@ class PooledProxy:
             return answer, data
 
     def watch(self, path, params, silence):
-        """Yield the objects of a stream of events, each of which has a line.
+        """Yield the events of a stream, one per line. Raises ApiError, also if the stream breaks.
 
-        It begins within five seconds, and may then be silent for so long. Raises ApiError; also if it breaks.
+        The stream has five seconds to begin. silence: for how many seconds it may then send nothing.
         """
         with self.blamed():
             answer = self.ask(OPEN_SECONDS, "GET", path, None, params, JSON)
@@ -104,7 +104,7 @@ class PooledProxy:
 
     @contextlib.contextmanager
     def blamed(self):
-        """Make Trouble of whatever goes wrong with a connection: a server may answer anything."""
+        """Turn any error of a connection into Trouble: a server may answer anything."""
         try:
             yield
         except ApiError:
@@ -139,7 +139,7 @@ def message_in(content, status):
 
 
 def no_api_server(server, status, data):
-    """Return what is wrong if something else than an API server has answered."""
+    """Return what is wrong if something other than an API server has answered."""
     start = one_line(data[:200].decode(errors="replace"))
     if status == 403:
         return f"not let through, as by kubectl proxy's --accept-hosts or --reject-paths: {start}"
@@ -157,7 +157,7 @@ def unauthorized(server, account):
 
 
 def trouble_with(server, error, account=None):
-    """Return the Trouble that says why no answer has come, and what to do."""
+    """Return the Trouble of a request without an answer, with a hint at what to do."""
     hint = "is `kubectl proxy` running there? Without it: --cluster FILE"
     if isinstance(error, ssl.SSLError) and account:
         hint = f"its certificate is checked with the CA in {account.ca_file}"
@@ -189,9 +189,9 @@ def may_be_sent_again(method, path, body):
 
 
 def share_memory_among_threads():
-    """Have threads take memory from two places. By default glibc gives each its own, and keeps most of it.
+    """Have all threads share two malloc arenas. By default, glibc gives each its own, and keeps its memory.
 
-    The script then takes half as much. Other C libraries do not have this, nor need it.
+    That halves the memory of the process. Other C libraries have no arenas.
     """
     arena_max = -8  # M_ARENA_MAX, see mallopt(3)
     with contextlib.suppress(AttributeError, OSError, TypeError):
@@ -199,6 +199,6 @@ def share_memory_among_threads():
 
 
 def load_what_ends_threads():
-    """Load libgcc. Else glibc loads it as Python ends, to end threads, and aborts if it can open no file."""
+    """Load libgcc now. Or else glibc loads it when Python ends, and aborts if it can open no file."""
     with contextlib.suppress(OSError):  # other C libraries do not need it
         ctypes.CDLL("libgcc_s.so.1")

@@ -1,6 +1,6 @@
-"""Which pods a PodDisruptionBudget protects: they are the last to be preempted, and still may be.
+"""The pods that PodDisruptionBudgets protect: they are preempted last, but they may be.
 
-preemption.py asks it.
+preemption.py and --drain use it.
 """
 
 import collections
@@ -19,9 +19,10 @@ NOT_SERVED: dict[str, dict] = {}
 
 
 def protected_by_budgets(pods, snapshot):
-    """Return those whose going, after those before them, violates a budget. (filterPodsWithPDBViolation)
+    """Return the pods whose deletion, after those before them, violates a budget.
 
-    Victims that other pods have chosen count, too, until the budget's controller has counted them.
+    Victims of other pods count, too, until the budget's controller has counted them. Upstream:
+    filterPodsWithPDBViolation.
     """
     taken: collections.Counter = collections.Counter()
     uids = {pod.uid for pod in pods}
@@ -50,14 +51,14 @@ def budgets_of(pod, snapshot):
 
 @dataclass
 class Victim:
-    """A pod that is deleted for another one, and the budgets that counted it when it was chosen."""
+    """A pod that goes for a preemptor, and the budgets that counted it when it was chosen."""
 
-    pod: FullPod  # as it is by now
+    pod: FullPod  # its current version
     budgets: dict
 
 
 def budgets_to_change(victim, snapshot):
-    """Return the names of the budgets whose controller has not counted yet that a victim goes.
+    """Return the names of the budgets whose controller has not counted the victim yet.
 
     If no controller has ever observed a budget, what the budget allows stays as it is.
     """

@@ -14,7 +14,7 @@ from scheduler_extras.common.chance import CHANCE
 from scheduler_extras.deciding.rule import CATALOGUES, full_rule, requires
 
 
-# Reasons of rules that are in scheduler.py, and what 1.36 says instead.
+# Reasons of rules in scheduler.py, and their texts in 1.36.
 TOO_MANY_PODS = "Too many pods"
 OTHER_LABELS = "node(s) didn't match Pod's node affinity"
 OTHER_LABELS_136 = f"{OTHER_LABELS}/selector"

@@ -20,7 +20,7 @@ def share_a_port(pod, other):
     if not other.host_ports:  # as most pods
         return False
     ours, theirs = ips_by_port(pod), ips_by_port(other)
-    for port in ours.keys() & theirs.keys():  # in time: the fewer are looked up
+    for port in ours.keys() & theirs.keys():  # Python looks up the fewer of the two
         if "0.0.0.0" in ours[port] | theirs[port] or ours[port] & theirs[port]:
             return True
     return False
