@@ -150,7 +150,7 @@ class FullPolicy:
     def unchecked(self):
         """{what a pod may require: (the inactive rule that checks it, whether a pod does)}."""
         active = {rule.name for rule in self.rules()}
-        idle = [rule for rule in [*PREDICATES.values()] if rule.name not in active]  # a copy: these may change
+        idle = [rule for rule in [*PREDICATES.values()] if rule.name not in active]  # they may change
         return {what: (rule, is_asked) for rule in idle for what, is_asked in rule.looks_at.items()}
 
 
