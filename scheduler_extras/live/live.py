@@ -51,9 +51,7 @@ class LiveCluster:
     def begin_pass(self, policies: dict[str, FullPolicy]) -> None:
         """Find out which pods are due. Raises ApiError."""
         pods = self.pods_to_try(self.waiting_pods(policies), policies)
-        if self.cache.has_changed:
-            self.cache.has_changed = False
-            self.pending.note_change()
+        self.pending.note_changes()
         self.errors.troubles.clear()
         self.look_ahead()
         self.due = self.pending.due(pods)
@@ -143,8 +141,9 @@ class LiveCluster:
                 policy.look_ahead(self.snapshot)
 
     def has_failed(self) -> bool:
-        """Return whether a rule has broken, the API server was in trouble, or a write is unanswered."""
-        return bool(FAILURE.is_set() or self.writer.awaited or self.errors.last)
+        """Return whether a rule broke, a request failed or is unanswered, or manifests lack an object."""
+        lacks_some = getattr(self.api, "lacks_some", False)
+        return bool(FAILURE.is_set() or self.writer.awaited or self.errors.last or lacks_some)
 
     def look(self, policies: dict[str, FullPolicy] | tuple = ()) -> FullSnapshot:
         """Apply all updates, and return the snapshot. Raises ApiError."""
@@ -156,14 +155,6 @@ class ListedCluster(LiveCluster):
     """A cluster that is listed in each pass, not watched: manifests, or a live one that is read once."""
 
     OBJECTS = ListedObjects
-
-    def has_come(self) -> bool:
-        """Return False: no pod appears between lists."""
-        return False
-
-    def has_failed(self):
-        """Return whether something has failed, or an object of the manifests was left out."""
-        return super().has_failed() or getattr(self.api, "lacks_some", False)
 
 
 def decide_pods_before(pod: FullPod, cluster: LiveCluster, policies: dict[str, FullPolicy],

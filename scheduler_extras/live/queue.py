@@ -88,10 +88,12 @@ class SchedulingQueue(dict):
                     and pod.record.waits_for is WaitsFor.NODE]
         return due
 
-    def note_change(self) -> None:
-        """Note a change in the cluster: pods that fitted nowhere may fit now."""
-        for record in self.values():
-            record.note_change()
+    def note_changes(self) -> None:
+        """If the cluster has changed, note that pods that fitted nowhere may fit now."""
+        if self.cache.has_changed:
+            self.cache.has_changed = False
+            for record in self.values():
+                record.note_change()
 
     def note_pass(self, began_at: float) -> None:
         """Note the end of a pass that began then, in monotonic seconds."""
