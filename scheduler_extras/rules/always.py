@@ -1,6 +1,6 @@
-"""Predicates that are always active: claims of devices, and the room that is kept for nominated pods.
+"""What is asked whatever the Policy: claims of devices, and the room that is kept for nominated pods.
 
-policy/policy.py runs them after the predicates of the Policy. Rules that preempt call `nominate`.
+policy/policy.py asks it after the predicates; rules that preempt call `nominate`.
 """
 
 import collections
@@ -47,9 +47,9 @@ Rivals = collections.namedtuple("Rivals", "on_nodes snapshot predicates prepared
 
 
 def nominated_elsewhere(pod, nodes, snapshot):
-    """Return the Rivals: nominated pods of at least the pod's priority, by node; or SKIP.
+    """Return for which other pods, no less important, room is being made where; and whom to ask about them.
 
-    They are pods of our schedulers, like those in the nominator of kube-scheduler.
+    They are pods of our schedulers, as kube-scheduler's nominator has those of its own queue.
     """
     rivals = [other for other in snapshot.nominated
               if other.uid != pod.uid and other.priority >= pod.priority and is_ours(other, snapshot)]
@@ -64,7 +64,7 @@ def nominated_elsewhere(pod, nodes, snapshot):
     prepared = prepare(predicates, pod, snapshot.nodes, snapshot)
     concerns_others = pod.is_affine or any(rule.metadata is not None for rule in prepared)
     if concerns_others or any(map(looks_around, predicates)):
-        return Rivals(on_nodes, snapshot, predicates, None)  # a cluster with those pods is simulated
+        return Rivals(on_nodes, snapshot, predicates, None)  # a cluster with those pods is made up
     return Rivals(on_nodes, snapshot, predicates, prepared)
 
 
@@ -74,14 +74,14 @@ def is_ours(pod, snapshot):
 
 
 def looks_around(rule):
-    """Return whether a rule may read other pods without metadata: a user's own rule, or ServiceAffinity."""
+    """Return whether a rule may look at other pods without metadata: a user's own, ServiceAffinity."""
     return rule.metadata and (rule.argument or not rule.steady)
 
 
 def room_for_nominated(pod, node, metadata):
-    """The pod still fits if the pods that are nominated to the node are there. Upstream: addNominatedPods.
+    """The pod still fits once those are there that are nominated to the node. Upstream: addNominatedPods.
 
-    If the pods affect only their own node, no whole cluster is simulated, which is faster.
+    Where none of the pods concerns more than its node, no cluster with them is made up, to be quick.
     """
     there = metadata.on_nodes.get(node.name)
     if not there:
@@ -94,7 +94,7 @@ def room_for_nominated(pod, node, metadata):
 
 
 def nominate(pod, node_name, snapshot):
-    """Nominate a pod to a node, or to none, in the snapshot. Return the request that writes it."""
+    """Nominate a pod to a node, or to none: for the pods that come next, and by the request returned."""
     snapshot.nominated = [other for other in snapshot.nominated if other.uid != pod.uid]
     if node_name:
         status = pick(pod.raw, dict, "status") | {"nominatedNodeName": node_name}

@@ -1,6 +1,6 @@
-"""The pods that PodDisruptionBudgets protect: they are preempted last, but they may be.
+"""Which pods a PodDisruptionBudget protects: they are the last to be preempted, and still may be.
 
-preemption.py and --drain use it.
+preemption.py asks it.
 """
 
 import collections
@@ -19,10 +19,9 @@ NOT_SERVED: dict[str, dict] = {}
 
 
 def protected_by_budgets(pods, snapshot):
-    """Return the pods whose deletion, after those before them, violates a budget.
+    """Return those whose going, after those before them, violates a budget. (filterPodsWithPDBViolation)
 
-    Victims of other pods count, too, until the budget's controller has counted them. Upstream:
-    filterPodsWithPDBViolation.
+    Victims that other pods have chosen count, too, until the budget's controller has counted them.
     """
     taken: collections.Counter = collections.Counter()
     uids = {pod.uid for pod in pods}
@@ -51,14 +50,14 @@ def budgets_of(pod, snapshot):
 
 @dataclass
 class Victim:
-    """A pod that goes for a preemptor, and the budgets that counted it when it was chosen."""
+    """A pod that is deleted for another one, and the budgets that counted it when it was chosen."""
 
-    pod: FullPod  # its current version
+    pod: FullPod  # as it is by now
     budgets: dict
 
 
 def budgets_to_change(victim, snapshot):
-    """Return the names of the budgets whose controller has not counted the victim yet.
+    """Return the names of the budgets whose controller has not counted yet that a victim goes.
 
     If no controller has ever observed a budget, what the budget allows stays as it is.
     """

@@ -1,6 +1,6 @@
-"""The requests of a preemption, as PostFilter of a rule returns them.
+"""What is sent so that pods make room for another one: requests, as a rule's post_filter returns them.
 
-preemption.py chooses the victims. Upstream: PrepareCandidate.
+preemption.py says who has to go. Upstream: PrepareCandidate.
 """
 
 from scheduler import event
@@ -15,10 +15,10 @@ def is_terminating(pod, snapshot):
 
 
 def make_room(pod, node, victims, snapshot, manner):
-    """Return the requests that nominate the pod to the node, and then delete the victims.
+    """Return the requests: the pod is nominated to the node, less important pods no longer; then victims go.
 
-    So the room is kept before there is any. Nominations of less important pods to the node end first, because
-    those pods may soon be nominated to other nodes. A victim that waits for Permit may be rejected instead.
+    So the room is kept before anybody makes it. Nominations end first, as those pods may soon be nominated to
+    other nodes. A victim that waits for `permit` may be rejected instead.
     """
     leaving = [victim for victim in victims if not is_terminating(victim, snapshot)]
     for victim in leaving:
@@ -46,12 +46,12 @@ def path_of(pod):
 
 
 def deletion(victim):
-    """Return the request that deletes a pod, unless another pod has its name."""
+    """Return the request that deletes a pod, unless another pod has its name by now."""
     return "DELETE", path_of(victim), {"preconditions": {"uid": victim.uid}}
 
 
 def disruption(victim, pod):
-    """Return the request for the condition DisruptionTarget: a Job does not count the pod as failed."""
+    """Return the request for the condition that tells a Job that its pod has not failed by itself."""
     return "PATCH", f"{path_of(victim)}/status", {"metadata": {"uid": victim.uid}, "status": {"conditions": [{
         "type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler",
         "message": f"{pod.scheduler}: preempting to accommodate a higher priority pod",
@@ -59,7 +59,7 @@ def disruption(victim, pod):
 
 
 def notice(victim, pod, words):
-    """Return the request for the event of a preempted pod."""
+    """Return the request for the event that says why a pod is preempted."""
     method, path, body = event(victim, "Normal", "Preempted", words)
     teller = {"source": {"component": pod.scheduler}, "reportingComponent": pod.scheduler}
     return method, path, body | teller

@@ -1,6 +1,6 @@
-"""Preemption: for a pod that fits nowhere, pods of lower priority are deleted on one node.
+"""Preemption: a pod that fits nowhere has less important ones deleted, where these are missed least.
 
-It preempts like kube-scheduler 1.20; a Policy has to name the rule. How 1.36 differs is in
+Under a Policy it is a rule to be named, as kube-scheduler 1.20 does it; what 1.36 does otherwise is in
 configuration/overrides/preemption.py. Upstream: framework/plugins/defaultpreemption.
 """
 
@@ -19,27 +19,27 @@ from scheduler_extras.rules.eviction import is_terminating, make_room
 
 @dataclass
 class Victims:
-    """The pods to delete on a node so that another one fits."""
+    """The pods that have to go from a node so that another one fits."""
 
     pods: list  # the first of them stands for all, when nodes are compared
     violations: int  # how many of them a budget protects
 
 
 class Manner:
-    """How kube-scheduler 1.20 preempts, where later versions differ."""
+    """How kube-scheduler 1.20 does what later ones do otherwise."""
 
     def in_order(self, victims):
-        """Return victims, protected ones first. The first stands for all when nodes are compared."""
+        """Return victims, of whom the first stands for all: those that a budget protects come first."""
         return victims
 
     def is_waited_for(self, victim, snapshot):
-        """Return whether a preemptor waits until this victim is gone before it preempts more pods."""
+        """Return whether a pod that has made room lets this one go before it makes more."""
         return is_terminating(victim, snapshot)
 
     def keeps_nomination(self, pod, node_name, failed, snapshot):
-        """Return whether a pod keeps its nomination to a node although preemption does not help it now.
+        """Return whether a pod keeps its nomination to a node though preemption does not help it now.
 
-        Unlike in 1.20, two pods of equal priority do not block each other forever.
+        Otherwise than in 1.20, two of one priority do not keep each other from one room for ever.
         """
         rivals = [other for other in snapshot.nominated if other.uid != pod.uid
                   and other.nominated_node == node_name and other.priority == pod.priority]
@@ -50,14 +50,14 @@ class Manner:
         return f"Preempted by {pod.key} on node {node.name}"
 
     def importance(self, number, pod):
-        """Return the sort key of a pod, the most important one first. Upstream: MoreImportantPod.
+        """Return by what the pods of a node are sorted, the most important one first. (MoreImportantPod)
 
         number: its place among the pods of the node.
         """
         return importance(pod)
 
     def rejects(self, victim):
-        """Reject a victim that waits at Permit. Return whether it was, so that it need not be deleted."""
+        """Return whether a victim need not be deleted, as it is rejected."""
         return False
 
     def is_too_small(self, node, pod, against):
@@ -68,14 +68,14 @@ class Manner:
         return False
 
     def ends_nominations(self, victims):
-        """Return whether nominations of less important pods to the node of these victims end."""
+        """Return whether less important pods are no longer nominated to the node from which these go."""
         return True
 
 
 def preempt(pod, failed, snapshot, percentage=10, absolute=100, manner=Manner()):  # noqa: B008
-    """Choose a node and its victims. Return the requests, and in words what they do; or None.
+    """Have less important pods go where they are missed least. Return requests, and what they do; or None.
 
-    percentage: of the nodes, how many candidates are compared; absolute: how many at least.
+    percentage, absolute: as many candidates are compared, of all nodes and at least, if there are more.
     """
     pod.derived[WHY_NOT_PREEMPTED] = "not eligible due to preemptionPolicy=Never."
     if pod.spec.get("preemptionPolicy") == "Never":
@@ -108,8 +108,7 @@ def preemption(pod, node):
     return []
 
 
-# A key of pod.derived: why no pod is preempted, a text or {node: the reasons that remain}. The Policy moves
-# it to the decision.
+# Why nobody goes: a text, or {node: what is against it all the same}. The Policy puts it into the decision.
 
 WHY_NOT_PREEMPTED = "nobody is preempted"
 NOT_HELPFUL = "Preemption is not helpful for scheduling"
@@ -117,22 +116,22 @@ NO_VICTIMS = "No preemption victims found for incoming pod"
 
 
 def why_nobody(decision):
-    """Return kube-scheduler's message if a pod preempts no other; "" if it does, or did not try."""
+    """Return kube-scheduler's words for why a pod preempts nobody; "" if it does, or was not asked to."""
     found = decision.why_not_preempted
     if isinstance(found, dict):
         found = sum_up({name: {"": reasons} for name, reasons in found.items()})
     return found and f"preemption: {found}"
 
 
-# A preemptor is nominated to its node, until it is bound.
+# Who waits. A pod that has made room is nominated to the node, until it is bound.
 
 def nomination_of(pod, snapshot):
-    """Return the name of the node to which the pod is nominated, or None."""
+    """Return the name of the node where room is being made for the pod, or None."""
     return next((other.nominated_node for other in snapshot.nominated if other.uid == pod.uid), None)
 
 
 def waits_for_victims(pod, home, failed, snapshot, manner):
-    """Return whether the pod waits for victims that are terminating on its nominated node."""
+    """Return whether pods are on their way out of the node where room is being made for this one."""
     if home is None or is_hopeless(failed.get(home.name, {})):
         return False
     return any(other.priority < pod.priority and manner.is_waited_for(other, snapshot)
@@ -140,7 +139,7 @@ def waits_for_victims(pod, home, failed, snapshot, manner):
 
 
 def go_on_waiting(pod, home, snapshot):
-    """Return the remedy while victims leave: no request, unless the nomination is still to be written."""
+    """Return what is done while victims leave: nothing, unless the nomination could not be written before."""
     requests = [] if pod.nominated_node == home else [nominate(pod, home, snapshot)]
     return requests, f"It waits until the pods that are being deleted on {home} have gone."
 
@@ -155,15 +154,15 @@ def withdraw(pod, home, failed, snapshot, manner):
 # Where it helps.
 
 def is_hopeless(against: dict) -> bool:
-    """Return whether a reason against a node, {predicate: its reasons}, is Unresolvable."""
+    """Return whether what is against a node, {predicate: its reasons}, holds whichever pods go from there."""
     return any(isinstance(reason, Unresolvable) for reasons in against.values() for reason in reasons)
 
 
 def candidates(pod, failed, snapshot, percentage, absolute, manner):
-    """Return {node: its Victims} of nodes that the pod fits without these, and {node: why not} of others.
+    """Return {node: its Victims} of nodes that the pod fits once these have gone, and {node: why not}.
 
-    It begins at a random node, and stops once there are enough candidates, one of which violates no budget.
-    Upstream: DryRunPreemption.
+    Upstream: DryRunPreemption. Of many nodes it looks at those from a random one on, until there are enough,
+    of which one violates no budget.
     """
     nodes = [node for name, node in snapshot.nodes.items() if not is_hopeless(failed.get(name, {}))
              and not manner.is_too_small(node, pod, failed.get(name, {}))]
@@ -193,7 +192,7 @@ def victims_on(pod, node, snapshot, manner):
         return None, reasons
     protected = protected_by_budgets(lower, snapshot)
     gone = [*lower]
-    for other in sorted(lower, key=lambda other: other not in protected):  # put back as many as fit
+    for other in sorted(lower, key=lambda other: other not in protected):  # all are gone; who may come back?
         gone.remove(other)
         if reasons_supposing(pod, node, snapshot, gone):
             gone.append(other)
@@ -211,7 +210,7 @@ def lower_on(node, pod, manner):
 
 
 def importance(pod):
-    """Return the sort key of a pod, the most important one first. Upstream: MoreImportantPod."""
+    """Return by what pods are sorted: those that matter most come first. Upstream: MoreImportantPod."""
     return -pod.priority, started(pod), pod.key
 
 
@@ -223,7 +222,7 @@ def started(pod):
     return pick(pod.raw, str, "status", "startTime") or NOT_STARTED
 
 
-# The choice of the node. Upstream: pickOneNodeForPreemption.
+# Which node. Upstream: pickOneNodeForPreemption.
 
 WHY = ["where the fewest budgets are violated", "where the most important of these matters least",
        "where their priorities add up to the least", "where they are the fewest", "where they started last"]
@@ -231,7 +230,7 @@ WHY_ONE = [WHY[0], "where the victim matters least", *WHY[2:]]  # of a single vi
 
 
 def merits(victims):
-    """Return the sort key of a node by its victims, the best one last. WHY has its parts in words."""
+    """Return what speaks for the node with these victims, what counts most first: see WHY."""
     pods = victims.pods
     highest = max(pod.priority for pod in pods)
     return (-victims.violations, -pods[0].priority, -sum(pod.priority + 2**31 for pod in pods), -len(pods),
@@ -239,13 +238,13 @@ def merits(victims):
 
 
 def where_missed_least(found):
-    """Return the best of the candidates, {node: its Victims}, and in words why it is the best."""
+    """Return the best of the candidates, {node: its Victims}, and in words why it is."""
     best, *others = sorted(found, key=lambda node: merits(found[node]), reverse=True)
     return best, what_decides(found[best], found[others[0]]) if others else "where that helps"
 
 
 def those_not_refused(pod, found):
-    """Return the candidates without nodes whose victims could not be deleted, unless none is left."""
+    """Return the candidates without nodes whose pods could not be deleted before, unless none is left."""
     refused = pod.record.retry.refused if pod.record else set()
     left = {node: victims for node, victims in found.items() if node.name not in refused}
     if not left:
@@ -254,13 +253,13 @@ def those_not_refused(pod, found):
 
 
 def after_refusals(pod):
-    """Return in words why better nodes were skipped, or ""."""
+    """Return in words why better nodes have been passed over, or ""."""
     refused = pod.record.retry.refused if pod.record else set()
     return f", as pods on {', '.join(sorted(refused))} could not be deleted" if refused else ""
 
 
 def what_decides(victims, others):
-    """Return in words why these victims are better than those of another node."""
+    """Return in words why these victims are missed less than those of another node."""
     words = WHY_ONE if len(victims.pods) == 1 else WHY
     compared = zip(words, merits(victims), merits(others), strict=True)
     differing = [why for why, ours, its in compared if ours != its]
@@ -270,7 +269,7 @@ def what_decides(victims, others):
 def left_by_extenders(pod, found, snapshot):
     """Return the candidates that extenders leave, maybe with other victims. Raises Unschedulable.
 
-    Unlike in 1.20, where a bug keeps extenders from being asked (nothing calls WithExtenders).
+    A bug of 1.20 is not followed: there, none is asked (nobody calls WithExtenders).
     """
     for extender in snapshot.policies[pod.scheduler].extenders:
         if found and extender.cares("preemptVerb", pod):
