@@ -15,9 +15,12 @@ from scheduler_extras.deciding.rule import CATALOGUES, full_rule, requires
 
 
 # Reasons of rules in scheduler.py, and their texts in 1.36.
+UNSCHEDULABLE = "node(s) were unschedulable"
 TOO_MANY_PODS = "Too many pods"
 OTHER_LABELS = "node(s) didn't match Pod's node affinity"
 OTHER_LABELS_136 = f"{OTHER_LABELS}/selector"
+TAINT = "node(s) had taint {"  # is followed by the taint
+TAINTS_136 = "node(s) had untolerated taint(s)"
 OWN_VERSIONS = {"PodFitsHostPorts", "NoDiskConflict"}  # quicker ones, in ports.py and disks.py
 OF_THE_SCRIPT = {"predicates": scheduler.PREDICATES, "priorities": scheduler.PRIORITIES}
 # Name of a rule of the script -> its function. Edits of a rule there count here, too; so does its deletion.

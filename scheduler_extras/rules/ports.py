@@ -6,13 +6,16 @@ from scheduler_extras.deciding.rule import predicate
 from scheduler_extras.reading.pods_and_nodes import kept_with_pod
 
 
+PORTS_TAKEN = "node(s) didn't have free ports for the requested pod ports"
+
+
 @predicate("PodFitsHostPorts", plugin="NodePorts", by_default=1, steady=True,
            aliases=["PodFitsPorts", "GeneralPredicates"],
            looks_at={"host ports": lambda pod, node: pod.host_ports})
 def pod_fits_host_ports(pod, node):
     """No pod there uses a host port of this pod."""
     if pod.host_ports and any(share_a_port(pod, other) for other in node.pods.values()):
-        yield "node(s) didn't have free ports for the requested pod ports"
+        yield PORTS_TAKEN
 
 
 def share_a_port(pod, other):

@@ -26,6 +26,7 @@ from scheduler_extras.rules.selectors import OWNERS, selectors_of
 
 
 TOO_SKEWED = "node(s) didn't match pod topology spread constraints"
+NO_TOPOLOGY_LABEL = Unresolvable(f"{TOO_SKEWED} (missing required label)")
 HOSTNAME = "kubernetes.io/hostname"
 DEFAULT_SPREAD = [{"topologyKey": key, "maxSkew": skew, "whenUnsatisfiable": "ScheduleAnyway"}
                   for key, skew in ((HOSTNAME, 3), ("topology.kubernetes.io/zone", 5))]
@@ -202,7 +203,7 @@ def even_pods_spread(pod, node, metadata):
     for constraint in metadata:
         domain = node.labels.get(constraint.key)
         if domain is None:
-            yield Unresolvable(f"{TOO_SKEWED} (missing required label)")
+            yield NO_TOPOLOGY_LABEL
             return
         if domain in constraint.full:
             yield TOO_SKEWED

@@ -100,22 +100,27 @@ def skews(obstacles, node):
 
 
 def labels_amiss(obstacles, node):
-    """Return in words what a node has other labels for than the pod's nodeSelector and node affinity ask."""
-    pod = obstacles.pod
-    asked = [{"key": key, "operator": "In", "values": [value]} for key, value in pod.node_selector.items()]
+    """Yield what the pod's nodeSelector and node affinity require, and what the node has instead."""
+    for key, operator, values, label in unmet_requirements(obstacles.pod, node):
+        listed = f" [{', '.join(values)}]" if values else ""
+        yield f"{key} {operator}{listed}: has {label}"
+
+
+def unmet_requirements(pod, node):
+    """Yield the requirements of labels that a node does not meet: key, operator, values, what it has.
+
+    They are those of the pod's nodeSelector, and, if it matches no term of the node affinity, of all terms.
+    """
+    required = [{"key": key, "operator": "In", "values": [value]} for key, value in pod.node_selector.items()]
     terms: list[dict] = []
     with contextlib.suppress(Malformed):  # which the rule reports
         terms = pod.required_terms or []
     if not any(term_matches(term, node) for term in terms):
-        asked += [each for term in terms for each in term["matchExpressions"]]
-    words = []
-    for each in asked:
+        required += [each for term in terms for each in term["matchExpressions"]]
+    for each in required:
         if not satisfies(node.labels, [each]):
             key, operator, values = each.values()
-            label = f"{key}={node.labels[key]}" if key in node.labels else f"no {key}"
-            listed = f" [{', '.join(values)}]" if values else ""
-            words.append(f"{key} {operator}{listed}: has {label}")
-    return words
+            yield key, operator, values, f"{key}={node.labels[key]}" if key in node.labels else f"no {key}"
 
 
 def own_anti_affinity(obstacles, node):
