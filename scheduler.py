@@ -911,9 +911,9 @@ OTHER_RULES = [
 OTHER_FIELDS = ["argument", "extenders", "hardPodAffinitySymmetricWeight"]
 OTHER_POLICIES = ["KubeSchedulerConfiguration", "DefaultProvider", "ClusterAutoscalerProvider"]
 OTHER_OPTIONS = [
-    "--algorithm-provider", "--anew", "--compare", "--config", "--dry-run", "--explain", "--fits",
-    "--leader-elect", "--output", "-o", "--plugins", "--policy-config-file", "--preempt", "--seed",
-    "--verbose", "-v"]
+    "--algorithm-provider", "--anew", "--compare", "--config", "--drain", "--dry-run", "--explain", "--fits",
+    "--leader-elect", "--listen", "--namespace", "-n", "--output", "-o", "--plugins", "--policy-config-file",
+    "--preempt", "--seed", "--verbose", "-v", "--version"]
 
 
 class PolicyFile:

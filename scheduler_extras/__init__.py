@@ -1,6 +1,6 @@
-"""A second program beside scheduler.py: more rules, a watched cluster, manifests, configurations of today.
+"""A second program beside scheduler.py: all rules, a watched cluster, manifests, KubeSchedulerConfiguration.
 
-Rules of one's own import from here what __all__ names, and rules and small functions from `scheduler`.
+Rules of your own import from here what __all__ names, and rules and small functions from `scheduler`.
 """
 
 import importlib

@@ -94,20 +94,22 @@ class LeaderElection:
         left = self.renewed_at + self.renew_deadline - time.monotonic()
         return within(max(left, self.retry_period), self.api.request, *request)
 
-    def write_lease(self, holder):
-        """Write the Lease with this holder, unless another one holds it; return whether that was done."""
-        asked = time.monotonic()
+    def read_lease(self):
+        """Return the method and the path with which to write the Lease, and the Lease as it is."""
         leases = f"/apis/coordination.k8s.io/v1/namespaces/{self.metadata['namespace']}/leases"
         path = f"{leases}/{self.metadata['name']}"
-        method = "PUT"
         lease = self.written
         self.written = None
         try:
-            lease = lease or self.ask("GET", path)
+            return "PUT", path, lease or self.ask("GET", path)
         except NotFound:
-            lease = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": self.metadata}
-            path = leases
-            method = "POST"
+            new = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": self.metadata}
+            return "POST", leases, new
+
+    def write_lease(self, holder):
+        """Write the Lease with this holder, unless another one holds it; return whether that was done."""
+        asked = time.monotonic()
+        method, path, lease = self.read_lease()
         spec = pick(lease, dict, "spec")
         if spec != self.observed:
             self.observed = spec

@@ -1,6 +1,6 @@
-"""How the API server answers: errors, and JSON.
+"""The API server's answers: errors, and JSON.
 
-All that speaks to the API server uses it.
+Everything that sends requests uses it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ LONGEST_PAUSE = 10  # seconds for which a Retry-After is obeyed
 
 
 class TooLarge(ApiError):
-    """What was to be written is larger than etcd takes."""
+    """The object is larger than etcd allows."""
 
 
 class Conflict(ApiError):
@@ -46,21 +46,21 @@ class Unreadable(Trouble):
     """An answer that cannot be read: an API server has not sent it, or something in it is odd."""
 
 
-# What no rule looks at, and anybody may nest deeper than `json` reads it: objects and texts, but no lists.
+# Fields that no rule reads, and that may be nested too deep for `json`: objects and texts, but no lists.
 MANAGED_FIELDS = re.compile(r'"managedFields":\s*\[[^]["]*("[^"\\]*(\\.[^"\\]*)*"[^]["]*)*]')
 
 
 def read_json(data: bytes) -> object:
-    """Return what bytes of the API server say, without managedFields. Raises ValueError, RecursionError.
+    """Parse JSON of the API server, without managedFields. Raises ValueError, RecursionError.
 
-    No rule looks at these, and anybody can nest those of an object deeper than `json` reads. Anybody can also
-    have an object hold bytes that are no UTF-8, which would hide all others of its list: these are replaced.
+    Any client can nest managedFields too deep for `json`. Any client can also store bytes that are no UTF-8,
+    which would make the whole list unreadable: these are replaced.
     """
     return json.loads(MANAGED_FIELDS.sub('"managedFields":[]', data.decode(errors="replace")), strict=False)
 
 
 def warn_of_failure(error: BaseException, text: str) -> bool:
-    """Log a failed write, and return True; return False if it merely came too late.
+    """Log a failed write, and return True; return False if it only came too late.
 
     A missing answer, or a missing right to delete pods, is logged once for all pods.
     """

@@ -1,4 +1,4 @@
-"""The API server, behind kubectl proxy or with a service account, for many threads at a time, and to watch.
+"""The API server, behind kubectl proxy or with a service account, for requests of many threads and watches.
 
 live/ lists, watches and writes with it.
 """
@@ -13,8 +13,8 @@ import time
 from urllib.parse import quote, urlencode, urlsplit
 
 from scheduler import log
-from scheduler_extras.api.connection import Connection, NoAnswer
 from scheduler_extras.api.errors import JSON, TooLarge, Unreadable, error_of, read_json
+from scheduler_extras.api.pool import OPEN_SECONDS, ConnectionPool
 from scheduler_extras.api.service_account import ServiceAccount
 from scheduler_extras.common.clocks import STOP, within
 from scheduler_extras.common.errors import ApiError, Trouble
@@ -25,18 +25,17 @@ from scheduler_extras.reading.fields import text_at
 
 
 USER_AGENT = f"scheduler_extras/{VERSION}"
-ANSWER_SECONDS = 60  # in which an answer has to be there as a whole
-OPEN_SECONDS = 5  # in which a connection has to be there, or a stream to begin
+ANSWER_SECONDS = 60  # in which an answer has to be complete
 
 
-# Requests are sent by a client of our own. With urllib3 each takes twice as much of the script's time, and
-# while pods come in a stream, more than half of that goes into requests.
+# Requests have a client of their own. With urllib3, each would take twice as much CPU time, and while pods
+# come in a stream, more than half of the CPU time goes into requests.
 
 
 class PooledProxy:
-    """The API server behind kubectl proxy, for many threads, and to watch.
+    """The API server behind kubectl proxy, for requests of many threads and watches.
 
-    With a ServiceAccount, it speaks to the API server itself, over TLS.
+    With a ServiceAccount, it connects to the API server itself, over TLS.
     """
 
     def __init__(self, server: str, account: ServiceAccount | None = None):
@@ -44,32 +43,31 @@ class PooledProxy:
         self.account = account
         self.url = urlsplit(self.server)
         self.path = quote(self.url.path, safe="/%~")  # where `kubectl proxy --api-prefix` serves
-        self.idle: list[Connection] = []  # connections whose last answer was read to its end
+        self.pool = ConnectionPool(self.url, account)
         self.observer = Observer()  # serve/ has one that counts
 
     def request(self, method, path, body=None, params=None, accept=JSON):
-        """Send a request and return the answer's JSON. Raises ApiError; its text says what to do."""
+        """Send a request, and return the answer's JSON. Raises ApiError, whose text has a hint."""
         answer, data = self.answer(method, path, body, params, accept)
         return self.content(answer, data, method, path)
 
     def get(self, path, params=None, accept=JSON):
-        """Return what the API server answers within a minute. Raises ApiError."""
+        """Send a GET, and return the answer's JSON. Raises ApiError, also after a minute."""
         return within(ANSWER_SECONDS, self.request, "GET", path, None, params, accept, whom=self.server,
                       stop=STOP)
 
     def answer(self, method, path, body, params, accept):
-        """Send a request; return its Answer, and the bytes of that. Raises ApiError."""
+        """Send a request; return its Answer, and its body. Raises ApiError."""
         with self.blamed():
             answer = self.ask(ANSWER_SECONDS, method, path, body, params, accept)
             data = answer.read()
-            if answer.is_complete:
-                self.idle.append(answer.connection)
+            self.pool.keep(answer)
             return answer, data
 
     def watch(self, path, params, silence):
-        """Yield the objects of a stream of events, each of which has a line.
+        """Yield the events of a stream, one per line. Raises ApiError, also if the stream breaks.
 
-        It begins within five seconds, and may then be silent for so long. Raises ApiError; also if it breaks.
+        The stream has five seconds to begin. silence: for how many seconds it may then send nothing.
         """
         with self.blamed():
             answer = self.ask(OPEN_SECONDS, "GET", path, None, params, JSON)
@@ -80,43 +78,17 @@ class PooledProxy:
             yield from objects_of(lines, path)
 
     def ask(self, seconds, method, path, body, params, accept):
-        """Send a request; return its Answer, whose body is to be read within so many seconds.
-
-        A server may close an idle connection just as it is used again: then the request is sent once more on
-        a new one, unless that could carry it out twice.
-        """
+        """Send a request; return its Answer, whose body has to be read within so many seconds."""
         head, data = self.message(method, path, body, params, accept)
         began = time.monotonic()
         answer = None
         try:
-            connection = self.idle_connection()
-            if connection:
-                try:
-                    answer = connection.ask(head, data, seconds)
-                except NoAnswer:
-                    if not may_be_sent_again(method, path, body):
-                        raise
-            answer = answer or self.new_connection().ask(head, data, seconds)
+            answer = self.pool.ask(head, data, seconds, may_be_sent_again(method, path, body))
         finally:
             code = str(answer.status) if answer else "<error>"
             self.observer.answered(method, code, time.monotonic() - began)
         log.debug("%s %s %s: %d", method, path, params or "", answer.status)
         return answer
-
-    def idle_connection(self):
-        """Return an idle connection, or None."""
-        with contextlib.suppress(IndexError):
-            while True:
-                connection = self.idle.pop()
-                if connection.is_idle():
-                    return connection
-                connection.close()
-        return None
-
-    def new_connection(self):
-        """Return a new connection. Raises OSError, Trouble."""
-        tls = self.account.tls() if self.account else None
-        return Connection(self.url.hostname, self.url.port or 80, OPEN_SECONDS, tls)
 
     def message(self, method, path, body, params, accept):
         """Return the head and the body of a request, as bytes."""
@@ -132,7 +104,7 @@ class PooledProxy:
 
     @contextlib.contextmanager
     def blamed(self):
-        """Make Trouble of whatever goes wrong with a connection: a server may answer anything."""
+        """Turn any error of a connection into Trouble: a server may answer anything."""
         try:
             yield
         except ApiError:
@@ -167,7 +139,7 @@ def message_in(content, status):
 
 
 def no_api_server(server, status, data):
-    """Return what is wrong if something else than an API server has answered."""
+    """Return what is wrong if something other than an API server has answered."""
     start = one_line(data[:200].decode(errors="replace"))
     if status == 403:
         return f"not let through, as by kubectl proxy's --accept-hosts or --reject-paths: {start}"
@@ -185,7 +157,7 @@ def unauthorized(server, account):
 
 
 def trouble_with(server, error, account=None):
-    """Return the Trouble that says why no answer has come, and what to do."""
+    """Return the Trouble of a request without an answer, with a hint at what to do."""
     hint = "is `kubectl proxy` running there? To run without a cluster, use --cluster FILE"
     if isinstance(error, ssl.SSLError) and account:
         hint = f"its certificate is checked with the CA in {account.ca_file}"
@@ -217,9 +189,9 @@ def may_be_sent_again(method, path, body):
 
 
 def share_memory_among_threads():
-    """Have threads take memory from two places. By default glibc gives each its own, and keeps most of it.
+    """Have all threads share two malloc arenas. By default, glibc gives each its own, and keeps its memory.
 
-    The script then takes half as much. Other C libraries do not have this, nor need it.
+    That halves the memory of the process. Other C libraries have no arenas.
     """
     arena_max = -8  # M_ARENA_MAX, see mallopt(3)
     with contextlib.suppress(AttributeError, OSError, TypeError):
@@ -227,6 +199,6 @@ def share_memory_among_threads():
 
 
 def load_what_ends_threads():
-    """Load libgcc. Else glibc loads it as Python ends, to end threads, and aborts if it can open no file."""
+    """Load libgcc now. Or else glibc loads it when Python ends, and aborts if it can open no file."""
     with contextlib.suppress(OSError):  # other C libraries do not need it
         ctypes.CDLL("libgcc_s.so.1")

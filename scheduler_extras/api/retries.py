@@ -1,6 +1,6 @@
-"""When a request is sent again: after which errors, and after how long.
+"""Retries: after which errors a request is sent again, and after how long.
 
-All that sends requests uses it: the writer, events, lists and watches, and the loop after a failed pass.
+The writer, events, lists, watches, and the loop after a failed pass use it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ LASTING = (*AT_ONCE, 1, 2, 4)
 def backoff(failures: int, initial: float = 1, most: float = 10, error: Exception | None = None) -> float:
     """Return the seconds to wait after so many failures: 1, 2, 4, 8 and so on, up to `most`.
 
-    error: the last failure, with which the API server may ask for a longer pause (Retry-After).
+    error: the last failure; with it, the API server may have asked for a longer pause (Retry-After).
     """
     return max(min(initial * 2 ** min(failures - 1, 30), most), getattr(error, "retry_after", 0))
 
@@ -37,8 +37,8 @@ def patiently(function: Callable[..., Answer], *arguments, pauses: Iterable[floa
               unless: Callable[[], bool] = lambda: False) -> Answer:
     """Return what a request returns. While the API server is in trouble, send it again after these pauses.
 
-    A pause is as long as the API server asks for (Retry-After), at least. Without a pause, only 5xx is worth
-    another attempt. unless: whether the request is to be given up instead of waiting.
+    A pause lasts at least as long as the API server asks for (Retry-After). Only 5xx is retried without a
+    pause. unless: returns whether to give up instead of waiting.
     """
     pauses = iter(pauses)
     while True:

@@ -14,8 +14,8 @@ from scheduler_extras.reading.fields import pick, text_at
 from scheduler_extras.reading.pods_and_nodes import key_in
 
 
-# A resource is listed once. Then the API server is asked to tell what changes: it answers with a stream of
-# events, an object in each (watch). All of Kubernetes reads like this, by a Reflector for each resource.
+# A resource is listed once. Then a watch asks for its changes: the API server answers with a stream of
+# events, an object in each. All of Kubernetes reads like this, with a Reflector for each resource.
 
 
 UNFINISHED = "status.phase!=Succeeded,status.phase!=Failed"  # a field selector: pods that have not ended
@@ -27,7 +27,7 @@ def path_of(resource):
 
 
 def selector_of(resource):
-    """Return the field selector by which a resource is listed, and watched."""
+    """Return the field selector of a resource, for lists and watches."""
     return UNFINISHED if resource == "pods" else ""
 
 
@@ -47,8 +47,8 @@ def list_all(api, resource, selector=""):
             except NotFound:
                 if resource != "csistoragecapacities":
                     raise
-                return [], ""  # an API server that does not know it yet has none
-            if "items" not in answer:  # no API server says this, and to believe it would overcommit nodes
+                return [], ""  # an old API server: there are none
+            if "items" not in answer:  # no API server sends this; to believe it would overcommit nodes
                 raise Malformed("items: is missing")
             things += pick(answer, list, "items", of=dict)
             version = pick(answer, str, "metadata", "resourceVersion")
@@ -60,9 +60,9 @@ def list_all(api, resource, selector=""):
 
 
 def readable_page(api, resource, params):
-    """Return a page of a list without the objects that cannot be read, which hide all others of a page.
+    """Return a page of a list without its unreadable objects; one of them makes the whole page unreadable.
 
-    They are found by their names, one by one. Raises ApiError.
+    The objects are read by their names, one by one. Raises ApiError.
     """
     path = path_of(resource)
     page = api.get(path, params, METADATA)
@@ -80,13 +80,13 @@ def readable_page(api, resource, params):
     return page | {"items": things}
 
 
-STREAM_SECONDS = 20  # for which a stream is asked for; shortly before its end, a bookmark says the version
-SILENCE_SECONDS = STREAM_SECONDS + 5  # after which a stream without an event is given up
+STREAM_SECONDS = 20  # how long a stream lasts; shortly before its end, a bookmark has the latest version
+SILENCE_SECONDS = STREAM_SECONDS + 5  # without an event, after which a stream is given up
 SEVERAL = 3  # watches that fail in a row are no accident
 
 
 class Reflector:
-    """Lists a resource, then has the API server send what changes. Upstream: client-go's Reflector.
+    """Lists a resource, then watches its changes. Upstream: client-go's Reflector.
 
     Its thread puts updates into a queue, (resource, what, content): LISTED, and all objects; ADDED, MODIFIED
     or DELETED, and the object; FAILED, and the status and text of the error, if it cannot be listed.
@@ -114,7 +114,7 @@ class Reflector:
             time.sleep(max(0, began + pause - time.monotonic()))
 
     def list(self):
-        """List all objects, and pass them on; what is watched then begins where this list ends."""
+        """List all objects, and pass them on. The next watch begins at the version of this list."""
         try:
             things, self.version = list_all(self.api, self.resource, selector_of(self.resource))
         except Exception as error:
@@ -126,10 +126,10 @@ class Reflector:
             self.updates.put((self.resource, "LISTED", things))
 
     def watch(self):
-        """Pass on what changes until the stream ends; the next one begins where this one has ended.
+        """Pass on changes until the stream ends. The next stream begins where this one has ended.
 
-        If the API server refuses it, or ends it with an error, the resource is listed again. Likewise if the
-        stream sends nothing, and ends early, or does not end in time.
+        The resource is listed again if the API server refuses the watch, or ends it with an error; also if
+        the stream has no event, and ends too early or too late.
         """
         began = time.monotonic()
         before = self.version
@@ -157,7 +157,7 @@ class Reflector:
         warn_once(f"{what}: it is listed every 10 s; {hint}", about="watches")
 
     def pass_on_events(self):
-        """Pass on what changes until the stream ends. Raises ApiError, Malformed."""
+        """Pass on changes until the stream ends. Raises ApiError, Malformed."""
         params = {"watch": "true", "allowWatchBookmarks": "true", "timeoutSeconds": STREAM_SECONDS,
                   "fieldSelector": selector_of(self.resource), "resourceVersion": self.version}
         for event in self.api.watch(path_of(self.resource), params, silence=SILENCE_SECONDS):

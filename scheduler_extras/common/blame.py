@@ -94,7 +94,7 @@ def what_broke(error: BaseException) -> str:
 
 
 def attribute_meant(error):
-    """Return a hint at the attribute that is meant by one that there is not; else ""."""
+    """Return a hint at an attribute with a similar name, if one is missing; else ""."""
     if not isinstance(error, AttributeError):
         return ""
     known = [name for name in dir(error.obj) if not name.startswith("_")]

@@ -7,19 +7,19 @@ from dataclasses import replace
 
 from scheduler_extras.configuration.checks import changes_since, check_configuration
 from scheduler_extras.configuration.fields import (
-    CONFIGURATION, FILTERED_136, HOOK_POINTS, IN_A_POLICY, PLUGIN_POINTS, STRATEGIES, duration,
+    CONFIGURATION, FILTERED_136, HOOK_POINTS, IN_A_POLICY, PLUGIN_POINTS, duration,
     election_times, plugins_of_136, running_plugins
 )
 from scheduler_extras.configuration.overrides.registry import OVERRIDES
 from scheduler_extras.configuration.profile import Profile
-from scheduler_extras.deciding.rule import PREDICATES, PRIORITIES, WHEN, FullRule
+from scheduler_extras.configuration.settings import settings_of
+from scheduler_extras.deciding.rule import PREDICATES, PRIORITIES, FullRule
 from scheduler_extras.policy.extenders import extenders_of, left_to_extenders
 from scheduler_extras.policy.policy import CONFIGURATION_VERSION
 from scheduler_extras.policy.reading import ACCEPTED, set_up
 from scheduler_extras.policy.reloading import READERS
 from scheduler_extras.reading.fields import JsonObject
 from scheduler_extras.reading.schemas import decode_part, refuse
-from scheduler_extras.rules.spreading import DEFAULT_SPREAD
 
 
 def read_configuration(document: JsonObject, scheduler_name: str) -> dict[str, Profile]:
@@ -86,45 +86,6 @@ def read_profile(profile: JsonObject, place: str, left_out: list[str], of_all: J
 
 
 WITH_RULES = {name for name, points in PLUGIN_POINTS.items() if {"filter", "score"} & {*points.split()}}
-
-
-def settings_of(plugin: str, rules: list[FullRule], args: JsonObject) -> dict[str, JsonObject]:
-    """Return {name of a rule: its settings}, from a plugin's arguments, of the plugin's rules that run."""
-    settings: JsonObject
-    if plugin == "NodeAffinity":
-        added = args.get("addedAffinity", {})
-        required = added.get(f"required{WHEN}")  # no node matches it without terms
-        terms = [] if required is None else required.get("nodeSelectorTerms") or [{}]
-        return {"MatchNodeSelector": {"added_terms": terms},
-                "NodeAffinityPriority": {"added_terms": added.get(f"preferred{WHEN}", [])}}
-    if plugin == "NodeResourcesFit":
-        groups = [f"{group}/" for group in args.get("ignoredResourceGroups", [])]
-        strategy = args.get("scoringStrategy", {"type": "LeastAllocated"})
-        resources = [each | {"weight": each.get("weight") or 1}
-                     for each in strategy.get("resources") or [{"name": "cpu"}, {"name": "memory"}]]
-        settings = {"weights": {each.get("name", ""): each["weight"] for each in resources}}
-        if strategy["type"] == "RequestedToCapacityRatio":
-            settings = {"arguments": [strategy["requestedToCapacityRatio"] | {"resources": resources}]}
-        return {"PodFitsResources": {"excepted": args.get("ignoredResources", []) + groups},
-                STRATEGIES[strategy["type"]]: settings}
-    if plugin == "InterPodAffinity":
-        return {"MatchInterPodAffinity": {}, "InterPodAffinityPriority": {
-            "hard_weight": args.get("hardPodAffinityWeight", 1),
-            "ignores_others": args.get("ignorePreferredTermsOfExistingPods", False)}}
-    if plugin == "PodTopologySpread":
-        system = [] if args.get("defaultingType") == "List" else DEFAULT_SPREAD
-        settings = {"default_constraints": args.get("defaultConstraints") or system}
-    elif plugin == "NodeResourcesBalancedAllocation":
-        names = [resource.get("name", "") for resource in args.get("resources", [])]
-        settings = {"resources": names} if names else {}
-    elif plugin == "DefaultPreemption":
-        fields = {"percentage": "minCandidateNodesPercentage", "absolute": "minCandidateNodesAbsolute"}
-        settings = {name: args[field] for name, field in fields.items() if field in args}
-    elif plugin == "VolumeBinding":
-        settings = {"timeout": args["bindTimeoutSeconds"]} if "bindTimeoutSeconds" in args else {}
-    else:
-        settings = {"arguments": [args]} if args else {}
-    return {rule.name: settings for rule in rules}
 
 
 READERS["KubeSchedulerConfiguration"] = read_configuration

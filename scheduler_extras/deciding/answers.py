@@ -40,11 +40,11 @@ class Finding:
 class Memory:
     """The findings, and the version of each node that has changed."""
 
-    MOST = 2_000_000  # answers about nodes, of some 50 bytes each: 100 MiB
+    MOST = 2_000_000  # answers about nodes, of about 50 bytes each: 100 MiB
     version: int = 0  # grows with each change of a node, and is then this node's version
     versions: dict = field(default_factory=dict)  # name of a node -> its version; the newest is last
     findings: dict = field(default_factory=dict)  # key -> Finding
-    changes: dict = field(default_factory=dict)  # version -> the nodes that have changed since, if asked for
+    changes: dict = field(default_factory=dict)  # version -> the nodes that have changed since
 
     def note(self, name: str) -> None:
         """Give a node that has changed a new version."""
@@ -80,7 +80,7 @@ class Memory:
         if key is None:
             return
         self.findings[key] = finding
-        while len(self.findings) * (size + 500) > self.MOST:  # 500 for what is not of a node
+        while len(self.findings) * (size + 500) > self.MOST:  # 500 for what does not depend on nodes
             del self.findings[random.choice([*self.findings])]
 
 
@@ -96,11 +96,11 @@ def memo(key: Hashable | None, snapshot, basis: object, compute: Callable):
 
 def answers_about(nodes: dict, key: Hashable | None, snapshot, ask: Callable, basis: object = None,
                   then: Callable = lambda nodes, answers: answers, update: Callable | None = None):
-    """Return then(nodes, {name: answer}). Nodes, {name: Node}, are asked about again once they have changed.
+    """Return then(nodes, {name: answer}). Only nodes that have changed since the last call are asked about.
 
-    ask: a function of some of the nodes that returns {name: answer}, such as `for_each(function of a node)`.
-    update: replaces `then` where all nodes of the snapshot are asked about. It is a function of the last
-    result or None, the answers before, and those that have become others.
+    nodes: {name: Node}. ask: returns {name: answer} of some nodes, such as `for_each(function of a node)`.
+    update: replaces `then` where the nodes are all nodes of the snapshot. It is a function of the last result
+    or None, the answers before, and the answers that have changed.
     """
     memory = snapshot.memory
     last = memory.findings.get(key)
@@ -128,8 +128,7 @@ def answers_about(nodes: dict, key: Hashable | None, snapshot, ask: Callable, ba
 def answers_by_now(last: Finding, nodes: dict, ask: Callable, changed: frozenset, are_same_nodes: bool):
     """Return the current answers about these nodes, and those that differ from before.
 
-    Nodes that have changed are asked about, and new ones. Old answers about other nodes that have changed are
-    dropped.
+    Asks about changed and new nodes. Drops the answers about changed nodes that are not among these.
     """
     answers = last.answers
     to_ask = changed & nodes.keys()

@@ -1,4 +1,4 @@
-"""Calling a pod's rules for the nodes.
+"""Calling the rules for a pod and the nodes.
 
 policy/policy.py calls Prepared rules: rules with their metadata for the pod.
 """
@@ -30,7 +30,7 @@ class Prepared:
         self.function = functools.partial(function, metadata=metadata) if rule.metadata else function
         self.key = cache_key_of(pod, rule, metadata)  # None: its answers are not kept
         self.seen = pod if self.key is None else Seen(pod, rule.reads)  # what the rule receives
-        self.shared: dict[str, list] = {}  # text of reasons -> reasons, to store equal ones once
+        self.shared: dict[str, list] = {}  # repr of reasons -> reasons, to store equal ones once
 
     def reasons(self, node: FullNode) -> list[str]:
         """Return the reasons that a predicate has against a node."""
@@ -69,7 +69,7 @@ class Prepared:
         return self.ask(nodes, snapshot, self.score, self.make_vote)
 
     def ask(self, nodes, snapshot, question, then):
-        """Return then(nodes, the answers about them), as cached. Record what the rule reads."""
+        """Return then(nodes, {name: answer}), from the cache where possible. Record what the rule reads."""
         began = snapshot.time_rule and time.monotonic()
         ask_some = functools.partial(self.ask_some, question)
         result = answers_about(nodes, self.key, snapshot, ask_some, self.metadata, then)
@@ -115,7 +115,7 @@ class Prepared:
 
 
 def once_for_equal_nodes(question, nodes):
-    """Return {name: question(node)}. If nodes are equal in all that the rule reads, they get one answer."""
+    """Return {name: question(node)}. Nodes that are equal in all that the rule reads share one answer."""
     (name, first), *others = nodes.items()
     seen = Seen(first)
     answers = answer_each(question, {name: seen})
@@ -155,7 +155,10 @@ def split_nodes(nodes, reasons):
 
 
 def prepare(rules: list[FullRule], pod: FullPod, nodes: dict, snapshot: FullSnapshot) -> list[Prepared]:
-    """Return Prepared rules, without those that do not apply to the pod. Raises Unschedulable."""
+    """Compute the metadata of rules. Return Prepared rules, without those that skip the pod.
+
+    Raises Unschedulable.
+    """
     prepared = []
     node_list = list(nodes.values())
     for rule in rules:

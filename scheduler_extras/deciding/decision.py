@@ -1,6 +1,6 @@
-"""The decision about a pod, and what it is put together from: votes, and the reasons against nodes.
+"""The decision about a pod, made up of votes and of the reasons against nodes.
 
-policy/policy.py makes one for each attempt; all that binds, explains and shows reads it.
+policy/policy.py makes one for each attempt; live/ carries it out, and show/ explains it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from scheduler_extras.deciding.snapshot import FullSnapshot
 
 
 class Failures(dict):
-    """What is against the nodes that do not fit: {node: {predicate: its reasons}}."""
+    """The reasons against the nodes that do not fit: {node: {predicate: its reasons}}."""
 
     @functools.cached_property
     def message(self):
@@ -30,17 +30,17 @@ class Failures(dict):
 
     @functools.cached_property
     def titles(self):
-        """The titles of the predicates that are against any node."""
+        """The titles of the predicates that have refused a node."""
         different = {id(against): against for against in self.values()}
         return {title for against in different.values() for title in against}
 
 
 class SharedFailures(Failures):
-    """Failures of which many are the same object, as for a pod of thousands of resources: it is read once."""
+    """Failures in which nodes with equal reasons share one object, to sum up the message faster."""
 
     @functools.cached_property
     def message(self):
-        """Why no node fits, as `sum_up` says it."""
+        """Why no node fits, in the format of `sum_up`."""
         numbers = collections.Counter(map(id, self.values()))
         counts: collections.Counter[str] = collections.Counter()
         for key, against in {id(against): against for against in self.values()}.items():
@@ -94,15 +94,15 @@ class FullDecision(Decision):
 
     pod: Any  # a FullPod
     failed: Failures = field(default_factory=Failures)  # why the other nodes do not fit
-    policy: Any = None  # the FullPolicy whose rules are asked
-    snapshot: FullSnapshot | None = None  # what they look at
+    policy: Any = None  # the FullPolicy whose rules decide
+    snapshot: FullSnapshot | None = None  # what the rules see
     condition_reason: str = "Unschedulable"  # without a node: in its condition PodScheduled
     votes: list = field(default_factory=list)  # of each priority and each extender, on the nodes that fit
-    remedy: str = ""  # without a node: what a rule does about that
-    in_vain: object = ""  # without a node: why preemption does not help, a text, or {node: reasons}
-    trouble: Trouble | None = None  # what was the matter with the API server
+    remedy: str = ""  # without a node: what PostFilter does about it, in words
+    why_not_preempted: object = ""  # without a node: why preemption does not help, a text, or {node: reasons}
+    trouble: Trouble | None = None  # of the API server, met in this attempt
     waits: str = ""  # with a node: why the pod is not bound to it yet
-    requests: list = field(default_factory=list)  # without a node: to be sent, as a remedy
+    requests: list = field(default_factory=list)  # without a node: those of PostFilter
 
     # When its steps ended, in monotonic seconds:
     began_at: float = field(default_factory=lambda: time.monotonic())
@@ -127,8 +127,8 @@ class FullDecision(Decision):
         return self.node is None and len(self.failed) == len(self.nodes)
 
     @functools.cached_property
-    def unheeded(self):
-        """What the pod requires though no active rule looks at that, and the rule that would look."""
+    def unchecked(self):
+        """What the pod requires and no active rule checks, with the rule that would check it."""
         node = self.nodes.get(self.node)
         found = []
         for what, (rule, is_asked) in self.policy.unchecked.items():
@@ -139,7 +139,7 @@ class FullDecision(Decision):
         return found
 
     def give_up(self, error):
-        """Become a decision to leave the pod pending, and say which rule has broken."""
+        """Leave the pod pending, because of this error. Name the rule that raised it."""
         if isinstance(error, Trouble):
             self.trouble = error
         if self.node and not isinstance(error, Unschedulable):

@@ -1,6 +1,6 @@
 """The other extension points of the scheduling framework, at which a rule may have functions: hooks.
 
-live/ calls them as a pod goes its way; the rules of claims and preemption have some.
+live/ calls them after the decision; the rules about claims and preemption have some.
 """
 
 from dataclasses import dataclass
@@ -36,7 +36,7 @@ def with_reason(answer):
     return answer if is_pair else (answer, "")
 
 
-ANSWERS = {  # what a hook may return beside None -> a function that says whether an answer is that
+ANSWERS = {  # what a hook may return beside None -> a function that returns whether an answer is that
     "anything": lambda answer: True,
     "a string": lambda answer: isinstance(answer, str),
     "True or False": lambda answer: isinstance(answer, bool),
@@ -52,7 +52,7 @@ class ExtensionPoint:
     parameters: str
     in_configuration: str  # what a KubeSchedulerConfiguration calls it
     answer: str = "anything"  # one of ANSWERS
-    refusal: str = ""  # how kube-scheduler says that a plugin refuses a pod there
+    refusal: str = ""  # the start of the message when a plugin refuses a pod there
 
 
 EXTENSION_POINTS = {  # by the option of the decorator
@@ -83,7 +83,7 @@ EXTENSION_POINTS = {  # by the option of the decorator
 
 
 def call_hook(rule, point, *things):
-    """Return a rule's answer at an extension point. Raises InputError if it is not allowed there."""
+    """Call a rule's hook, and return its answer. Raises InputError if the answer is not allowed there."""
     there = EXTENSION_POINTS[point]
     try:
         answer = rule.hooks[point](*things)
@@ -98,7 +98,7 @@ def call_hook(rule, point, *things):
 
 
 def ready(pod, policy):
-    """Return whether the pod may be scheduled at all."""
+    """Return whether the pod may be scheduled at all. Upstream: PreEnqueue."""
     if pod.terminating or pod.gates or pod.phase in ("Succeeded", "Failed"):
         return False
     reason = why_not_yet(pod, policy)
@@ -108,7 +108,7 @@ def ready(pod, policy):
 
 
 def why_not_yet(pod, policy):
-    """Return why a rule (pre_enqueue) does not want the pod to be tried, with the rule's name; or ""."""
+    """Return the reason of the first rule whose pre_enqueue rejects the pod, with the rule's name; or ""."""
     for rule in policy.rules_with["pre_enqueue"]:
         try:
             reason = call_hook(rule, "pre_enqueue", pod)
@@ -121,7 +121,7 @@ def why_not_yet(pod, policy):
 
 
 def unreserve(decision, snapshot):
-    """Call Unreserve of the rules. Return the requests that they want sent."""
+    """Call Unreserve of the rules. Return the requests to send."""
     requests: list[tuple] = []
     for rule in decision.policy.rules_with["unreserve"]:
         with warn_if_broken(decision.pod.key):

@@ -22,37 +22,37 @@ PREDICATES, PRIORITIES = CATALOGUES.values()
 
 @dataclass(eq=False)
 class FullRule(Rule):
-    """A rule, and all that decorators and the Policy say of it."""
+    """A rule with its options, from its decorator and from the Policy."""
 
-    # What its decorator says:
+    # From its decorator:
     where: str = "predicates"  # which list of a Policy names it; else "priorities"
-    metadata: Callable | None = None  # works out, once per pod, what the function takes as `metadata`
+    metadata: Callable | None = None  # called once per pod; the function gets the result as `metadata`
     argument: dict | None = None  # the fields of an entry's `argument`, {field: type}; None: it takes none
     default: dict = field(default_factory=dict)  # the values of fields that an entry may leave out
     member: str | None = None  # an entry whose argument has this field means this rule, whatever its name
     at_once: Callable | None = None  # of a priority: returns the scores of several nodes, which is quicker
     check: Callable | None = None  # yields what is wrong with the arguments
     hooks: dict = field(default_factory=dict)  # its functions for the other extension points
-    steady: bool = False  # it says the same whenever it looks at the same, and `metadata` are equal
+    steady: bool = False  # its answer depends only on the attributes that it reads, and on `metadata`
     unresolvable: bool = False  # of a predicate: all of its reasons are Unresolvable
-    # What a pod may ask for -> function(pod, its node or None), whether it does. Used to warn if no active
-    # rule checks that.
+    # What a pod may require -> function(pod, its node or None) that returns whether it does. Used to warn if
+    # no active rule checks it.
     looks_at: dict = field(default_factory=dict)
     aliases: list = field(default_factory=list)  # other names of it in a Policy; several rules may have one
     always: bool = False  # it is active whatever a Policy names
     by_default: int = 0  # 1, or a priority's weight: it is active where a Policy leaves the list out
-    plugin: str = ""  # the plugin that it is part of today; "": one of its own name
+    plugin: str = ""  # the plugin of KubeSchedulerConfigurations that has it; "": one of its own name
 
-    # What the Policy says:
+    # From the Policy:
     title: str = ""  # what it calls the rule, by any of its names
     settings: dict = field(default_factory=dict)  # what functions take by these names; else their defaults
 
-    # What was seen of it, if it is steady: the attributes of pods that the function has read so far.
+    # If it is steady: the attributes of pods that the function has read so far.
     reads: tuple = field(default=(), init=False)
 
 
 def full_rule(where, name, function, **options):
-    """Return the rule that a decorator registers, with all that it says. Raises InputError."""
+    """Return the rule that a decorator registers, with its options. Raises InputError."""
     if not code_of(function):
         raise InputError(f'rule "{name}": expected a Python function, got {function!r:.60}')
     note_rule(name, [function, *options.values()])
@@ -90,6 +90,6 @@ WHATEVER_THE_NODE = " (whatever the node)"  # ends the title of a rule that has 
 
 
 class Rejected(Unschedulable):
-    """The pod fits no node at all, for this reason: said by a `metadata` function."""
+    """The pod fits no node at all, for this reason. A `metadata` function raises it."""
 
     title = ""  # of the rule

@@ -1,7 +1,7 @@
 """How a pod gets its node: filter, score, select a host.
 
-The loop, --explain and --fits call it. Unlike the `schedule` of scheduler.py, it keeps votes, shares the
-messages of pods that are alike, and says on one line which rule has broken.
+The loop, --explain and --fits call it. Unlike `schedule` in scheduler.py, it keeps the votes, shares the
+messages of similar pods, and names the rule that has broken on one line.
 """
 
 import time

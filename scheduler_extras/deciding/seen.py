@@ -11,8 +11,8 @@ from types import MappingProxyType as read_only
 from scheduler_extras.reading.fields import text_at
 
 
-# A rule need not declare which attributes of a pod it reads. It is given a view of the pod (`Seen`), which
-# notes them; all that a rule has ever read are its `reads`. Its answers are kept for pods in which these are
+# A rule need not declare which attributes of a pod it reads. It gets a view of the pod (`Seen`), which
+# records them; `reads` has all that a rule has ever read. Its answers are kept for pods in which these are
 # equal: the first read gives the same value, so the rule takes the same path to the second one, and so on.
 # Pods of many kinds thus share the answers about taints, selectors and ports. An answer found without
 # reading the node is the same for all nodes.

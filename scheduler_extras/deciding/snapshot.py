@@ -1,6 +1,6 @@
 """The snapshot: the cluster as all rules see it.
 
-The cache keeps one up to date; rules are given it, and may look at all of it.
+The cache keeps one up to date. Rules get it, and may read all of it.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from scheduler_extras.reading.quantities import add_to
 
 @dataclass(eq=False)
 class FullSnapshot:
-    """The cluster as all rules see it. It is as the cache is: up to date."""
+    """The cluster as all rules see it. The cache keeps it up to date."""
 
     nodes: dict  # name -> Node, of those that can take pods
     objects: dict  # resource -> {namespace/name or name: the API's JSON}
-    is_live: bool = False  # whether controllers act on what we write: no dry run, and no manifests
-    memory: Memory = field(default_factory=lambda: Memory())  # what was found out of the nodes
+    is_live: bool = False  # whether controllers act on writes: no dry run, and no manifests
+    memory: Memory = field(default_factory=lambda: Memory())  # cached answers about the nodes
     policies: dict = field(default_factory=dict)  # schedulerName -> Policy
     nominated: list = field(default_factory=list)  # pending pods, of any scheduler, with a nominated node
     selectors: dict = field(default_factory=dict)  # resource -> its Selectors; see rules/selectors.py
-    victims: dict = field(default_factory=dict)  # uid -> Victim, of each pod that is deleted for another one
+    victims: dict = field(default_factory=dict)  # uid -> Victim, of each pod that goes for a preemptor
     time_rule: Callable | None = None  # receives how long rules take: (rule, whether its metadata, seconds)
 
     def put(self, pod, node):
@@ -40,6 +40,6 @@ class FullSnapshot:
             self.note_change(node)
 
     def note_change(self, node):
-        """Forget what was worked out about the node."""
+        """Drop what was computed about the node."""
         node.derived.clear()
         self.memory.note(node.name)

@@ -1,6 +1,6 @@
-"""The way of a pod from its decision to the thread that binds it, and the way back.
+"""The binding cycle: from the decision about a pod to the thread that binds it, and back if that fails.
 
-The loop calls `carry_out` with each decision, and `go_on` while rules hold a pod; results.py comes back.
+The loop calls `carry_out` with each decision, and `advance` while rules hold a pod; results.py has the end.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 
 from scheduler_extras.api.errors import is_answer, warn_of_failure
-from scheduler_extras.common.blame import FAILURE, what_broke
+from scheduler_extras.common.blame import what_broke
 from scheduler_extras.common.errors import ApiError, Trouble, Unschedulable
 from scheduler_extras.common.log_texts import one_line
 from scheduler_extras.common.observer import Observer
@@ -18,34 +18,33 @@ from scheduler_extras.deciding.extension_points import call_hook, unreserve, wit
 from scheduler_extras.deciding.snapshot import FullSnapshot
 from scheduler_extras.live.cache import Cache
 from scheduler_extras.live.events import Recorder
+from scheduler_extras.live.loop import PassErrors
 from scheduler_extras.live.record import WaitsFor
 from scheduler_extras.live.writer import Writer
 from scheduler_extras.reading.pods_and_nodes import FullNode
 
 
-SEVERAL = 10  # if so many pods have met trouble of the API server, it is not up to these
-
-
 class BindingCycle:
-    """What becomes of a pod once there is a decision: each method is a step of that.
+    """Carries out decisions: each method is a step of the binding cycle.
 
     It runs in the loop's thread. Upstream: schedule_one.go.
     """
 
-    def __init__(self, cache: Cache, writer: Writer, show: Callable[[FullDecision], None]):
+    def __init__(self, cache: Cache, writer: Writer, show: Callable[[FullDecision], None],
+                 errors: PassErrors):
         self.cache = cache
         self.writer = writer
         self.recorder = Recorder(writer)
         self.show = show  # prints a decision
+        self.errors = errors
         self.observer = Observer()  # serve/ has one that counts
         self.bound = 0  # how many pods have been bound
-        self.troubles: list[Trouble] = []  # the Trouble that pods have met in this pass, since one was bound
 
     def carry_out(self, decision: FullDecision) -> None:
-        """Have the pod bound to its node; if it has none, ask rules for a remedy, and put it off."""
+        """Assume the pod on its node, and have it bound. If it has none, run PostFilter, and put it off."""
         if decision.node:
             self.assume(decision)
-            self.go_on(decision)
+            self.advance(decision)
         else:
             decision.policy.seek_remedy(decision, self.cache.snapshot)
             self.put_off(decision)
@@ -53,23 +52,23 @@ class BindingCycle:
     def assume(self, decision: FullDecision) -> None:
         """Assume the pod on its node, and call Reserve of the rules."""
         node = self.cache.snapshot.nodes.get(decision.node)
-        if node is None:  # somebody has edited `select_host`
+        if node is None:  # `select_host` has been edited
             decision.give_up(Unschedulable(f"there is no node {decision.node}"))
             return
         self.cache.nodes.place(decision.pod, node.name)
         decision.pod.record.wait_for(WaitsFor.PERMIT, decision)
         reserve(decision, node, self.cache.snapshot)
 
-    def go_on(self, decision: FullDecision) -> None:
-        """Ask the rules about an assumed pod; hand it over to a thread, or put it off if one refuses."""
-        requests = ask_rules(decision, self.cache.snapshot)
+    def advance(self, decision: FullDecision) -> None:
+        """Run Permit and PreBind for an assumed pod. Hand it to a thread; if a rule refuses, put it off."""
+        requests = run_permit_and_pre_bind(decision, self.cache.snapshot)
         if decision.node:
             self.hand_over(decision, requests)
         else:
             self.put_off(decision)
 
     def hand_over(self, decision: FullDecision, requests: list[tuple]) -> None:
-        """Have a thread bind the pod, or first send what rules want sent. `Results` gets the results."""
+        """Have a thread bind the pod, or first send the requests of PreBind. `Results` handles the end."""
         self.end_attempt(decision)
         try:
             if decision.pod.record.waits_for is WaitsFor.BINDING:
@@ -83,7 +82,7 @@ class BindingCycle:
         self.show_if_new(decision)
 
     def put_off(self, decision: FullDecision) -> None:
-        """Start the backoff of a pod without a node, send a remedy, and report why it stays pending."""
+        """Start the backoff of a pod that gets no node, send the remedy, and report why it stays pending."""
         self.end_attempt(decision)
         self.fall_back(decision)
         self.send(WaitsFor.REMEDY, decision, decision.requests)
@@ -101,11 +100,11 @@ class BindingCycle:
         why = one_line(error) if is_known else what_broke(error)
         is_failure = warn_of_failure(error, f"{decision.pod.key}: {why}")
         is_answered = not is_answer(error, 0, 429)
-        if is_failure and is_answered:  # else the event would probably fail as well
+        if is_failure and is_answered:  # else the event would probably fail, too
             self.recorder.report(decision, "Warning", "FailedScheduling", "SchedulerError", f"{heading}{why}")
 
     def fall_back(self, decision: FullDecision) -> None:
-        """Have a pod wait for a node again: give up its room, have the rules forget it, have it back off."""
+        """Have a pod back off and wait for a node again. If it was assumed, free its room, run Unreserve."""
         record = decision.pod.record
         had_room = record.waits_for is not WaitsFor.NODE
         record.back_off(decision)
@@ -114,35 +113,29 @@ class BindingCycle:
             self.send(WaitsFor.NODE, decision, unreserve(decision, self.cache.snapshot))
 
     def send(self, step: WaitsFor, decision: FullDecision, requests: list[tuple]) -> None:
-        """Have a thread send what rules want sent."""
+        """Have a thread send the requests of rules, if there are any."""
         if requests:
             self.writer.send(step, decision, requests, self.cache.still_waiting)
 
     def end_attempt(self, decision: FullDecision) -> None:
-        """Note how long the loop has spent on the pod, and what went wrong."""
+        """Note how long the attempt took, and whether it met trouble."""
         decision.pod.record.retry.end()
         self.note_trouble(decision, decision.trouble)
 
     def note_trouble(self, decision: FullDecision, error: BaseException | None) -> None:
-        """Note whether what a pod has met is trouble of the API server."""
+        """Note whether an error that a pod has met is trouble of the API server."""
         decision.pod.record.retry.has_met_trouble = isinstance(error, Trouble)
         if isinstance(error, Trouble):
-            FAILURE.set()
-            self.troubles.append(error)
-
-    def raise_trouble(self) -> None:
-        """If several pods have met trouble, raise it: the pass ends."""
-        if len(self.troubles) >= SEVERAL:
-            raise self.troubles.pop()
+            self.errors.note_trouble(error)
 
     def report_waiting(self, decision: FullDecision) -> None:
         """Report why a pod that has its node is not bound yet."""
         self.recorder.report(decision, "Normal", "Waiting", "Waiting", decision.waits)
 
     def show_if_new(self, decision: FullDecision) -> None:
-        """Show a decision, unless it repeats the last one that was shown, or is still being carried out.
+        """Show a decision once it has been carried out, unless it repeats the last one.
 
-        Meanwhile another client may bind or delete the pod; then it is never shown.
+        If another client binds or deletes the pod before that, it is never shown.
         """
         record = decision.pod.record
         is_under_way = self.writer.is_live and record.waits_for in (WaitsFor.REMEDY, WaitsFor.BINDING)
@@ -151,7 +144,7 @@ class BindingCycle:
 
 
 def reserve(decision: FullDecision, node: FullNode, snapshot: FullSnapshot) -> None:
-    """Call Reserve of the rules, of which one may refuse the node."""
+    """Call Reserve of the rules; any of them may refuse the node."""
     try:
         for rule in decision.policy.rules_with["reserve"]:
             call_hook(rule, "reserve", decision.pod, node, snapshot)
@@ -159,9 +152,9 @@ def reserve(decision: FullDecision, node: FullNode, snapshot: FullSnapshot) -> N
         decision.give_up(error)
 
 
-def ask_rules(decision: FullDecision, snapshot: FullSnapshot) -> list[tuple]:
-    """Ask rules whether a pod may be bound by now (Permit, PreBind). Return what to send first."""
-    if not decision.node:  # a rule has refused already to reserve it
+def run_permit_and_pre_bind(decision: FullDecision, snapshot: FullSnapshot) -> list[tuple]:
+    """Ask rules whether a pod may be bound now. Return the requests to send before that."""
+    if not decision.node:  # Reserve of a rule has refused it
         return []
     requests: list[tuple] = []
     decision.trouble = None
@@ -172,18 +165,18 @@ def ask_rules(decision: FullDecision, snapshot: FullSnapshot) -> list[tuple]:
         if node is None:
             raise Unschedulable(f"node {decision.node} has gone")
         if record.waits_for is WaitsFor.PERMIT:
-            decision.waits = why_held(decision, node, snapshot)
+            decision.waits = why_not_permitted(decision, node, snapshot)
             if decision.waits:
                 return []
-        decision.condition_reason = "SchedulerError"  # of what is wrong now; as kube-scheduler's PreBind
-        requests, decision.waits = what_comes_first(decision, node, snapshot)
+        decision.condition_reason = "SchedulerError"  # if PreBind fails, as in kube-scheduler
+        requests, decision.waits = requests_before_binding(decision, node, snapshot)
         if decision.waits:
             record.wait_for(WaitsFor.PRE_BIND, decision)
         else:
             record.wait_for(WaitsFor.BINDING)
     except (Exception, SystemExit) as error:
-        record.put_back()  # changes of rules in memory; the watch brings back what was written
-        if isinstance(error, Trouble):  # of the API server: then it waits, as it stands
+        record.put_back()  # objects in memory are as before; if they were written, the watch brings them
+        if isinstance(error, Trouble):  # then the pod keeps its node, and waits
             decision.trouble = error
             decision.waits = decision.waits or one_line(error)
         else:
@@ -191,8 +184,8 @@ def ask_rules(decision: FullDecision, snapshot: FullSnapshot) -> list[tuple]:
     return requests
 
 
-def why_held(decision: FullDecision, node: FullNode, snapshot: FullSnapshot) -> str:
-    """Return which rule does not permit the binding yet, or "". Raises Unschedulable if time is up."""
+def why_not_permitted(decision: FullDecision, node: FullNode, snapshot: FullSnapshot) -> str:
+    """Return which rule does not permit the binding yet, or "". Raises Unschedulable after its timeout."""
     held = []  # (the seconds for which a rule lets the pod wait, its name, why)
     for rule in decision.policy.rules_with["permit"]:
         seconds, reason = with_reason(call_hook(rule, "permit", decision.pod, node, snapshot))
@@ -208,14 +201,14 @@ def why_held(decision: FullDecision, node: FullNode, snapshot: FullSnapshot) -> 
     return with_why(f"{name} does not permit the binding to {node.name} yet", reason)
 
 
-def what_comes_first(decision: FullDecision, node: FullNode,
-                     snapshot: FullSnapshot) -> tuple[list[tuple], str]:
-    """Return what rules want sent before the binding (PreBind), and what has to take effect, or ""."""
+def requests_before_binding(decision: FullDecision, node: FullNode,
+                            snapshot: FullSnapshot) -> tuple[list[tuple], str]:
+    """Call PreBind of the rules. Return the requests to send, and what the pod waits for then, or ""."""
     requests = []
     waits = ""
     for rule in decision.policy.rules_with["pre_bind"]:
         wanted, reason = with_reason(call_hook(rule, "pre_bind", decision.pod, node, snapshot))
-        if wanted is not None and not snapshot.is_live:  # nothing will change: so it is asked again now
+        if wanted is not None and not snapshot.is_live:  # no controller acts on requests: ask again now
             wanted, reason = with_reason(call_hook(rule, "pre_bind", decision.pod, node, snapshot))
         if wanted is not None:
             requests += wanted
@@ -224,5 +217,5 @@ def what_comes_first(decision: FullDecision, node: FullNode,
 
 
 def with_why(text: str, reason: str) -> str:
-    """Return a text with the reason that a rule has given, if any."""
+    """Return a text, followed by the reason that a rule has given, if any."""
     return f"{text}: {reason}" if reason else text

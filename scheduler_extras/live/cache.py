@@ -1,6 +1,6 @@
-"""Nodes and pods made from the API server's objects, and the node on which each pod counts.
+"""The cache: nodes and pods parsed from the API server's objects, and the node on which each pod counts.
 
-The loop applies updates to it before each decision; rules see its nodes as the snapshot.
+The loop applies updates to it before each decision. Rules see its nodes as the snapshot.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ LONGEST_NAME = 253  # of an object; to compare longer ones would take long
 
 
 class UnreadPod(FullPod):
-    """One that cannot be read, except who it is, and where. Nothing may be added to its node."""
+    """A malformed pod: only its name and its node are known. Its node takes no more pods."""
 
     def __init__(self, raw):
         metadata = {name: text_at(raw, "metadata", name) for name in ("namespace", "name", "uid")}
-        gates = [{"name": "it cannot be read"}]  # so that it is not tried
+        gates = [{"name": "it cannot be read"}]  # so that it is never tried
         spec = {"nodeName": text_at(raw, "spec", "nodeName"), "schedulingGates": gates}
         super().__init__({"metadata": metadata, "spec": spec})
 
 
 def read_or_warn(kind, raw):
-    """Return a FullPod or FullNode. If it cannot be read, name it once, and return None."""
+    """Parse a FullPod or FullNode. If it is malformed, warn once, and return None."""
     try:
         thing = kind(raw)
         if not thing.name:
@@ -47,30 +47,30 @@ def read_or_warn(kind, raw):
 
 @functools.lru_cache(maxsize=1024)
 def similar_name(name, names):
-    """Return the one of these names that is meant, perhaps, by a similar one; or None."""
+    """Return the one of these names that is most similar to a name, or None."""
     return next(iter(difflib.get_close_matches(name, names, 1, cutoff=0.9)), None)
 
 
 class CachedNodes(dict):
-    """{name: Node}, and on which of them pods count; also of nodes that do not exist, but have pods."""
+    """{name: Node}, also of nodes that do not exist, but have pods. Each pod counts on one node at most."""
 
     def __init__(self, snapshot):
         super().__init__()
         self.snapshot = snapshot
-        self.snapshot_is_old = False  # whether by now other nodes can take pods
+        self.snapshot_is_old = False  # whether other nodes can take pods since it was renewed
 
     def __missing__(self, name):
         node = self[name] = FullNode({"metadata": {"name": name}})
         node.exists = False
         return node
 
-    def take(self, name: str, raw: dict | None) -> bool:
-        """Apply a node; None: it is gone. The pods on it stay, because it may come back.
+    def apply(self, name: str, raw: dict | None) -> bool:
+        """Apply a change of a node; None: it is gone. Its pods stay, because the node may come back.
 
         Return whether pods may fit it that did not before.
         """
         node = self[name]
-        if node.exists and raw and is_unchanged(node, raw):  # it is a heartbeat, for example
+        if node.exists and raw and is_unchanged(node, raw):  # a heartbeat, for example
             node.raw = raw
             return False
         read = read_or_warn(FullNode, raw) if raw else None
@@ -86,7 +86,7 @@ class CachedNodes(dict):
         return True
 
     def place(self, pod: FullPod, name: str) -> None:
-        """Have a pod count on the node of this name, and on no other one; "": on none."""
+        """Count a pod on the node of this name, and on no other; "": on none."""
         self.snapshot_is_old |= isinstance(pod, UnreadPod)
         was_on = pod.counts_on
         pod.counts_on = name
@@ -95,13 +95,13 @@ class CachedNodes(dict):
         if was_on:
             node = self[was_on]
             self.snapshot.take_off(pod, node)
-            if not (node.exists or node.pods):  # pods may name nodes that there never were
+            if not (node.exists or node.pods):  # pods may name nodes that never existed
                 del self[was_on]
         if name:
             self.snapshot.put(pod, self[name])
 
     def renew_snapshot(self) -> bool:
-        """Give the snapshot the nodes that can take pods, by their names. Return whether it had others."""
+        """Give the snapshot the nodes that can take pods, sorted by name. Return whether it had others."""
         self.snapshot_is_old = False
         nodes = {name: node for name, node in sorted(self.items()) if can_take_pods(node)}
         gone = [name for name, node in self.items() if not (node.exists or node.pods)]
@@ -109,36 +109,36 @@ class CachedNodes(dict):
             del self[name]
         if nodes == self.snapshot.nodes:
             return False
-        self.snapshot.nodes = nodes  # a node of a name may be another one by now
+        self.snapshot.nodes = nodes  # a name may mean another node now
         self.snapshot.memory = Memory()
         return True
 
 
 def can_take_pods(node):
-    """Return whether a node exists and each pod on it can be read; else its free room is unknown."""
+    """Return whether a node exists, without malformed pods; with one, its free room is unknown."""
     return node.exists and not any(isinstance(pod, UnreadPod) for pod in node.pods.values())
 
 
 class Cache:
-    """What follows for nodes and pods from what is known of them. Upstream: internal/cache.
+    """The nodes and pods of the cluster, parsed, and the pods that wait. Upstream: internal/cache.
 
-    A pod counts where it is assumed to be until the API server shows it on a node, or that it has gone; or
-    until it is forgotten, as its binding has failed.
+    An assumed pod counts on its node until the API server shows that it is on a node, or gone; or until it is
+    forgotten, because its binding has failed.
     """
 
     def __init__(self, api, is_live, kind_of_objects):
-        self.objects = kind_of_objects(api, self.take)
+        self.objects = kind_of_objects(api, self.apply)
         self.snapshot = FullSnapshot({}, self.objects, is_live)
         self.nodes = CachedNodes(self.snapshot)
         self.pods: dict[str, FullPod] = {}  # namespace/name -> Pod, of those that have not ended
         self.nominations = Nominations(self.snapshot, self.pods)
         self.waiting = {}  # namespace/name -> Pod, of those that name a scheduler of ours and have no node
-        self.arrived = {}  # uid -> Pod, of these, those that have come, or changed, since the pass began
+        self.arrived = {}  # uid -> Pod, of these, those that have come or changed since the pass began
         self.deleted = []  # waiting pods that have begun to be deleted, or changed since
-        self.has_changed = False  # so that pods that fitted nowhere may fit now
+        self.has_changed = False  # whether pods that fitted nowhere may fit now
 
     def follow(self, policies: dict) -> None:
-        """Apply all updates, and find the pods that wait for one of these Policies. Raises ApiError."""
+        """Apply all updates, and find the pods that wait for one of these schedulers. Raises ApiError."""
         is_new = policies.keys() != self.snapshot.policies.keys()
         self.snapshot.policies = dict(policies)
         if is_new:
@@ -149,39 +149,39 @@ class Cache:
         self.arrived.clear()
 
     def refresh(self) -> None:
-        """Apply all updates, and list what was never listed. Raises ApiError."""
+        """Apply all updates; list pods and nodes if they never were. Raises ApiError."""
         self.apply_updates()
         self.objects.refresh()
         self.apply_updates()
 
     def apply_updates(self, patience: float = 0) -> None:
-        """Apply the updates of Reflectors. If there are none, wait up to `patience` seconds for some."""
+        """Apply the updates of Reflectors. If there are none, wait up to `patience` seconds."""
         self.objects.apply_updates(patience)
         if self.nodes.snapshot_is_old:
             self.has_changed |= self.nodes.renew_snapshot()
 
-    def take(self, resource: str, key: str, thing: dict | None) -> None:
-        """Apply a new or changed object; None: it is gone."""
+    def apply(self, resource: str, key: str, thing: dict | None) -> None:
+        """Apply a change of an object; None: it is gone."""
         heartbeat()  # there may be very many
         if resource == "nodes":
-            self.has_changed |= self.nodes.take(key, thing)
+            self.has_changed |= self.nodes.apply(key, thing)
         elif resource == "pods":
-            self.take_pod(key, thing)
+            self.apply_pod(key, thing)
         else:
             self.has_changed = True
 
-    def take_pod(self, key: str, raw: dict | None) -> None:
-        """Apply a pod; None: it is gone."""
+    def apply_pod(self, key: str, raw: dict | None) -> None:
+        """Apply a change of a pod; None: it is gone."""
         before = self.pods.get(key)
         if before and raw and is_unchanged(before, raw):
-            self.take_report(before, raw)
+            self.apply_unparsed(before, raw)
         else:
             pod = (read_or_warn(FullPod, raw) or UnreadPod(raw)) if raw else None
-            self.exchange(key, before, pod)
+            self.replace_pod(key, before, pod)
         self.nominations.note(before, self.pods.get(key))
 
-    def take_report(self, pod: FullPod, raw: dict) -> None:
-        """Apply JSON that differs from the known pod at most in its node. The pod is not parsed again."""
+    def apply_unparsed(self, pod: FullPod, raw: dict) -> None:
+        """Apply a change of a pod's node, or of fields that are not read. The pod is not parsed again."""
         was_on = pod.node_name
         pod.raw = raw
         pod.spec = pick(raw, dict, "spec")
@@ -192,17 +192,17 @@ class Cache:
             self.note_waiting(pod.key, pod)
             self.has_changed = True
 
-    def exchange(self, key: str, before: FullPod | None, pod: FullPod | None) -> None:
-        """Have a pod count instead of the one that has had its name; None: there is none, or there was none.
+    def replace_pod(self, key: str, before: FullPod | None, pod: FullPod | None) -> None:
+        """Replace the pod of a name with another one, or with a new version; None: there was or is none.
 
-        A changed pod with the same uid stays on the node on which it is assumed.
+        A new version stays on the node on which the pod is assumed.
         """
         is_same_pod = before and pod and before.uid == pod.uid
         assumed_on = before.counts_on if before and is_same_pod else ""
         if before:
             del self.pods[key]
             self.nodes.place(before, "")
-            self.nominations.renew_victim(before, pod if is_same_pod else None)
+            self.nominations.update_victim(before, pod if is_same_pod else None)
             if pod and is_same_pod:
                 pod.record = before.record
         if pod:
@@ -212,7 +212,7 @@ class Cache:
         self.note_waiting(key, pod)
 
     def note_waiting(self, key: str, pod: FullPod | None) -> None:
-        """Note whether a pod waits for a scheduler of ours; if it nearly names one, say that."""
+        """Note whether a pod waits for a scheduler of ours. If it nearly names one, warn."""
         self.waiting.pop(key, None)
         if not pod or pod.node_name:
             return
@@ -225,13 +225,13 @@ class Cache:
             warn_once(f"{key} names {pod.scheduler}: did you mean {similar}?", about=f"not {pod.scheduler}")
 
     def forget(self, pod: FullPod) -> None:
-        """Take a pod off the node on which it is assumed, unless the API server shows it on one by now."""
-        self.has_changed = True  # others have met it there
-        self.snapshot.victims.pop(pod.uid, None)  # it was a victim, perhaps, that waited for `permit`
+        """Take a pod off the node on which it is assumed, unless the API server shows it on one."""
+        self.has_changed = True  # it has kept room from others
+        self.snapshot.victims.pop(pod.uid, None)  # it may have been a victim that rules held
         latest = self.still_waiting(pod)
         if latest:
             self.nodes.place(latest, "")
 
     def still_waiting(self, pod: FullPod) -> FullPod | None:
-        """Return a pod as it is by now; or None, if the API server shows that it has gone, or is bound."""
+        """Return the current version of a pod; None if the API server shows that it is gone or bound."""
         return waiting_now(pod, self.pods)

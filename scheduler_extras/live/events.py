@@ -23,17 +23,17 @@ from scheduler_extras.reading.pods_and_nodes import FullPod
 
 
 class Recorder:
-    """Publishes the outcome for pods in events and conditions. Upstream: client-go's EventRecorder."""
+    """Publishes what happens to pods, in events and conditions. Upstream: client-go's EventRecorder."""
 
     def __init__(self, writer):
         self.writer = writer
 
     def report(self, decision: FullDecision, kind: str, event_reason: str, condition_reason: str,
                message: str) -> None:
-        """Report why the pod is not bound, in an event and in its condition PodScheduled, each if it is new.
+        """Report why the pod is not bound, in an event and in its condition PodScheduled, if it is new.
 
-        A warning that is not new is counted up, as events last for an hour; not those of many pods at once.
-        For pods whose condition has the reason Unschedulable, cluster autoscalers make nodes.
+        Events last for an hour. So a warning is counted up after a while, at another moment for each pod.
+        Cluster autoscalers add nodes for pods whose condition has the reason Unschedulable.
         """
         pod = decision.pod
         published = pod.record.published
@@ -50,7 +50,7 @@ class Recorder:
             self.writer.start(self.publish, pod.record, message, notes)
 
     def publish(self, record: PodRecord, message: str, notes: dict[str, tuple]) -> None:
-        """Write why a pod is not bound. If a write fails, the next attempt makes it, and those behind it."""
+        """Write why a pod is not bound. If a write fails, the next attempt makes it, and those after it."""
         parts = list(notes)
         for place, part in enumerate(parts):
             # A bound pod must not get the condition: it is never written at the same time as the Binding.
@@ -63,17 +63,17 @@ class Recorder:
 
     def announce(self, pod: FullPod, message: str) -> None:
         """Record that a pod is bound."""
-        record(self.writer, request_by(event, pod, "Normal", "Scheduled", message))
+        record_event(self.writer, request_by(event, pod, "Normal", "Scheduled", message))
 
     def skip(self, pod: FullPod) -> None:
-        """Record that a pod is not tried, as it is being deleted."""
+        """Record that a pod is skipped, because it is being deleted."""
         message = f"skip schedule deleting pod: {pod.key}"
         skipped = request_by(event, pod, "Warning", "FailedScheduling", message)
         self.writer.start(write_note, self.writer.attempt, skipped)
 
 
 def pod_condition(pod: FullPod, reason: str, message: str) -> tuple:
-    """Return the request that says in the pod's condition PodScheduled why it is not bound."""
+    """Return the request that sets the pod's condition PodScheduled to False, with this message."""
     condition = {"type": "PodScheduled", "status": "False", "reason": reason, "message": message}
     before = pick(pod.raw, list, "status", "conditions", of=dict)
     if ("PodScheduled", "False") not in [(each.get("type"), each.get("status")) for each in before]:
@@ -82,10 +82,10 @@ def pod_condition(pod: FullPod, reason: str, message: str) -> tuple:
         "metadata": {"uid": pod.uid}, "status": {"conditions": [condition]}}
 
 
-def record(writer, request: tuple) -> None:
-    """Send an event of what has happened, even if this replica does not lead any more.
+def record_event(writer, request: tuple) -> None:
+    """Send an event, even if this replica does not lead any more.
 
-    If the API server is in trouble, send it again for some seconds, unless all threads are needed.
+    While the API server is in trouble, send it again for some seconds, unless all threads are busy.
     """
     write_note(writer.api.request, request, pauses=LASTING, unless=writer.is_busy)
 
@@ -98,7 +98,7 @@ def write_note(send: Callable, request: tuple, **patience) -> bool:
         has_gone = isinstance(error, NotFound)
         if isinstance(error, Trouble) or (has_gone and "/events/" in request[1]):
             return False
-        # Where the pod has gone, another one of its name is told 422.
+        # If another pod has the name by now, the answer is 422.
         if not (isinstance(error, (Conflict, NotFound)) or error.status == 422):
             # When a quota is used up, each refusal names another event.
             warn_once(str(error), about=f"an event or a condition: {error.status}")

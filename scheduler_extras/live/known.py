@@ -14,7 +14,7 @@ from scheduler_extras.reading.fields import text_at
 from scheduler_extras.reading.pods_and_nodes import key_in
 
 
-# Objects holds the JSON of the API server; the cache holds the nodes and pods made from it. On a cluster,
+# Objects holds the JSON of the API server; the cache holds the nodes and pods parsed from it. On a cluster,
 # Reflectors receive updates. Only the loop's thread applies them: when a pass begins, before each decision,
 # and while it rests. A cluster made of manifests is listed in each pass instead.
 
@@ -30,7 +30,7 @@ class Updates:
         self.has_come = threading.Condition()
 
     def put(self, updates):
-        """Add a change: resource, what, content. A list of a resource replaces all changes before it."""
+        """Add a change: (resource, what, content). A LIST of a resource replaces all changes before it."""
         resource, what, content = updates
         with self.has_come:
             if what in ("LISTED", "FAILED"):
@@ -55,8 +55,7 @@ class Updates:
 class Objects(dict):
     """{resource: {namespace/name, or name: the API's JSON}}. A resource is listed when a rule first reads it.
 
-    changed: a function that is called for each change, with a resource, a key, and the object, or None if it
-    has gone.
+    changed: a function that is called with each change: resource, key, and the object, or None if it is gone.
     """
 
     def __init__(self, api, changed):
@@ -74,7 +73,7 @@ class Objects(dict):
         return self[resource]
 
     def refresh(self):
-        """List nodes and pods, if they were never listed. Raises ApiError, also if that fails by now."""
+        """List nodes and pods, if they never were. Raises ApiError, also if a later LIST has failed."""
         for resource in ("pods", "nodes"):
             self.raise_failure(resource)
             if resource not in self:
@@ -88,12 +87,12 @@ class Objects(dict):
     def list(self, resource):
         """List a resource, and start its watch. Raises ApiError."""
         things, version = list_all(self.api, resource, selector_of(resource))
-        self.watch(resource, version)  # may raise, too: then it is listed again the next time
+        self.watch(resource, version)  # if this raises, the next call lists it again
         self.apply_list(resource, things)
 
     def watch(self, resource, version):
-        """Start a Reflector that watches a resource from this version on."""
-        gc.freeze()  # or else each full collection looks at all of it, and all threads wait for seconds
+        """Start a Reflector that watches a resource from this version."""
+        gc.freeze()  # or else each full collection visits all of it, and all threads wait for seconds
         in_background(Reflector(self.api, resource, version, self.updates).work)
 
     def apply_list(self, resource, things):
@@ -109,7 +108,7 @@ class Objects(dict):
 
     def apply_updates(self, patience):
         """Apply the updates of Reflectors. If there are none, wait up to `patience` seconds for some."""
-        copied = {"nodes", "pods"}  # what rests on the dict of another resource is not to change with it
+        copied = {"nodes", "pods"}  # others are copied before a change: a memo may have the dict as its basis
         heartbeat()
         for (resource, _), (what, content) in self.updates.take(patience).items():
             if what == "LISTED":
@@ -121,7 +120,7 @@ class Objects(dict):
                 if resource not in copied:
                     self[resource] = dict(self[resource])
                     copied.add(resource)
-                self.take(resource, content, has_gone=what == "DELETED")
+                self.apply(resource, content, has_gone=what == "DELETED")
 
     def handle_failure(self, resource, why):
         """Note why a resource cannot be listed again. A rule that reads it gets the error."""
@@ -129,7 +128,7 @@ class Objects(dict):
         if resource not in ("nodes", "pods"):
             self.pop(resource, None)
 
-    def take(self, resource, thing, has_gone):
+    def apply(self, resource, thing, has_gone):
         """Apply a change of an object, or its deletion."""
         key = key_in(thing)
         known = self[resource]
@@ -167,7 +166,7 @@ def uid_of(thing):
 
 
 def is_same(thing, other):
-    """Return whether the JSON of an object is what it was. Another cluster may give the same version."""
+    """Return whether two versions of an object are the same. Another cluster may give equal versions."""
     version = version_of(thing)
     is_version = version != "" and version == version_of(other)
     return thing is other or (is_version and uid_of(thing) == uid_of(other))

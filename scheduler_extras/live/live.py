@@ -1,6 +1,6 @@
 """The cluster that the loop works with, live or made of manifests.
 
-The loop calls its methods; the command line makes one.
+The loop calls its methods; runs.py makes one.
 """
 
 from __future__ import annotations
@@ -27,34 +27,32 @@ from scheduler_extras.reading.pods_and_nodes import FullPod
 
 
 class LiveCluster:
-    """What the loop works with: a cache that is kept up to date, a queue, threads that write."""
+    """What the loop works with: the cache, the queue, the binding cycle, and the threads that write."""
 
-    OBJECTS = Objects  # how what there is becomes known
+    OBJECTS = Objects  # where the API server's objects come from
 
     def __init__(self, writer: Writer, show: Callable[[FullDecision], None] = lambda decision: None,
                  at_rest: Callable[[], None] = lambda: None):
         self.api = writer.api
         self.writer = writer
-        self.show = show  # prints a decision
-        self.observe: Callable[[FullDecision], None] = lambda decision: None  # before it is carried out
+        self.show = show  # called with each decision that has been carried out
+        self.observe: Callable[[FullDecision], None] = lambda decision: None  # called before that
         self.due: list[FullPod] = []  # pods not yet tried in this pass; some are left if it ended early
         self.errors = PassErrors()
         self.cache = Cache(writer.api, writer.is_live, self.OBJECTS)
         self.snapshot = self.cache.snapshot
-        self.cycle = BindingCycle(self.cache, writer, lambda decision: self.show(decision))
+        self.cycle = BindingCycle(self.cache, writer, lambda decision: self.show(decision), self.errors)
         self.results = Results(self.cycle)
         self.pending = SchedulingQueue(self.cache)
-        self.at_rest = at_rest  # is called when a pass is over
+        self.at_rest = at_rest  # called when a pass is over, and while the loop waits
         self.began_at = 0.0  # when the last pass began, in monotonic seconds
-        self.looked_ahead_by: dict[str, FullPolicy] = {}  # whose rules have what they need for the first pod
+        self.looked_ahead_by: dict[str, FullPolicy] = {}  # the Policies for which look_ahead has run
 
     def begin_pass(self, policies: dict[str, FullPolicy]) -> None:
         """Find out which pods are due. Raises ApiError."""
         pods = self.pods_to_try(self.waiting_pods(policies), policies)
-        if self.cache.has_changed:
-            self.cache.has_changed = False
-            self.pending.note_change()
-        self.cycle.troubles.clear()
+        self.pending.note_changes()
+        self.errors.troubles.clear()
         self.look_ahead()
         self.due = self.pending.due(pods)
         ready_at = time.monotonic()
@@ -69,7 +67,7 @@ class LiveCluster:
         return [*self.cache.waiting.values()]
 
     def pods_to_try(self, waiting: list[FullPod], policies: dict[str, FullPolicy]) -> list[FullPod]:
-        """Return which pods are to be tried, in this order. Others that were held fall back first."""
+        """Return the pods to try, in order. Before that, pods whose decision no longer holds fall back."""
         pods = {pod.uid: pod for pod in waiting if is_for(pod, policies)}
         for decision in self.pending.outdated(pods, policies):
             self.cycle.fall_back(decision)
@@ -77,56 +75,56 @@ class LiveCluster:
         return self.pending.in_order(pods.values(), policies)
 
     def next_pod(self, stop: threading.Event) -> FullPod | None:
-        """Apply updates, and return the next pod to schedule. Raises ApiError.
+        """Apply updates, and return the next pod to schedule; None ends the pass. Raises ApiError.
 
-        About those that have a node and wait for rules, these are asked again. None ends the pass: before, it
-        handles how Bindings have ended. A pass that raises leaves that to the next one.
+        Pods that wait for Permit or PreBind advance on the way. Before the pass ends, the results of Bindings
+        are handled; if this raises, the next pass handles them.
         """
         while pod := self.next_due(stop):
             decision = pod.record.decision
             if not decision:
                 return pod
-            self.cycle.go_on(decision)
+            self.cycle.advance(decision)
         self.pending.note_pass(self.began_at)
         self.results.handle()  # which pods the API server has bound, and which not
-        self.cycle.raise_trouble()
+        self.errors.raise_trouble()
         return None
 
     def next_due(self, stop: threading.Event) -> FullPod | None:
-        """Apply updates, and return the next pod to handle. None ends the pass. Raises ApiError.
+        """Apply updates, and return the next pod to handle; None ends the pass. Raises ApiError.
 
-        If pods have come meanwhile, the pass ends after a second, as one of them may be more important; after
-        lists that took longer, it takes as long as these, so that at least half of the time is for decisions.
+        If new pods have come, the pass ends after a second, because one of them may have a higher priority.
+        If it took longer to begin, it lasts as long as that, so that half of the time is for decisions.
         """
         while self.due:
             is_late = time.monotonic() > self.ends_at
             if stop.is_set() or (is_late and self.has_come()):
                 return None
             self.results.handle(patience=0)
-            self.cycle.raise_trouble()
+            self.errors.raise_trouble()
             self.writer.wait_for_a_free_thread()
             self.cache.apply_updates()
             pod = self.due.pop(0)
             latest = self.cache.still_waiting(pod)
-            if latest and not (latest.terminating or latest.gates):  # else it is bound, goes, or is unread
+            if latest and not (latest.terminating or latest.gates):  # else it is bound, or not to be tried
                 pod.record.renew(latest)
                 pod.record.retry.begin()
                 return latest
         return None
 
     def has_come(self) -> bool:
-        """Return whether a pod is to be tried that has come, or changed, since these were listed."""
+        """Return whether a pod to try has come, or changed, since the pass began."""
         return any(self.pending.is_to_be_tried(pod, self.began_at) for pod in self.cache.arrived.values())
 
     def rest(self, seconds: float, stop: threading.Event) -> None:
-        """Wait for so many seconds; after trouble, for longer. `stop` ends it; without trouble, work does."""
+        """Wait for the next pass, `stop`, or a pod to try; after a failed pass, for longer."""
         self.at_rest()
         if self.errors.last:
             HEARTBEAT.at = math.inf
-            asks_nothing = self.cache.objects.failed  # then Reflectors list again, and see to the pauses
+            asks_nothing = self.cache.objects.failed  # then Reflectors list again, with pauses
             pause = seconds if asks_nothing else max(seconds, self.errors.pause())
             stop.wait(min(pause, threading.TIMEOUT_MAX))
-            self.cache.apply_updates()  # they would pile up while lists fail
+            self.cache.apply_updates()  # or else they pile up while lists fail
             return
         until = time.monotonic() + seconds
         while not (self.has_come() or self.pending.could_pop() or stop.is_set()) and time.monotonic() < until:
@@ -135,7 +133,7 @@ class LiveCluster:
             self.at_rest()
 
     def look_ahead(self) -> None:
-        """Let the rules of new Policies list what they need, before a pod is tried."""
+        """Have the rules of new Policies list the objects that they read, before a pod needs them."""
         policies = self.snapshot.policies
         if policies != self.looked_ahead_by:
             self.looked_ahead_by = policies
@@ -143,32 +141,25 @@ class LiveCluster:
                 policy.look_ahead(self.snapshot)
 
     def has_failed(self) -> bool:
-        """Return whether a rule has broken, or there was trouble, or something is not written."""
-        return bool(FAILURE.is_set() or self.writer.awaited or self.errors.last)
+        """Return whether a rule broke, a request failed or is unanswered, or manifests lack an object."""
+        lacks_some = getattr(self.api, "lacks_some", False)
+        return bool(FAILURE.is_set() or self.writer.awaited or self.errors.last or lacks_some)
 
     def look(self, policies: dict[str, FullPolicy] | tuple = ()) -> FullSnapshot:
-        """Return the cluster as it is by now. Raises ApiError."""
+        """Apply all updates, and return the snapshot. Raises ApiError."""
         self.cache.follow(dict(policies))
         return self.snapshot
 
 
 class ListedCluster(LiveCluster):
-    """One that is listed in each pass, and not watched: manifests, or what is looked at once."""
+    """A cluster that is listed in each pass, not watched: manifests, or a live one that is read once."""
 
     OBJECTS = ListedObjects
 
-    def has_come(self) -> bool:
-        """Return False: no pod appears between lists."""
-        return False
 
-    def has_failed(self):
-        """Return whether something has failed, or was left out of manifests."""
-        return super().has_failed() or getattr(self.api, "lacks_some", False)
-
-
-def come_to(pod: FullPod, cluster: LiveCluster, policies: dict[str, FullPolicy],
+def decide_pods_before(pod: FullPod, cluster: LiveCluster, policies: dict[str, FullPolicy],
             stop: threading.Event) -> int:
-    """Decide about the pods that a run tries before this one. Return how many; 0 if it does not try this."""
+    """Schedule the pods that come before this one in a pass. Return how many; 0 if it is not due."""
     cluster.begin_pass(policies)
     if pod.key not in [each.key for each in cluster.due]:
         return 0
@@ -186,7 +177,7 @@ def come_to(pod: FullPod, cluster: LiveCluster, policies: dict[str, FullPolicy],
 
 def make_passes(cluster: LiveCluster, policies: dict[str, FullPolicy], stop: threading.Event,
                 once: bool) -> FullSnapshot:
-    """Make passes until one changes nothing. Return a snapshot without the pods that are still held."""
+    """Make passes until one changes nothing. Pods that rules hold then fall back. Return the snapshot."""
     while not stop.is_set():
         before = cluster.api.changes
         schedule_pending_pods(cluster, policies, stop)
@@ -195,6 +186,6 @@ def make_passes(cluster: LiveCluster, policies: dict[str, FullPolicy], stop: thr
             break
         cluster.pending.end_backoff()  # there is nothing to wait for: only this program changes manifests
     for record in cluster.pending.values():
-        if record.decision:  # it waits for rules
+        if record.decision:  # rules hold it
             cluster.cycle.fall_back(record.decision)
     return cluster.look(policies)

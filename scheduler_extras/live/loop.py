@@ -1,12 +1,13 @@
-"""The loop: passes, in each of which pods are decided about, one after another.
+"""The loop: it makes passes, and each pass schedules the pods that are due, one after another.
 
-The command line runs it on a live cluster; manifests are scheduled by the same passes.
+session.py runs it on a live cluster; manifests go through the same passes.
 """
 
 from __future__ import annotations
 
 from scheduler import log
 from scheduler_extras.api.retries import backoff
+from scheduler_extras.common.blame import FAILURE
 from scheduler_extras.common.clocks import STOP
 from scheduler_extras.common.errors import ApiError, Malformed, Trouble
 from scheduler_extras.deciding.schedule import schedule
@@ -21,7 +22,7 @@ def run(cluster, read_policies, stop, interval, once):
         except (ApiError, Malformed) as error:  # a request has failed, or its answer is no list
             cluster.errors.end_pass(error)
         if cluster.due and not cluster.errors.last:
-            continue  # pods are left, as the pass ended early: go on at once
+            continue  # the pass has ended early: the next one has the other pods
         if once:
             break
         cluster.rest(interval, stop)
@@ -33,18 +34,32 @@ def schedule_pending_pods(cluster, policies, stop):
     while pod := cluster.next_pod(stop):  # highest priority first
         decision = schedule(pod, cluster.snapshot, policies[pod.scheduler])
         cluster.observe(decision)
-        cluster.cycle.carry_out(decision)  # has the pod bound and says where it goes, or why it stays pending
+        cluster.cycle.carry_out(decision)  # has the pod bound, or reports why it stays pending
+
+
+SEVERAL = 10  # if so many pods have met trouble of the API server, it is not up to these
 
 
 class PassErrors:
-    """The errors that cut passes short, in a row until now."""
+    """The errors that cut passes short, in a row until now; and the trouble that pods meet in this pass."""
 
     def __init__(self) -> None:
         self.last: Exception | None = None
         self.count = 0
+        self.troubles: list[Trouble] = []  # since the pass began, or a pod was bound
+
+    def note_trouble(self, error: Trouble) -> None:
+        """Note that a pod has met trouble of the API server."""
+        FAILURE.set()
+        self.troubles.append(error)
+
+    def raise_trouble(self) -> None:
+        """If several pods have met trouble, raise it: the pass ends."""
+        if len(self.troubles) >= SEVERAL:
+            raise self.troubles.pop()
 
     def end_pass(self, error: Exception | None = None) -> None:
-        """Log what has cut a pass short, unless a signal has, but not twice in a row; and the end of it."""
+        """Note whether an error has cut a pass short. Log it if it is another one; also its end."""
         if STOP.is_set():
             error = None
         if error and str(error) != str(self.last):
@@ -55,5 +70,5 @@ class PassErrors:
         self.count = self.count + 1 if error else 0
 
     def pause(self) -> float:
-        """Return the seconds to wait after the last one."""
+        """Return how many seconds to wait after the last one."""
         return backoff(self.count, error=self.last)

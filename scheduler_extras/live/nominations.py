@@ -1,4 +1,4 @@
-"""Nominations: the nodes on which room is kept for pods, and the victims that are about to make it.
+"""Nominations: the nodes on which room is kept for preemptors, and the victims that are being deleted.
 
 The cache notes what the API server shows; results.py takes back what could not be written.
 """
@@ -18,9 +18,9 @@ class Nominations:
         self.pods = pods  # those of the cache
 
     def note(self, before: FullPod | None, pod: FullPod | None) -> None:
-        """Note whether a pod, which was another one before, is nominated to a node.
+        """Note whether a pod is nominated to a node. before: its last version, or None.
 
-        What a rule has noted of it, and the API server does not show, lasts as long as the pod waits.
+        A nomination that the API server does not show yet lasts as long as the pod waits.
         """
         nominated = self.snapshot.nominated
         for each in filter(None, (before, pod)):
@@ -30,15 +30,15 @@ class Nominations:
             nominated = [*nominated, pod]
         self.snapshot.nominated = nominated
 
-    def renew_victim(self, before: FullPod, pod: FullPod | None) -> None:
-        """Note the current version of a pod, in case it is a victim; None: it has gone."""
+    def update_victim(self, before: FullPod, pod: FullPod | None) -> None:
+        """Note the current version of a pod, in case it is a victim; None: it is gone."""
         if pod and pod.uid in self.snapshot.victims:
             self.snapshot.victims[pod.uid].pod = pod
         elif not pod:
             self.snapshot.victims.pop(before.uid, None)
 
     def take_back(self, requests: list[tuple]) -> None:
-        """Have what requests were to change be as the API server shows it: they have not been carried out."""
+        """Undo what was noted of requests that have failed: the API server's version holds again."""
         for method, path, body in requests:
             if method == "DELETE":
                 self.snapshot.victims.pop(text_at(body, "preconditions", "uid"), None)
@@ -51,7 +51,7 @@ class Nominations:
 
 
 def waiting_now(pod: FullPod, pods: dict[str, FullPod]) -> FullPod | None:
-    """Return a pod as it is among these by now; or None, if it has gone, or is bound."""
+    """Return the current version of a pod among these; None if it is gone or bound."""
     latest = pods.get(pod.key)
     is_waiting = latest and latest.uid == pod.uid and not latest.node_name
     return latest if is_waiting else None

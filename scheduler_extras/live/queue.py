@@ -1,6 +1,6 @@
 """The queue of pending pods: which are to be tried now, and in which order.
 
-live.py keeps it up to date and asks it; record.py says when a pod is due.
+live.py keeps it up to date. When a pod is due follows from its record (record.py).
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ class SchedulingQueue(dict):
         super().__init__()
         self.cache = cache
         self.observer = Observer()  # serve/ has one that counts
-        self.pops_at = 0.0  # when pods may be popped from backoff again: passes take a twentieth of the time
+        self.pops_at = 0.0  # when pods may be popped from backoff again: that takes a twentieth of the time
 
     def outdated(self, pods: dict[str, FullPod], policies: dict[str, FullPolicy]) -> list[FullDecision]:
-        """Return the decisions that no longer hold: their pods are not here, or have another Policy."""
+        """Return the decisions that no longer hold: the pod is not here, or has another Policy."""
         return [record.decision for uid, record in self.items() if record.decision and (
             uid not in pods or record.policy is not policies[pods[uid].scheduler])]
 
     def renew(self, pods: dict[str, FullPod], policies: dict[str, FullPolicy]) -> None:
-        """Keep a record of each of these pods, {uid: Pod}, and drop the others, unless a write is unanswered.
+        """Keep a record of each of these pods, {uid: Pod}. Drop other records, unless a write is unanswered.
 
-        A pod is tried at once if there is another Policy for it.
+        If a pod has another Policy, it is tried at once.
         """
         moment = time.monotonic()
         for uid, pod in pods.items():
@@ -58,20 +58,20 @@ class SchedulingQueue(dict):
             is_unseen = record.waits_for is WaitsFor.CONFIRMATION and self.cache.still_waiting(record.pod)
             if not (is_unanswered or is_unseen):
                 del self[uid]
-                record.pod.record = None  # else they keep each other
+                record.pod.record = None  # or else they keep each other alive
 
     def in_order(self, pods: Iterable[FullPod], policies: dict[str, FullPolicy]) -> list[FullPod]:
-        """Return pods in the order in which to try them.
+        """Return pods in the order in which to try them: by priority, then by how long they have waited.
 
-        Last come those that have a node and wait, maybe for the others: first the one that was asked first.
-        Pods that have met trouble of the API server come behind those that may have none.
+        Pods that have met trouble of the API server come after those that have not. Assumed pods come last,
+        because they may wait for others: the one whose last attempt was first goes first.
         """
         pods = [*pods]
         rules = [rule for policy in policies.values() for rule in policy.rules_with["queue_sort"]]
         of_rules = [*zip(*(keys_of(rule, pods) for rule in reversed(rules)), strict=True)] or [()] * len(pods)
 
         def key(place: int) -> tuple:
-            """Return what a pod is sorted by."""
+            """Return the sort key of the pod at a place."""
             pod = pods[place]
             record = pod.record
             asked_at = record.retry.began_at if record.decision else 0
@@ -81,31 +81,33 @@ class SchedulingQueue(dict):
         return [pods[place] for place in sorted(range(len(pods)), key=key)]
 
     def due(self, pods: list[FullPod]) -> list[FullPod]:
-        """Return those of the pods that are due; if none is, those that an idle queue pops from backoff."""
+        """Return the pods that are due. If none is, return those that an idle queue pops from backoff."""
         due = [pod for pod in pods if pod.record.is_due()]
         if not due and time.monotonic() >= self.pops_at:
             return [pod for pod in pods if pod.record.retry.on is RetryOn.IDLENESS
                     and pod.record.waits_for is WaitsFor.NODE]
         return due
 
-    def note_change(self) -> None:
-        """Note that something has changed in the cluster, so that pods that fitted nowhere may fit now."""
-        for record in self.values():
-            record.note_change()
+    def note_changes(self) -> None:
+        """If the cluster has changed, note that pods that fitted nowhere may fit now."""
+        if self.cache.has_changed:
+            self.cache.has_changed = False
+            for record in self.values():
+                record.note_change()
 
     def note_pass(self, began_at: float) -> None:
-        """Note that a pass ends which began then."""
+        """Note the end of a pass that began then, in monotonic seconds."""
         moment = time.monotonic()
         self.pops_at = max(self.pops_at, moment + 2 * BRAKE * (moment - began_at))
 
     def could_pop(self) -> bool:
-        """Return whether something has changed, so that the idle queue could pop pods from backoff."""
+        """Return whether the idle queue could pop pods from backoff, because something has changed."""
         waits = any(record.policy.pops_from_backoff and record.retry.on in (RetryOn.CHANGE, RetryOn.IDLENESS)
                     for record in self.values())
         return self.cache.has_changed and waits and time.monotonic() >= self.pops_at
 
     def is_to_be_tried(self, pod: FullPod, began_at: float) -> bool:
-        """Return whether a pod is new; or else due, and this pass has lasted for a while."""
+        """Return whether to try a pod: it is new, or it is due and this pass began over 0.1 s ago."""
         if not is_for(pod, self.cache.snapshot.policies):
             return False
         record = self.get(pod.uid)
@@ -118,12 +120,12 @@ class SchedulingQueue(dict):
 
 
 def is_for(pod: FullPod, policies: dict[str, FullPolicy]) -> bool:
-    """Return whether the pod is to be tried by one of these Policies."""
+    """Return whether one of these Policies schedules the pod, and it is ready."""
     return pod.scheduler in policies and ready(pod, policies[pod.scheduler])
 
 
 def keys_of(rule: FullRule, pods: list[FullPod]) -> list:
-    """Return what a rule has pods sorted by; if it is broken, the same for all."""
+    """Return the sort keys that a rule gives to pods; if it is broken, equal ones."""
     with warn_if_broken(f"the queue is sorted by priority and age, not by {rule.title} "
                         f"({place_of(rule, rule.hooks['queue_sort'])})"):
         keys = [call_hook(rule, "queue_sort", pod) for pod in pods]

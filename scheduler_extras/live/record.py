@@ -24,22 +24,22 @@ class WaitsFor(enum.Enum):
     NODE = "node"  # a node that fits
     REMEDY = "remedy"  # no node fits: the requests of PostFilter are being sent; then a node again
     PERMIT = "permit"  # it is assumed; rules do not permit the binding yet
-    PRE_BIND = "pre_bind"  # likewise; what rules had sent has not taken effect yet
+    PRE_BIND = "pre_bind"  # it is assumed; requests of rules have not taken effect yet
     BINDING = "binding"  # its Binding is being sent
     CONFIRMATION = "confirmation"  # it is bound, and the watch has not shown that yet; in a dry run, forever
 
 
 class RetryOn(enum.Enum):
-    """What has a pod without a node tried again."""
+    """The reason why a pod without a node is tried again."""
 
     NOTHING = "it is new, or to be tried at once"
     BACKOFF = "the end of its backoff"  # after an error; or something has changed
-    CHANGE = "a change in the cluster, or the end of a long time"  # it fits nowhere
-    IDLENESS = "the end of its backoff, or an idle queue"  # likewise, and something has changed; 1.36
+    CHANGE = "a change in the cluster, or the end of a long time"  # no node fits
+    IDLENESS = "the end of its backoff, or an idle queue"  # the same after a change, in 1.36
 
 
-BRAKE = 10  # a pod backs off for at least this many times the time that its attempt took
-REPEAT_SECONDS = 300  # for which an event is not counted up
+BRAKE = 10  # a pod backs off for at least so many times as long as its attempt took
+REPEAT_SECONDS = 300  # at least, before a repeated event is counted up
 
 
 @dataclass
@@ -52,16 +52,16 @@ class Retry:
     has_met_trouble: bool = False  # of the API server, at the last of them
     backoff_ends: float = 0
     change_ends: float = 0  # when it is tried again without any change
-    refused: set[str] = field(default_factory=set)  # nodes whose pods could not be deleted for it
-    began_at: float = 0  # when the loop took it up last
-    took: float = 0  # seconds that the loop has spent on it then
+    refused: set[str] = field(default_factory=set)  # nodes from which victims could not be deleted
+    began_at: float = 0  # when the last attempt began
+    took: float = 0  # seconds of the loop's time that the last attempt took
 
     def begin(self) -> None:
-        """Note that the loop takes up the pod."""
+        """Note that an attempt begins."""
         self.began_at = time.monotonic()
 
     def end(self) -> None:
-        """Note how long the loop has spent on the pod."""
+        """Note how long the attempt has taken."""
         self.took = time.monotonic() - self.began_at
 
     def back_off(self, decision: FullDecision) -> None:
@@ -75,7 +75,7 @@ class Retry:
         self.on = RetryOn.CHANGE if decision.fits_nowhere else RetryOn.BACKOFF
 
     def seconds_after(self, decision: FullDecision) -> float:
-        """Return for how long the pod backs off: longer if the attempt took long by itself."""
+        """Return for how many seconds the pod backs off: for longer if the attempt took long."""
         policy = decision.policy
         usual = backoff(self.attempts, policy.initial_backoff, policy.max_backoff)
         if decision.trouble:
@@ -87,18 +87,18 @@ class Retry:
         return seconds
 
     def at_once(self) -> None:
-        """Have the pod tried again, whether or not its backoff is over."""
+        """Have the pod tried at once, even if its backoff is not over."""
         self.on = RetryOn.NOTHING
 
     def is_due(self) -> bool:
-        """Return whether the pod is to be tried now."""
+        """Return whether it is time to try the pod."""
         ends = {RetryOn.NOTHING: 0, RetryOn.CHANGE: self.change_ends}.get(self.on, self.backoff_ends)
         return time.monotonic() >= ends
 
 
 @dataclass
 class Published:
-    """What was published about a pending pod: shown, in an event, and in its condition PodScheduled."""
+    """What was published about a pending pod: on the screen, in an event, in its condition PodScheduled."""
 
     shown: tuple | None = None
     messages: dict[str, str | None] = field(default_factory=lambda: {"event": None, "condition": None})
@@ -127,15 +127,15 @@ class Published:
 
 @dataclass
 class PodRecord:
-    """What is remembered of a pending pod from pass to pass: first of all, what it waits for."""
+    """What is kept about a pending pod from pass to pass, above all what it waits for."""
 
-    pod: FullPod  # as it is by now
+    pod: FullPod  # its current version
     added_at: float = field(default_factory=lambda: time.monotonic())  # to the queue
-    policy: FullPolicy | None = None  # by which it is tried
+    policy: FullPolicy | None = None  # that schedules it
     waits_for: WaitsFor = WaitsFor.NODE
-    since: float = 0  # when it began to wait for that; for a node: it came, or the last attempt failed
-    decision: FullDecision | None = None  # by which it has its node, as long as rules are asked
-    changed: list[tuple] = field(default_factory=list)  # objects in memory: (part, name, value before)
+    since: float = 0  # when that wait began; for a node: when the pod came, or its last attempt failed
+    decision: FullDecision | None = None  # about an assumed pod, until its Binding is sent
+    changed: list[tuple] = field(default_factory=list)  # in objects in memory: (part, name, value before)
     retry: Retry = field(default_factory=Retry)
     published: Published = field(default_factory=Published)
 
@@ -147,12 +147,12 @@ class PodRecord:
             self.decision.pod = pod
 
     def obey(self, policy: FullPolicy) -> None:
-        """Have the pod tried at once, by another Policy."""
+        """Have another Policy schedule the pod, at once."""
         self.policy = policy
         self.retry.at_once()
 
     def wait_for(self, what: WaitsFor, decision: FullDecision | None = None) -> None:
-        """Have the pod wait for the next thing on its way. A decision is kept as long as rules are asked."""
+        """Move the pod to another state. decision: kept until its Binding is sent; None: dropped."""
         if what is not self.waits_for:
             self.since = time.monotonic()
         self.waits_for = what
@@ -177,22 +177,22 @@ class PodRecord:
         self.waits_for = WaitsFor.NODE
 
     def set_aside(self, part: dict, name: str, value: object) -> None:
-        """Change a part of an object in memory, as it will be once that is written."""
+        """Change an object in memory, as the write that follows will change it."""
         self.changed.append((part, name, part.get(name)))
         part[name] = value
 
     def put_back(self) -> None:
-        """Undo these changes. If one of them was written, the watch brings the object again."""
+        """Undo these changes. If they were written, the watch brings the objects again."""
         while self.changed:
             part, name, before = self.changed.pop()
             part[name] = before
 
     def is_held(self) -> bool:
-        """Return whether the pod has a node, and a rule does not permit the binding yet."""
+        """Return whether the pod is assumed, and a rule does not permit its binding yet."""
         return self.waits_for is WaitsFor.PERMIT
 
     def is_being_prepared(self) -> bool:
-        """Return whether what rules have had written before the binding is to take effect."""
+        """Return whether the pod waits for requests of PreBind to take effect."""
         return self.waits_for is WaitsFor.PRE_BIND
 
     def may_be_bound(self) -> bool:
@@ -200,5 +200,5 @@ class PodRecord:
         return self.waits_for in (WaitsFor.BINDING, WaitsFor.CONFIRMATION)
 
     def is_due(self) -> bool:
-        """Return whether this pass has to do with the pod."""
+        """Return whether this pass handles the pod: it is time to try it, or rules hold it."""
         return self.retry.is_due() if self.waits_for is WaitsFor.NODE else self.decision is not None

@@ -1,4 +1,4 @@
-"""The results of writes, as threads report them, and what follows for the pods.
+"""The results of writes, as the writer's threads report them, and what follows for the pods.
 
 live.py handles them between decisions and at the end of a pass.
 """
@@ -30,7 +30,7 @@ class Results:
         self.writer = cycle.writer
 
     def handle(self, patience: float = 0.5) -> None:
-        """Handle the results that there are; wait up to `patience` seconds for those under way."""
+        """Handle the results; wait up to `patience` seconds for those that are still awaited."""
         until = time.monotonic() + patience
         while self.writer.awaited:
             try:
@@ -52,28 +52,28 @@ class Results:
             self.handle_preparation(result)
 
     def handle_preparation(self, result: Result) -> None:
-        """Report what a pod waits for after its writes; if one failed, let the pod fall back."""
+        """Report what a pod waits for after the requests of PreBind; if one failed, let the pod fall back."""
         if result.error:
             self.cycle.fail(result.decision, result.error)
         else:
             self.cycle.report_waiting(result.decision)
 
     def handle_binding(self, result: Result) -> None:
-        """Have a pod that is bound wait until it is shown on its node; if its Binding failed, fall back."""
+        """Have a bound pod wait until the watch shows it; if its Binding failed, let it fall back."""
         if result.error:
             self.cycle.fail(result.decision, result.error, heading="binding rejected: ")
         else:
             result.decision.pod.record.wait_for(WaitsFor.CONFIRMATION)
             self.cycle.bound += 1
             self.cycle.observer.attempted(result.decision, "scheduled")
-            self.cycle.troubles.clear()
+            self.cycle.errors.troubles.clear()
             self.cycle.show_if_new(result.decision)
 
     def handle_remedy(self, result: Result) -> None:
-        """Have a pod wait for a node again, now that what may help it is written.
+        """Have a pod wait for a node again, after the requests of PostFilter.
 
-        What a request that failed was to change stays as it was. If victims may not be deleted, the pod tries
-        another node first. If none was, it gives up its nomination.
+        Requests that have failed are undone in memory. If the API server refuses to delete a victim, the pod
+        skips this node in its next attempt; if no victim was deleted, it also gives up its nomination.
         """
         decision, left = result.decision, result.left
         pod = decision.pod
@@ -114,7 +114,7 @@ class Results:
 
 
 def warn_of_write(error: BaseException) -> None:
-    """Log a failed write, unless it merely came too late."""
+    """Log a failed write, unless it only came too late."""
     warn_of_failure(error, str(error) if isinstance(error, ApiError) else what_broke(error))
 
 

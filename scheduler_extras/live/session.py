@@ -1,6 +1,6 @@
-"""A run beside a live cluster, from leading to the last write.
+"""A run beside a live cluster, from the leader election to the last write.
 
-The command line calls `poll`.
+runs.py calls `poll`.
 """
 
 import contextlib
@@ -15,7 +15,7 @@ from scheduler_extras.live.record import WaitsFor
 
 
 def poll(cluster, policy_file, stop, options, election):
-    """Schedule a live cluster's pods; where a leader is elected, only while leading. Return the exit code."""
+    """Schedule a live cluster's pods; with leader election, only while leading. Return the exit code."""
     share_memory_among_threads()
     load_what_ends_threads()
     if election:

@@ -1,6 +1,6 @@
-"""Threads that do one task after another, so that the loop does not wait for requests.
+"""Threads that do tasks, so that the loop does not wait for requests.
 
-The writer is made of them.
+The writer extends `Threads`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from scheduler_extras.common.clocks import heartbeat, start_thread
 from scheduler_extras.common.errors import Trouble
 
 
-THREADS = 64  # that write at a time
+THREADS = 64  # at most
 
 
 class Threads:
@@ -33,7 +33,7 @@ class Threads:
             try:
                 start_thread(self.work)
                 self.threads += 1
-            except Trouble:  # then those that there are do it
+            except Trouble:  # then the other threads do it
                 if not self.threads:
                     self.tasks.get()
                     self.tasks.task_done()

@@ -1,6 +1,6 @@
-"""What is written, by threads: a Binding is sent here (`bind`), and what rules want sent.
+"""The writer: its threads send Bindings (`bind`) and the requests of rules.
 
-The binding cycle hands decisions to it; a dry run, and manifests, have another Writer.
+The binding cycle hands decisions to it. A dry run, and manifests, have another Writer.
 """
 
 from __future__ import annotations
@@ -21,30 +21,30 @@ from scheduler_extras.common.log_texts import warn_once
 from scheduler_extras.deciding.decision import FullDecision
 from scheduler_extras.deciding.extension_points import call_hook
 from scheduler_extras.deciding.rule import FullRule
-from scheduler_extras.live.events import Recorder, record
+from scheduler_extras.live.events import Recorder, record_event
 from scheduler_extras.live.record import WaitsFor
 from scheduler_extras.live.threads import Threads
 from scheduler_extras.reading.fields import text_at
 from scheduler_extras.reading.pods_and_nodes import FullPod
 
 
-# Threads write all that is written; results.py handles how that ends. In a dry run nothing is
-# written. Nor does a replica write that does not lead (`attempt`), except that it records events of the pods
-# that it has bound (`announce`). A request that fails with 5xx is sent up to three times (patiently), but a
-# DELETE once, as an attempt of which no answer came may still delete.
+# All writes are made in threads; results.py handles how they end. A dry run writes nothing. A replica that
+# does not lead writes nothing either (`attempt`), except events about pods that it has bound (`announce`). A
+# request that fails with 5xx is sent up to three times (`patiently`), but a DELETE only once, because one
+# without an answer may still delete.
 
 
-HOOK_SECONDS = 60  # for which a rule's bind may keep a thread, and its post_bind, too
+HOOK_SECONDS = 60  # that a rule's bind may take, and its post_bind, too
 
 
 @dataclass
 class Result:
-    """How requests have ended that were sent for a decision."""
+    """How the requests for a decision have ended."""
 
-    step: WaitsFor  # what the pod waited for when they were handed over; NODE: what Unreserve wanted sent
+    step: WaitsFor  # what the pod waited for when they were sent; NODE: they are of Unreserve
     decision: FullDecision
     error: BaseException | None = None  # what went wrong
-    left: list[tuple] = field(default_factory=list)  # the request that has failed, and those behind it
+    left: list[tuple] = field(default_factory=list)  # the request that has failed, and those after it
 
 
 class Writer(Threads):
@@ -62,20 +62,20 @@ class Writer(Threads):
         self.awaited = 0  # how many results the loop has not had yet
 
     def start_binding(self, decision: FullDecision, recorder: Recorder) -> None:
-        """Have a thread bind a pod, and let the loop know how that has ended."""
+        """Have a thread bind a pod, and report the result."""
         self.submit(Result(WaitsFor.BINDING, decision), write_binding, decision, self, recorder)
 
     def send(self, step: WaitsFor, decision: FullDecision, requests: list[tuple],
              still_waiting: Callable[[FullPod], FullPod | None]) -> None:
-        """Have a thread send what rules want sent for a pod, and let the loop know how that has ended.
+        """Have a thread send the requests of rules for a pod, and report the result.
 
-        still_waiting: returns a pod as it is by now, or None if it does not wait any more.
+        still_waiting: returns the current version of a pod, or None if it does not wait any more.
         """
         result = Result(step, decision, left=requests)
         self.submit(result, self.send_in_order, result, still_waiting)
 
     def submit(self, result: Result, function: Callable, *arguments) -> None:
-        """Have a thread call a function that reports a result; if there are no threads, report that."""
+        """Have a thread call a function that reports a result. If there is no thread, report that."""
         self.awaited += 1
         try:
             self.start(function, *arguments)
@@ -84,15 +84,15 @@ class Writer(Threads):
             self.results.put(result)
 
     def attempt(self, *request) -> dict:
-        """Send a request once, unless another replica may lead by now. Return its answer."""
+        """Send a request once, unless another replica may lead. Return its answer. Raises ApiError."""
         if not self.may_write():
             raise Conflict(409, "this replica does not lead any more")
         return self.api.request(*request)
 
     def send_in_order(self, result: Result, still_waiting: Callable[[FullPod], FullPod | None]) -> None:
-        """Send requests one after another, until one fails; then let the loop know.
+        """Send requests one after another, until one fails, and report the result.
 
-        What is not wanted any more, as the pod has gone, is not sent, unless it undoes something.
+        If the pod does not wait any more, the rest is not sent, except requests of Unreserve.
         """
         pod = result.decision.pod
         is_wanted_for_pod = result.step is not WaitsFor.NODE
@@ -105,14 +105,14 @@ class Writer(Threads):
                 if answer and is_wanted_for_pod and text_at(answer, "metadata", "uid") == pod.uid:
                     check_that_it_waits(pod, FullPod(answer))
                 result.left = result.left[1:]
-        except Exception as error:  # what a rule wants sent may be anything
+        except Exception as error:  # a rule may return any request
             result.error = error
         self.results.put(result)
 
     def send_one(self, step: WaitsFor, pod: FullPod, method: str, path: str, body: dict) -> dict | None:
-        """Send a request that a rule wants sent for a pod. Return its answer. Raises ApiError."""
+        """Send a request of a rule for a pod. Return its answer, or None. Raises ApiError."""
         if path.endswith("/events"):
-            self.start(record, self, (method, path, body))
+            self.start(record_event, self, (method, path, body))
             return None
         try:
             if method == "DELETE":
@@ -123,14 +123,14 @@ class Writer(Threads):
             may_have_gone = method == "DELETE" or step is WaitsFor.REMEDY
             if is_its_own or not (may_have_gone and self.may_write()):
                 raise
-            return None  # a victim has gone, for example, and that is all right
+            return None  # a victim is gone, for example, which is all right
 
     def bound_by(self, decision: FullDecision) -> str | None:
-        """Have a rule or an extender bind the pod. Return which one says that it has, or None."""
+        """Have a rule or an extender bind the pod. Return which one has, by its answer; or None."""
         return self.ask_binders(decision, decision.policy.extenders)
 
     def ask_binders(self, decision: FullDecision, extenders: list) -> str | None:
-        """Ask the rules, then these extenders, to bind the pod, until one says that it has; return which."""
+        """Call Bind of the rules, then of these extenders, until one has bound the pod; return which one."""
         pod = decision.pod
         binders = [(f"rule {rule.title or rule.name}", functools.partial(call_in_time, rule, "bind"))
                    for rule in decision.policy.rules_with["bind"]]
@@ -138,17 +138,17 @@ class Writer(Threads):
                     for extender in extenders if extender.cares("bindVerb", pod)]
         return next((who for who, bind in binders if self.may_write() and bind(pod, decision.node)), None)
 
-    def place_of(self, pod: FullPod) -> str | None:
-        """Return the node on which a pod is, whatever was answered, as the answer may have been lost.
+    def node_of(self, pod: FullPod) -> str | None:
+        """Return the node on which the API server has a pod; even if a Binding had no answer.
 
-        "": it is on none; None: it has gone, or the question is not allowed. As long as no answer comes, the
-        question is sent again, and the pod keeps its room.
+        "": on none; None: it is gone, or may not be read. The request is sent until an answer comes; so long,
+        the pod keeps its room.
         """
         raw = patiently(self.read, pod, pauses=forever())
         return text_at(raw, "spec", "nodeName") if text_at(raw, "metadata", "uid") == pod.uid else None
 
     def read(self, pod: FullPod) -> dict:
-        """Return the pod of this name as the API server has it, or {}. Raises Trouble."""
+        """Return the JSON of the pod of this name; {} if it is gone, or may not be read. Raises Trouble."""
         try:
             raw = self.api.request("GET", f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}")
         except Trouble:
@@ -168,7 +168,7 @@ class DryRun(Writer):
     is_live = False
 
     def submit(self, result: Result, function: Callable, *arguments) -> None:
-        """Let the loop know that it has ended well."""
+        """Report that it has succeeded."""
         self.awaited += 1
         self.results.put(result)
 
@@ -177,7 +177,7 @@ class DryRun(Writer):
 
 
 def check_that_it_waits(pod: FullPod, latest: FullPod | None) -> None:
-    """Raise Conflict if a pod has gone, is being deleted, or has a node, by what is known by now."""
+    """Raise Conflict if the current version of a pod is being deleted, or has a node; None: it is gone."""
     if not latest or latest.terminating or latest.node_name:
         raise Conflict(409, f"{pod.key} does not wait any more")
 
@@ -186,13 +186,13 @@ def write_binding(decision: FullDecision, writer: Writer, recorder: Recorder) ->
     """Bind the pod, and report the result to the loop. If it is bound, record an event and call PostBind."""
     pod = decision.pod
     try:
-        with pod.record.published.writing:  # what says that the pod waits is written before, or not at all
+        with pod.record.published.writing:  # its condition is written before that, or not at all
             began = time.monotonic()
             bind(decision, writer)
             decision.binding_seconds = time.monotonic() - began
-    except BaseException as error:  # by a rule even SystemExit
-        place = writer.place_of(pod)
-        if place == "" and isinstance(error, NotFound):  # by a mistake in the path of the Binding, perhaps
+    except BaseException as error:  # a rule may even raise SystemExit
+        place = writer.node_of(pod)
+        if place == "" and isinstance(error, NotFound):  # the path of the Binding may be wrong
             error = Unschedulable(f"{error}, though the pod is there")
         elif place not in (None, "", decision.node):
             warn_of_another(pod, place)
@@ -201,7 +201,7 @@ def write_binding(decision: FullDecision, writer: Writer, recorder: Recorder) ->
             return
     writer.results.put(Result(WaitsFor.BINDING, decision))
     message = f"Successfully assigned {pod.key} to {decision.node}"
-    recorder.announce(pod, ", though it ".join([message, *decision.unheeded]))
+    recorder.announce(pod, ", though it ".join([message, *decision.unchecked]))
     for rule in decision.policy.rules_with["post_bind"]:
         with warn_if_broken(pod.key):
             call_in_time(rule, "post_bind", pod, decision.node)
@@ -216,12 +216,12 @@ def warn_of_another(pod: FullPod, node_name: str) -> None:
 
 
 def bind(decision: FullDecision, writer: Writer) -> None:
-    """Bind the pod: by a rule, an extender, or else a Binding. Raises ApiError, or what a rule raises."""
+    """Have a rule or an extender bind the pod, or else POST a Binding. Raises what these raise."""
     pod = decision.pod
     node_name = decision.node
     bound_by = writer.bound_by(decision)
     if bound_by:
-        if writer.place_of(pod) != node_name:
+        if writer.node_of(pod) != node_name:
             raise Unschedulable(f"{bound_by} says that the pod is bound to {node_name}, and it is not")
         return
     try:
@@ -233,6 +233,6 @@ def bind(decision: FullDecision, writer: Writer) -> None:
 
 
 def call_in_time(rule: FullRule, point: str, *things) -> object:
-    """Return what a rule says at an extension point. Raises InputError if that takes too long."""
+    """Call a rule's hook, and return its answer. Raises InputError if that takes over a minute."""
     late = InputError(f"{rule.title or rule.name}: {point} has not returned for {HOOK_SECONDS} s")
     return within(HOOK_SECONDS, call_hook, rule, point, *things, late=late)

@@ -1,4 +1,4 @@
-"""Rules of one's own, in files of --plugins: loading them, and checking them as they are written.
+"""Rules of your own, in files of --plugins: loading and checking them.
 
 policy/reloading.py loads such files; the decorators that they import register with `own_rule`.
 """
@@ -30,7 +30,7 @@ from scheduler_extras.reading.schemas import decode
 from scheduler_extras.rules.of_the_script import IN_THE_SCRIPT
 
 
-# A decorator makes a function a rule. What is wrong with the rule as it is written is said when its file is
+# A decorator makes a function a rule. Mistakes in its signature and options are reported when its file is
 # loaded.
 
 PARAMETERS = {  # of a rule's functions, in this order; `metadata` and `arguments` come by their names
@@ -144,13 +144,13 @@ def check_rules_of_the_script():
 def load_plugins(paths: Sequence[str | Path]) -> list[Path]:
     """Run files that register rules; those that have run before, only if they or their imports have changed.
 
-    So rules keep what they remember while other files are edited. Return the files that have changed. Raises
+    So rules keep their state while other files are edited. Return the files that have changed. Raises
     InputError.
     """
     stale = stale_plugins(paths)
     changed = {file: None for path in stale if path in PLUGGED_IN for file in PLUGGED_IN[path].changed()}
     unplug([path for path in PLUGGED_IN if path in stale or path not in paths])
-    sys.dont_write_bytecode = True  # it would be taken for that of an edit within the same second
+    sys.dont_write_bytecode = True  # or else bytecode hides an edit within the same second
     for path in paths:
         folder = str(Path(path).resolve().parent)
         if folder not in sys.path:
@@ -177,7 +177,7 @@ def stale_plugins(paths: Sequence[str | Path]) -> list[str | Path]:
 def imports_of(path: str | Path, folder: str) -> set[Path]:
     """Return the file itself, and those in its folder that it imports, also indirectly, there or not."""
     finder = ModuleFinder([folder], excludes=["scheduler", "scheduler_extras"])
-    with contextlib.suppress(SyntaxError, ValueError, OSError, RecursionError):  # to run it will say why
+    with contextlib.suppress(SyntaxError, ValueError, OSError, RecursionError):  # to run it raises the error
         finder.run_script(str(path))
     files = {name: getattr(module, "__file__", None) for name, module in finder.modules.items()}
     found = [Path(file).relative_to(folder) for name, file in files.items() if file and name != "__main__"]

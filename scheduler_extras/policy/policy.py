@@ -1,6 +1,6 @@
-"""A Policy in force: which rules it asks about a pod, and how their answers are put together.
+"""A Policy in force: its active rules, and how their answers make a decision.
 
-`schedule` asks it.
+`schedule` in deciding/ calls it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from scheduler_extras.deciding.rule import PREDICATES
 from scheduler_extras.deciding.seen import shared_key
 from scheduler_extras.reading.pods_and_nodes import FullNode, FullPod
 from scheduler_extras.rules.always import ALWAYS_ASKED
-from scheduler_extras.rules.preemption import NOBODY
+from scheduler_extras.rules.preemption import WHY_NOT_PREEMPTED
 
 
 # Imaginary pods: the pod of a Deployment, and one that has a constraint itself.
@@ -34,30 +34,30 @@ IMAGINARY = [{}, {"topologySpreadConstraints": [{
 
 @dataclass(eq=False)
 class FullPolicy:
-    """The active rules, in the order in which they run, extenders, and rules for all extension points."""
+    """The active rules, in the order in which they run, and the extenders."""
 
     predicates: list
     priorities: list
     extenders: list = field(default_factory=list)
     always_check_all: bool = False
-    notices: list = field(default_factory=list)  # what the file says without effect here, a line each
+    notices: list = field(default_factory=list)  # of the file: settings without effect here, a line each
     others: list = field(default_factory=list)  # rules of which only other extension points are active
-    election: dict = field(default_factory=dict)  # what a KubeSchedulerConfiguration says of leader election
+    election: dict = field(default_factory=dict)  # settings of a KubeSchedulerConfiguration
     initial_backoff: int = 1  # seconds that a pod waits after the first attempt; then twice that, and so on
     max_backoff: int = 10  # seconds
-    kind = "Policy"  # of the file that says all this
-    has_to_ask_for_preemption = True  # kube-scheduler preempts by itself
-    unschedulable_seconds = 60  # after which a pod that fits nowhere is tried again all the same
-    retries_preemptors = True  # at once: their new status has kube-scheduler 1.20 move them to activeQ
+    kind = "Policy"  # of the file
+    has_to_ask_for_preemption = True  # kube-scheduler preempts by default
+    unschedulable_seconds = 60  # after which a pod that fits nowhere is tried again without a change
+    retries_preemptors = True  # at once: in 1.20, their new status moves them to activeQ
     pops_from_backoff = False  # whether a change ends its backoff, if there is nothing else to do
 
     def new_decision(self, pod, snapshot):
-        """Return a decision about a pod, in which nothing is decided yet."""
+        """Return an empty decision about a pod."""
         pod.signatures.clear()  # since it was tried last, it may have changed
         return FullDecision(pod, snapshot.nodes, policy=self, snapshot=snapshot)
 
     def nodes_that_fit(self, pod, snapshot):
-        """Ask about each node, unless the answer is known from the last pod like this one; and extenders."""
+        """Run PreFilter, Filter and the extenders. Return {name: Node}, and the Failures of other nodes."""
         passing = snapshot.nodes
         refusals = []  # (title of a predicate, its reasons against nodes)
         prepared = prepare(self.predicates_to_ask(), pod, snapshot.nodes, snapshot)
@@ -72,7 +72,7 @@ class FullPolicy:
         return self.ask_extenders(pod, feasible, failed)
 
     def prioritize(self, decision, feasible):
-        """Return each node's total of what priorities and extenders give, unless it is known."""
+        """Run PreScore, Score and the extenders. Return {name: total score}. Raises Unschedulable."""
         pod = decision.pod
         snapshot = decision.snapshot
         prepared = []
@@ -92,17 +92,17 @@ class FullPolicy:
         return total
 
     def look_ahead(self, snapshot):
-        """Prepare rules for imaginary pods: the first that comes is not to wait for what they look up."""
+        """Prepare rules for imaginary pods, so that the first real one does not wait for lists."""
         steady = [rule for rule in self.predicates_to_ask() + self.priorities if rule.steady]
         for spec in IMAGINARY:
-            with contextlib.suppress(Exception, SystemExit):  # which is said of pods that are there
+            with contextlib.suppress(Exception, SystemExit):  # real pods have it reported
                 pod = FullPod({"metadata": {"name": "none", "ownerReferences": [AN_OWNER]}, "spec": spec})
                 prepare(steady, pod, snapshot.nodes, snapshot)
 
     def seek_remedy(self, decision, snapshot):
-        """Have the rules do something about a pod that fits nowhere: the first that has a remedy."""
+        """Run PostFilter for a pod that fits nowhere: the first rule with a remedy gives it."""
         if not (decision.failed and decision.fits_nowhere):
-            return  # there are no nodes; or some fit, and what failed was another rule
+            return  # there are no nodes, or another rule has failed
         is_silent = self.has_to_ask_for_preemption and not self.rules_with["post_filter"]
         if is_silent and decision.pod.priority > 0:
             how = "to do so, too: --preempt, or Preemption among the predicates"
@@ -112,23 +112,23 @@ class FullPolicy:
             for rule in self.rules_with["post_filter"]:
                 failed = copy.deepcopy(dict(decision.failed))  # the rule may change it
                 remedy = call_hook(rule, "post_filter", decision.pod, failed, snapshot)
-                decision.in_vain = decision.pod.derived.pop(NOBODY, "")
+                decision.why_not_preempted = decision.pod.derived.pop(WHY_NOT_PREEMPTED, "")
                 if remedy:
                     decision.requests, decision.remedy = with_reason(remedy)
                     return
 
     def predicates_to_ask(self):
-        """Return the predicates as they are asked: those that it names, and those that are always asked."""
+        """Return the predicates in their order: those of the Policy, then those that are always active."""
         return self.predicates + ALWAYS_ASKED
 
     def ask_extenders(self, pod, feasible, failed):
-        """Have extenders refuse nodes. Return those that still fit, and the Failures of the others."""
+        """Call Filter of the extenders. Return the nodes that still fit, and the Failures of the others."""
         for extender in self.extenders:
             feasible, failed = extender.filter(pod, feasible, failed)
         return feasible, failed
 
     def rejection(self, error, failed):
-        """Return what is said of a pod that fits no node at all, for this reason."""
+        """Return the message for a pod that fits no node at all, for this reason."""
         return failed.message
 
     def rules(self):
@@ -143,19 +143,19 @@ class FullPolicy:
         return found
 
     def name_for(self, rule):
-        """Return what the user's file calls, or would call, a rule."""
+        """Return the name of a rule in files of this kind."""
         return rule.name
 
     @functools.cached_property
     def unchecked(self):
-        """{what a pod may ask for: (the rule that would look at it, whether a pod does)}."""
+        """{what a pod may require: (the inactive rule that checks it, whether a pod does)}."""
         active = {rule.name for rule in self.rules()}
-        idle = [rule for rule in [*PREDICATES.values()] if rule.name not in active]  # also while these change
+        idle = [rule for rule in [*PREDICATES.values()] if rule.name not in active]  # they may change
         return {what: (rule, is_asked) for rule in idle for what, is_asked in rule.looks_at.items()}
 
 
 def add_up(decision: FullDecision, prepared: list, nodes: dict[str, FullNode]) -> dict[str, float]:
-    """Return the sum of each node's points times their weights; 1 if no rule gives points."""
+    """Return {name: the sum of its points times their weights}; 1 if there is no priority."""
     policy = decision.policy
     votes = decision.votes
     if not policy.priorities and not policy.extenders:
@@ -173,7 +173,7 @@ def add_up(decision: FullDecision, prepared: list, nodes: dict[str, FullNode]) -
             sums = {name: so_far + weight * points[name] for name, so_far in sums.items()}
         return sums
 
-    # Points that `reduce` has made rest on all nodes: totals hold only while these points are the same.
+    # Points that `reduce` has made depend on all nodes: totals are valid only while these are equal.
     reduced = [None if vote.points is vote.raw else vote.points for vote in votes]
     basis = [(each.rule, each.metadata) for each in prepared], reduced
     return answers_about(

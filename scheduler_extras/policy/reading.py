@@ -5,7 +5,7 @@ policy/reloading.py calls it for each new text. configuration/ sets up rules wit
 
 import collections
 import functools
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -195,16 +195,20 @@ def meaning_of(
     if not is_known or (decoded and title in REPLACED_BY_TAINTS):  # these are free names in 1.20
         [(member, argument)] = decoded.items()
         return [rule_for[member]], [argument]
-    if names and decoded:
-        notices.append(
-            f'{place}: "{title}" ignores its argument, as in kube-scheduler; use a name of your own')
-    if rules.get(title) and rules[title].member and not decoded:
-        effect = "accepts every node; it " if where == "predicates" else ""
-        notices.append(f"{place}: {effect}needs another name, and the argument {rules[title].member}")
-    if title in REPLACED_BY_TAINTS:
-        notices.append(
-            f"{place}: taints have replaced {title}, and PodToleratesNodeTaints is always active")
+    notices += notices_about(where, title, place, decoded)
     return names, []
+
+
+def notices_about(where: str, title: str, place: str, argument: JsonObject) -> Iterator[str]:
+    """Yield what has no effect in an entry that means rules by its name."""
+    rule = CATALOGUES[where].get(title)
+    if argument and known_names(where)[title]:
+        yield f'{place}: "{title}" ignores its argument, as in kube-scheduler; use a name of your own'
+    if rule and rule.member and not argument:
+        effect = "accepts every node; it " if where == "predicates" else ""
+        yield f"{place}: {effect}needs another name, and the argument {rule.member}"
+    if title in REPLACED_BY_TAINTS:
+        yield f"{place}: taints have replaced {title}, and PodToleratesNodeTaints is always active"
 
 
 def has_own_fields(rule: FullRule) -> bool:

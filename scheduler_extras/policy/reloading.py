@@ -1,6 +1,6 @@
 """The Policy file and plugins as they are edited: read again in each pass if they have changed.
 
-The loop asks it for the Policies in force; the command line and --compare make one for each file.
+The loop gets the Policies in force from it. The command line makes a PolicyFile for each file.
 """
 
 from __future__ import annotations
@@ -111,9 +111,9 @@ class PolicyFile:
         self.current()
 
     def current(self) -> Mapping[str, FullPolicy]:
-        """Return the Policies, read again if a file has changed. If one is broken, say so, and keep the last.
+        """Return the Policies, read again if a file has changed. If one is broken, log it, and keep the last.
 
-        If nothing has changed, the Policies in force stay, so that no held pod is decided about again.
+        If no rule has changed, the Policies in force stay, so that no assumed pod falls back.
         """
         seen = self.look()
         if seen != self.seen or not self.policies:
@@ -130,9 +130,9 @@ class PolicyFile:
         return self.policies
 
     def look(self) -> dict[Path, tuple]:
-        """Return when the files, and those beside plugins, which these may import, were changed.
+        """Return when the files were changed, and those beside plugins, which these may import.
 
-        Not of pipes: what they have said cannot be read again, and the loop would wait for more.
+        Pipes are left out: they can be read only once, and the loop would wait for more.
         """
         changes = {}
         files = {Path(path).absolute() for path in [self.path, *self.plugins]}
@@ -148,7 +148,7 @@ class PolicyFile:
     def check_files(self) -> None:
         """Raise InputError if a file is too large, or has become a pipe or a device: it may have no end."""
         for path in [self.path, *self.plugins]:
-            with contextlib.suppress(OSError):  # reading it says why it cannot be read
+            with contextlib.suppress(OSError):  # to read it raises the error
                 status = Path(path).stat()
                 is_file = stat.S_ISREG(status.st_mode)
                 if self.policies and not (is_file or stat.S_ISDIR(status.st_mode)):
@@ -159,7 +159,7 @@ class PolicyFile:
     def load(self) -> None:
         """Read the files, run those plugins that have changed, and log what differs. Raises InputError."""
         if not self.policies:
-            unplug()  # another Policy has had them, perhaps, and their rules keep what they saw there
+            unplug()  # their rules may have kept things under another Policy
         changed = load_plugins(self.plugins)
         policies = load_policies(self.path, self.scheduler_name, self.preempt)
         lines = differences(self.policies, policies) if self.policies else []
@@ -176,7 +176,7 @@ class PolicyFile:
 
 
 def lines_of(policy):
-    """Return all that a Policy says, a line for each rule and setting."""
+    """Return the contents of a Policy, a line for each rule and setting."""
     lines = []
     for rule in policy.rules():
         words = [rule.title]
@@ -202,5 +202,5 @@ def differences(before, after):
     old, new = [[head.format(name) + line for name, policy in policies.items() for line in lines_of(policy)]
                 for policies in (before, after)]
     lines = [line for line in difflib.ndiff(old, new) if line[:2] in ("- ", "+ ")]
-    differing = {*old} ^ {*new}  # empty, if only the order is another one
+    differing = {*old} ^ {*new}  # empty if only the order differs
     return [line for line in lines if line[2:] in differing] or lines

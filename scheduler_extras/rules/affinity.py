@@ -17,14 +17,14 @@ from scheduler_extras.rules.affinity_terms import affinity_terms, placed_terms, 
 from scheduler_extras.rules.label_index import labels_to_look_up
 
 
-# Terms say where a pod is welcome: its own ones do, and those of all pods that are placed. `affinity_around`
-# has all that they say, by domains; a domain is a (topology key, value). From that, `affine_domains` has
-# where the pod must be and must not be, for the predicate; `affine_scores` where it is welcome, for the
-# priority.
+# The pod's own terms, and those of all placed pods, attract it to domains or repel it; a domain is a
+# (topology key, value). `affinity_around` sums up all terms by domain. From that, `affine_domains` computes
+# where the pod must be and must not be, for the predicate, and `affine_scores` the weights of domains, for
+# the priority.
 
 
-# List of terms -> what a pod's own make of the domains of pods that they select; what those of others that
-# select the pod make of these others' domains; and how often.
+# List of terms -> the effect of the pod's own terms on the domains of pods that they select; the effect of
+# other pods' terms that select the pod, on these pods' domains; and the sign of the weight.
 EFFECTS_OF_TERMS = {
     "requiredAffinity": ("together", "attached", 1), "requiredAntiAffinity": ("apart", "repelling", 1),
     "preferredAffinity": ("preferred", "preferred", 1),
@@ -32,7 +32,7 @@ EFFECTS_OF_TERMS = {
 
 
 def affinity_around(pod: FullPod, snapshot: FullSnapshot) -> dict:
-    """Return what the terms of a pod and of all others say, {what: {(topology key, value): weight}}."""
+    """Return the effects of the pod's terms and all others, {effect: {(topology key, value): weight}}."""
     placed = placed_terms(snapshot)
     if not (placed.numbers or pod.is_affine):  # as in most clusters, so that this takes no time
         return collections.defaultdict(collections.Counter)
@@ -45,14 +45,14 @@ def affinity_around(pod: FullPod, snapshot: FullSnapshot) -> dict:
 
 
 def sum_up(own, near, numbers, pod, snapshot):
-    """Sum up what a pod's own terms say, and those of others that may select it; see `affinity_around`.
+    """Sum up the pod's own terms, and those of others that may select it; see `affinity_around`.
 
     near: of others, (name of a list, term). numbers: {such a pair: {node: how many pods there have it}}.
     """
     around: dict[str, collections.Counter] = collections.defaultdict(collections.Counter)
 
     def add(what, keys, weight, numbers):
-        """Add what a term says of the domains of nodes with so many pods."""
+        """Add the effect of a term on the domains of nodes, {name: how many pods there count}."""
         for name, number in numbers.items():
             labels = snapshot.nodes[name].labels
             for key in keys & labels.keys():
@@ -71,15 +71,20 @@ def sum_up(own, near, numbers, pod, snapshot):
     return around
 
 
+IN_GENERAL = "node(s) didn't match pod affinity/anti-affinity"  # which of the two follows
+NO_AFFINITY = Unresolvable("node(s) didn't match pod affinity rules")
+OWN_ANTI_AFFINITY = "node(s) didn't match pod anti-affinity rules"
+ANTI_AFFINITY_OF_OTHERS = "node(s) didn't satisfy existing pods anti-affinity rules"
 AffineDomains = collections.namedtuple("AffineDomains", "keys may_begin together apart repelling")
 
 
 def affine_domains(pod, nodes, snapshot):
-    """Where the pod must be, and must not be, by the inter-pod affinity of all pods. Domains are labels.
+    """Return the AffineDomains, where the pod must be and must not be; or SKIP. Raises Rejected.
 
-    By each of the `keys` it must be in a domain with pods that meet all its terms (`together`). If there are
-    none yet, and it meets them itself, any will do (`may_begin`).
-    `apart` are the domains with pods that it must not be with; `repelling` those with pods that refuse it.
+    For each of the `keys`, it must be in a domain with a pod that meets all its terms (`together`). If there
+    is none yet, and it meets them itself, any domain with the key will do (`may_begin`).
+    `apart`: the domains with pods that its anti-affinity excludes. `repelling`: those with pods whose
+    anti-affinity excludes it.
     """
     terms, problem = affinity_terms(pod)
     if problem:
@@ -98,7 +103,7 @@ def affine_domains(pod, nodes, snapshot):
            looks_at={"required pod affinity": functools.partial(requires, "podAffinity"),
                      "required pod anti-affinity": functools.partial(requires, "podAntiAffinity")})
 def match_inter_pod_affinity(pod, node, metadata):
-    """In the node's domains are the pods that it must be with, none that it must not, none that repel it."""
+    """The node's domains have the pods that its affinity requires, and none that anti-affinity excludes."""
     here = node.labels.items()
     if metadata.may_begin:
         has_company = metadata.keys <= node.labels.keys()
@@ -106,21 +111,21 @@ def match_inter_pod_affinity(pod, node, metadata):
         has_company = all((key, node.labels.get(key)) in metadata.together for key in metadata.keys)
     reason: str
     if not has_company:
-        reason = Unresolvable("node(s) didn't match pod affinity rules")
+        reason = NO_AFFINITY
     elif not metadata.apart.isdisjoint(here):
-        reason = "node(s) didn't match pod anti-affinity rules"
+        reason = OWN_ANTI_AFFINITY
     elif not metadata.repelling.isdisjoint(here):
-        reason = "node(s) didn't satisfy existing pods anti-affinity rules"
+        reason = ANTI_AFFINITY_OF_OTHERS
     else:
         return
-    yield "node(s) didn't match pod affinity/anti-affinity"
+    yield IN_GENERAL
     yield reason
 
 
 def affine_scores(pod, nodes, snapshot, hard_weight=1):
-    """For each (topology key, value) domain, the weights of the terms for and against the pod's going there.
+    """Return {(topology key, value): the weights of the terms for this domain, less those against it}.
 
-    hard_weight: of other pods' required terms.
+    hard_weight: the weight of other pods' required terms.
     """
     _, problem = affinity_terms(pod)
     if problem:
@@ -129,13 +134,13 @@ def affine_scores(pod, nodes, snapshot, hard_weight=1):
     if not around:
         return {}
     scores = collections.Counter(around["preferred"])
-    for domain, count in around["attached"].items():  # to pods that must be where this one is
+    for domain, count in around["attached"].items():  # of pods that require this one near them
         scores[domain] += count * hard_weight
     return scores
 
 
 def normalize_affinity(points, among=(0,)):
-    """Stretch scores from the lowest to the highest, with a 0 among them, to 0 to 100."""
+    """Scale scores so that the lowest is 0 and the highest 100. among: values that count like scores."""
     scores = [*points.values(), *among]
     low = min(scores)
     high = max(scores)
@@ -146,5 +151,5 @@ def normalize_affinity(points, among=(0,)):
 @priority("InterPodAffinityPriority", metadata=affine_scores, reduce=normalize_affinity,
           plugin="InterPodAffinity", by_default=1, steady=True)
 def inter_pod_affinity(pod, node, metadata):
-    """The summed weights of the preferences for and against the domains that the node is in."""
+    """The weights of the preferences for the node's domains, less those against them."""
     return sum([metadata[pair] for pair in node.labels.items()]) if metadata else 0

@@ -1,6 +1,6 @@
 """The terms of inter-pod affinity: those of a pod, and those of all placed pods.
 
-affinity.py sums up what they say about a pod.
+affinity.py sums up their effects on a pod.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class AffinityTerm:
     __slots__ = "__weakref__", "key", "meaning", "namespace_selector", "namespaces", "requirements", "weight"
 
     def __init__(self, pod, term, weight, meaning):
-        self.meaning = meaning  # that of terms which say the same
+        self.meaning = meaning  # equal for terms with the same effect
         self.weight = weight
         self.key = pick(term, str, "topologyKey")
         self.requirements = pod_selector(term, pod)
@@ -50,12 +50,12 @@ class AffinityTerm:
         return labels_match(pick(namespace, dict, "metadata", "labels"), self.namespace_selector)
 
 
-# Meaning -> the one AffinityTerm that says it, of whatever pods.
+# Meaning -> the one AffinityTerm with it, shared by all pods.
 TERMS: weakref.WeakValueDictionary[bytes, AffinityTerm] = weakref.WeakValueDictionary()
 
 
 def affinity_term(pod, term, weight):
-    """Return the one AffinityTerm that says what a term of a pod says."""
+    """Return the AffinityTerm of a pod's term, shared with equal terms."""
     own_labels = dict(pod.labels) if "matchLabelKeys" in term or "mismatchLabelKeys" in term else None
     data = marshal.dumps([term, weight, pod.namespace, own_labels], 2)
     meaning = hashlib.blake2b(data, digest_size=16).digest()
@@ -70,9 +70,9 @@ LISTS = {when + side: (when, side)
 
 @kept_with_pod
 def affinity_terms(pod: FullPod) -> tuple[dict, str | None]:
-    """The pod's {name of a list: its affinity terms, none if one is invalid}; and what is invalid."""
+    """Return {name of a list: the pod's terms, none if one is invalid}, and the error of an invalid one."""
     lists: dict[str, list] = {list_name: [] for list_name in LISTS}
-    if not pod.is_affine:  # as most pods, so that this takes no time
+    if not pod.is_affine:  # like most pods: return fast
         return lists, None
     problem = None
     for list_name, (when, side) in LISTS.items():

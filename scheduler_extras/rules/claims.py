@@ -1,6 +1,6 @@
 """Rules about claims: where their volumes can be used, and which volume each gets once a node is chosen.
 
-The predicates are asked as all others; `bind_volumes` is called before the Binding (pre_bind).
+`bind_volumes` is called before the Binding (PreBind).
 """
 
 import collections
@@ -18,6 +18,10 @@ from scheduler_extras.reading.quantities import quantity
 from scheduler_extras.rules.disks import claims_of, class_name_of, storage_class_of
 
 
+OUT_OF_REACH = "node(s) had volume node affinity conflict"
+OUT_OF_REACH_136 = "node(s) didn't match PersistentVolume's node affinity"
+NO_VOLUME_TO_BIND = "node(s) didn't find available persistent volumes to bind"
+UNBOUND_IMMEDIATE = "pod has unbound immediate PersistentVolumeClaims"
 SELECTED_NODE = "volume.kubernetes.io/selected-node"
 ClaimsToBind = collections.namedtuple("ClaimsToBind", "bound delayed")
 Volume = collections.namedtuple("Volume", "raw reach")  # reach: what a node's labels must meet one of
@@ -25,7 +29,7 @@ EVERYWHERE: list[list] = [[]]
 
 
 class DelayedClaim:
-    """A claim that gets a volume once a node is chosen; what of that is the same for all nodes, is kept."""
+    """A claim that gets a volume once a node is chosen. Keeps what is the same for all nodes."""
 
     def __init__(self, claim, snapshot):
         self.claim = claim
@@ -36,13 +40,13 @@ class DelayedClaim:
         self.storage_class = storage_class_of(claim, snapshot)
 
     def __eq__(self, other):
-        """Return whether the same holds on a node for another claim, as far as answers depend on it."""
+        """Return whether another claim is equal in all that answers depend on."""
         looked_at = "selected_node", "storage_class", "room", "volumes"
         return all(getattr(self, name) == getattr(other, name) for name in looked_at)
 
     @functools.cached_property
     def volumes(self):
-        """The free Volumes that serve the claim, the smallest first; or its own one alone."""
+        """The free Volumes that suit the claim, smallest first; or only the one that names the claim."""
         free = []
         claim = self.claim
         selector = label_selector(pick(claim, dict, "spec").get("selector") or {})
@@ -71,7 +75,7 @@ class DelayedClaim:
 
     @functools.cached_property
     def room(self):
-        """Where there is storage for a new volume: requirements of a node's labels, one of which it meets."""
+        """Where a new volume has room: lists of requirements, of which a node's labels must meet one."""
         driver = self.snapshot.objects["csidrivers"].get(pick(self.storage_class, str, "provisioner"), {})
         if not pick(driver, bool, "spec", "storageCapacity"):
             return EVERYWHERE
@@ -85,14 +89,14 @@ class DelayedClaim:
 
 
 def volumes_to_claim(snapshot):
-    """Return the volumes by the claim that has them, (namespace, name), or else by their class.
+    """Return volumes, smallest first, {(namespace, name) of their claim, or else their class: [volume]}.
 
-    Those without a claim may be set aside for one by now. The smallest are first.
+    Volumes without a bound claim may be reserved for one.
     """
     volumes = snapshot.objects["persistentvolumes"]
 
     def sort():
-        """Sort them."""
+        """Return the volumes, sorted."""
         sorted_out = collections.defaultdict(list)
         for volume in sorted(volumes.values(), key=lambda volume: storage(volume, "capacity")):
             owner = pick(volume, dict, "spec", "claimRef")
@@ -114,7 +118,7 @@ def why_unusable(name, claim, pod):
 
 
 def claims_to_bind(pod, nodes, snapshot, why_unusable=why_unusable):
-    """Where its bound claims' volumes can be used; and the claims that wait for it, in upstream's order."""
+    """Return the ClaimsToBind: where bound claims can be used, and others in upstream's order; or SKIP."""
     bound = {}
     delayed = []
     is_any_immediate = False
@@ -130,7 +134,7 @@ def claims_to_bind(pod, nodes, snapshot, why_unusable=why_unusable):
         else:
             delayed.append(DelayedClaim(claim, snapshot))
     if is_any_immediate:
-        raise Rejected("pod has unbound immediate PersistentVolumeClaims")
+        raise Rejected(UNBOUND_IMMEDIATE)
     selected = [each for each in delayed if each.selected_node is not None]
     others = [each for each in delayed if each.selected_node is None]
     delayed = selected + sorted(others, key=lambda each: each.size)
@@ -138,7 +142,7 @@ def claims_to_bind(pod, nodes, snapshot, why_unusable=why_unusable):
 
 
 def waits_for_consumer(claim, snapshot):
-    """Return whether a claim gets a volume once a pod wants it, and not at once."""
+    """Return whether a claim gets its volume only once a pod uses it."""
     return storage_class_of(claim, snapshot).get("volumeBindingMode") == "WaitForFirstConsumer"
 
 
@@ -147,8 +151,8 @@ def storage(thing, *path):
     return quantity(str(pick(thing, dict, "spec", *path).get("storage") or 0))
 
 
-def set_volumes_aside(claims, node, record):
-    """Set volumes aside for claims; where there are none, ask for new ones. Return what is to be written."""
+def reserve_volumes(claims, node, record):
+    """Reserve volumes for claims, or request new ones, in memory. Return the requests that write it."""
     patches = []
     for delayed, volume in find_volumes(claims, node):
         claim = delayed.claim
@@ -160,7 +164,7 @@ def set_volumes_aside(claims, node, record):
             patches.append(patch(volume, "persistentvolumes", spec={"claimRef": reference},
                                  annotations={"pv.kubernetes.io/bound-by-controller": "yes"}))
         elif not volume and delayed.selected_node is None:
-            # The claim thereby remembers the node: its pods fit no other one until it is bound.
+            # Until the claim is bound, its pods fit no other node.
             annotations = pick(metadata, dict, "annotations") | {SELECTED_NODE: node.name}
             record.set_aside(metadata, "annotations", annotations)
             patches.append(patch(claim, "persistentvolumeclaims", annotations={SELECTED_NODE: node.name}))
@@ -168,9 +172,9 @@ def set_volumes_aside(claims, node, record):
 
 
 def bind_volumes(pod, node, snapshot, timeout=600, late="timed out waiting for the condition"):
-    """Set volumes aside for the pod's claims, or ask for their provisioning. Controllers do the rest.
+    """Reserve volumes for the pod's claims, or request their provisioning. Controllers do the rest.
 
-    timeout: the seconds that this may take; late: what is said then.
+    timeout: after how many seconds the pod falls back, with the text `late`.
     """
     if not pod.claims:
         return None
@@ -180,20 +184,20 @@ def bind_volumes(pod, node, snapshot, timeout=600, late="timed out waiting for t
     own = [rule for rule in active if rule.name == "CheckVolumeBinding"]
     [prepared] = prepare(own, pod, {node.name: node}, snapshot)
     claims = prepared.metadata
-    reasons = prepared.reasons(node)  # a rule may have held the pod meanwhile
+    reasons = prepared.reasons(node)  # rules may have held the pod for long
     if reasons:
         raise Unschedulable(f"{failing} {reasons[0]}")
-    patches = set_volumes_aside(claims.delayed, node, pod.record)
+    patches = reserve_volumes(claims.delayed, node, pod.record)
     if patches and has_waited:
         raise Unschedulable(f"{failing} the volume or the node that was chosen has been given up")
     if claims.delayed and has_waited and time.monotonic() - pod.record.since > timeout:
         raise Unschedulable(f"{failing} {late}")
-    is_awaited = claims.delayed and snapshot.is_live  # else no controller would bind them
+    is_awaited = claims.delayed and snapshot.is_live  # or else no controller binds them
     return (patches, "volumes are being bound or provisioned") if is_awaited else None
 
 
 def patch(thing, resource, annotations, **more):
-    """Return the request that changes an object, unless somebody else has changed it meanwhile."""
+    """Return the request that changes an object, unless another client has changed it."""
     metadata = thing["metadata"]
     place = f"namespaces/{metadata['namespace']}/" if "namespace" in metadata else ""
     return "PATCH", f"/api/v1/{place}{resource}/{metadata['name']}", {
@@ -204,8 +208,8 @@ def patch(thing, resource, annotations, **more):
            plugin="VolumeBinding", by_default=1, steady=True, unresolvable=True,
            looks_at={"claims": lambda pod, node: pod.claims})
 def check_volume_binding(pod, node, metadata, gone="pvc(s) bound to non-existent pv(s)",
-                         out_of_reach="node(s) had volume node affinity conflict"):
-    """The node can reach the volumes of the pod's bound claims, and has or gets volumes for the others."""
+                         out_of_reach=OUT_OF_REACH):
+    """The node can use the volumes of the pod's bound claims, and has or gets volumes for the others."""
     for reach in metadata.bound:
         if reach is None:
             yield gone
@@ -214,11 +218,11 @@ def check_volume_binding(pod, node, metadata, gone="pvc(s) bound to non-existent
             yield out_of_reach
             break
     if any(delayed.selected_node not in (None, node.name) for delayed in metadata.delayed):
-        yield "node(s) didn't find available persistent volumes to bind"
+        yield NO_VOLUME_TO_BIND
         return
     for delayed, volume in find_volumes(metadata.delayed, node):
         if not volume and not can_provision(delayed.storage_class, node):
-            yield "node(s) didn't find available persistent volumes to bind"
+            yield NO_VOLUME_TO_BIND
             break
         if not volume and not satisfies_one(node.labels, delayed.room):
             yield "node(s) did not have enough free storage"
@@ -226,7 +230,7 @@ def check_volume_binding(pod, node, metadata, gone="pvc(s) bound to non-existent
 
 
 def find_volumes(delayed, node):
-    """Yield (DelayedClaim, volume) pairs; where there is no volume, one is to be provisioned.
+    """Yield (DelayedClaim, volume) pairs; None: a volume has to be provisioned.
 
     Upstream: plugins/volumebinding, and volume/scheduling/scheduler_binder.go.
     """
@@ -254,7 +258,7 @@ def can_provision(storage_class, node):
 
 
 def could_serve(volume, claim):
-    """Return whether a volume is of the size, classes and mode that a claim asks for, and is to stay."""
+    """Return whether a volume has the size, classes and mode of a claim, and is not being deleted."""
     modes = {pick(thing, str, "spec", "volumeMode") or "Filesystem" for thing in (volume, claim)}
     attributes = {pick(thing, str, "spec", "volumeAttributesClassName") for thing in (volume, claim)}
     is_alike = class_name_of(volume) == class_name_of(claim) and len(modes) == len(attributes) == 1

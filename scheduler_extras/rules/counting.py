@@ -13,16 +13,16 @@ from scheduler_extras.reading.pods_and_nodes import FullNode
 from scheduler_extras.rules.label_index import LabelIndex, labels_needed
 
 
-def count_pods(node: FullNode, is_meant: Callable, namespace: str | None = None) -> int:
-    """Return how many pods on a node are meant; of those that are alike to selectors, one is asked about.
+def count_pods(node: FullNode, matches: Callable, namespace: str | None = None) -> int:
+    """Return how many pods on a node match. matches is called once for pods with equal labels.
 
-    namespace: the one whose pods may be meant; None: any.
+    namespace: counts only its pods; None: those of all.
     """
     by_namespace = pods_by_namespace(node)
     if namespace is not None and namespace not in by_namespace:  # as on most nodes
         return 0
     groups = by_namespace.values() if namespace is None else [by_namespace[namespace]]
-    return sum([len(pods) for alike in groups for pods in alike.values() if is_meant(pods[0])])
+    return sum([len(pods) for alike in groups for pods in alike.values() if matches(pods[0])])
 
 
 def nodes_that_may_count(namespace: str, requirements: Iterable[Requirement], snapshot: FullSnapshot) -> set:
@@ -39,18 +39,18 @@ def labels_on(node):
 
 
 def with_labels(index, before, now):
-    """Return the LabelIndex of nodes, as on some of them there are other labels than before."""
+    """Return the LabelIndex of nodes after the labels on some of them have changed."""
     return (index or LabelIndex()).updated(
         (*filing, name) for name, labels in now.items() for filing in labels ^ before.get(name, frozenset()))
 
 
 def without_zeros(numbers: dict) -> dict:
-    """Return those numbers that are not 0."""
+    """Return the numbers that are not 0."""
     return {name: number for name, number in numbers.items() if number}
 
 
 def pods_by_namespace(node):
-    """Return the pods on a node, {namespace: {what they share: those that are alike to selectors}}."""
+    """Return the pods on a node, {namespace: {signature: the pods with equal labels}}."""
     if pods_by_namespace not in node.derived:
         found: dict[str, dict] = {}
         node.derived[pods_by_namespace] = found

@@ -42,7 +42,7 @@ def storage_class_of(claim, snapshot):
 
 
 def exclusive_claims(pod, nodes, snapshot):
-    """Whether a claim of the pod that is for one pod only (ReadWriteOncePod) is in use: True, or None."""
+    """Return True if another pod uses a ReadWriteOncePod claim of the pod; else None."""
     if not pod.named_claims:
         return None
     exclusive = set()
@@ -106,7 +106,7 @@ LOCAL = {"configMap", "downwardAPI", "emptyDir", "hostPath", "persistentVolumeCl
 
 @kept_with_pod
 def inline_disks(pod):
-    """Those of the pod's volumes that may be disks outside of its node, and are no claims."""
+    """Return the pod's inline volumes that may be disks outside of its node."""
     return [volume for volume in pod.volumes if LOCAL.isdisjoint(volume)]
 
 
@@ -179,7 +179,7 @@ def volume_limit(driver, node, snapshot):
 
 
 def csi_limit(driver, node, snapshot, otherwise):
-    """Return how many volumes of a CSI driver the node's CSINode allows, if it says so."""
+    """Return how many volumes of a CSI driver the node's CSINode allows, or `otherwise`."""
     for known in pick(snapshot.objects["csinodes"].get(node.name, {}), list, "spec", "drivers", of=dict):
         room = pick(known, dict, "allocatable")
         if known.get("name") == driver and room.get("count") is not None:
@@ -189,7 +189,7 @@ def csi_limit(driver, node, snapshot, otherwise):
 
 @dataclass
 class ToAttach:
-    """What is to be attached for a pod. It is equal for pods whose volumes are as many, and all new."""
+    """What a node has to attach for a pod. Equal for pods with as many volumes, if all of these are new."""
 
     new: dict  # driver -> how many volumes, of those that are nowhere yet
     others: set  # (driver, identity) of those that are on some nodes
@@ -206,7 +206,7 @@ class ToAttach:
 
 
 def to_attach(wanted, snapshot, attachments=attachments, elsewhere=frozenset()):
-    """Return what is to be attached, ToAttach; SKIP if that is nothing. elsewhere: what else is on nodes."""
+    """Return the ToAttach of wanted volumes; SKIP if there are none. elsewhere: other attached volumes."""
     if not wanted:
         return SKIP
     resources = "persistentvolumeclaims", "persistentvolumes", "storageclasses", "csinodes"
@@ -225,7 +225,7 @@ def to_attach(wanted, snapshot, attachments=attachments, elsewhere=frozenset()):
 
 
 def volume_attachments(pod, nodes, snapshot, cloud=None):
-    """What is to be attached for the pod: of a cloud, or by CSI."""
+    """Return the ToAttach of the pod's volumes: disks of a cloud, or CSI volumes."""
     wanted = {(driver, volume) for driver, volume in attachments(pod, snapshot)
               if cloud == (driver if driver in CLOUD_DISKS else None)}
     return to_attach(wanted, snapshot)

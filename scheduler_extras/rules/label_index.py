@@ -1,4 +1,4 @@
-"""The index of labels: what is filed under a label is found without a look at all there is.
+"""The index of labels: finds what is filed under a label without a search.
 
 Rules file the terms of placed pods, the nodes of placed pods, and the selectors of Services and ReplicaSets.
 """
@@ -13,7 +13,7 @@ from scheduler_extras.reading.pods_and_nodes import FullPod
 
 
 def labels_needed(requirements: Iterable[Requirement]) -> list:
-    """Return labels, (key, value), of which whatever a selector selects has one; [None]: it may have none."""
+    """Return labels, (key, value): all that a selector selects has one of them; [None]: there are none."""
     values_by_key = [(each.key, dict.fromkeys(each.values)) for each in requirements if each.operator == "In"]
     if not values_by_key:
         return [None]
@@ -22,14 +22,14 @@ def labels_needed(requirements: Iterable[Requirement]) -> list:
 
 
 def labels_to_look_up(pod: FullPod) -> list:
-    """Return the labels under which everything is filed that may select a pod."""
+    """Return the labels under which all selectors are filed that may select a pod."""
     return [None, *pod.labels.items()]
 
 
 class LabelIndex:
     """Things, filed by namespace and label. An index is immutable: `updated` returns a new one.
 
-    Namespaces keep the new one cheap: only what is filed in those that change is copied.
+    That is cheap, because only the namespaces that change are copied.
     """
 
     def __init__(self, filed: dict | None = None):
@@ -41,7 +41,7 @@ class LabelIndex:
         return set().union(*[by_label[label] for label in labels if label in by_label])
 
     def updated(self, changes: Iterable[tuple[str, Hashable, Hashable]]) -> LabelIndex:
-        """Return the index after changes, (namespace, label, thing): what was filed there is not any more."""
+        """Return the index after changes, (namespace, label, thing): each adds a thing, or removes it."""
         changed: dict = collections.defaultdict(lambda: collections.defaultdict(set))
         for namespace, label, thing in changes:
             changed[namespace][label] ^= {thing}

@@ -71,13 +71,13 @@ ImageShares = collections.namedtuple("ImageShares", "shares containers")
 
 
 def image_shares(pod, nodes, snapshot):
-    """The images of the pod's containers, with their shares, and the number of the containers."""
+    """Return the ImageShares of the pod: its images with their shares, and the number of its containers."""
     shares = shares_of([pick(container, str, "image") for container in pod.containers], snapshot)
     return shares and ImageShares(shares, len(pod.containers))
 
 
 def shares_of(images, snapshot):
-    """Return (image, its bytes times the share of the nodes that have it, so that pods spread) of each.
+    """Return [(image, its size in bytes times the share of nodes that have it, so that pods spread)].
 
     Images that no node has are left out.
     """
@@ -105,7 +105,7 @@ def sizes_of(nodes, images):
 @priority("ImageLocalityPriority", metadata=image_shares, plugin="ImageLocality", by_default=1,
           steady=True)
 def image_locality(pod, node, metadata):
-    """How many bytes of the pod's images are there already, from 23 MiB (0) to 1000 MiB a container (100)."""
+    """The size of the pod's images on the node, from 23 MiB (0) to 1000 MiB per container (100)."""
     if not metadata:
         return 0
     lowest = 23 * 2**20

@@ -14,6 +14,13 @@ from scheduler_extras.common.chance import CHANCE
 from scheduler_extras.deciding.rule import CATALOGUES, full_rule, requires
 
 
+# Reasons of rules in scheduler.py, and their texts in 1.36.
+UNSCHEDULABLE = "node(s) were unschedulable"
+TOO_MANY_PODS = "Too many pods"
+OTHER_LABELS = "node(s) didn't match Pod's node affinity"
+OTHER_LABELS_136 = f"{OTHER_LABELS}/selector"
+TAINT = "node(s) had taint {"  # is followed by the taint
+TAINTS_136 = "node(s) had untolerated taint(s)"
 OWN_VERSIONS = {"PodFitsHostPorts", "NoDiskConflict"}  # quicker ones, in ports.py and disks.py
 OF_THE_SCRIPT = {"predicates": scheduler.PREDICATES, "priorities": scheduler.PRIORITIES}
 # Name of a rule of the script -> its function. Edits of a rule there count here, too; so does its deletion.
@@ -27,7 +34,7 @@ def pod_fits_other_resources(pod, node, excepted=()):
     reasons = IN_THE_SCRIPT["PodFitsResources"](pod, node)
     if not excepted:
         return reasons
-    return [reason for reason in reasons if reason.removeprefix("Insufficient ") not in excepted]
+    return [reason for reason in reasons if reason not in map(insufficient, excepted)]
 
 
 # Mistakes are reported in the script.
@@ -35,6 +42,11 @@ pod_fits_other_resources.__signature__ = inspect.signature(  # type: ignore[attr
     pod_fits_other_resources)
 pod_fits_other_resources.__wrapped__ = IN_THE_SCRIPT.get(  # type: ignore[attr-defined]
     "PodFitsResources")
+
+
+def insufficient(resource):
+    """Return the reason against a node that lacks a resource."""
+    return f"Insufficient {resource}"
 
 
 def random_priority(pod, node):

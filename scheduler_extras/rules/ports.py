@@ -6,13 +6,16 @@ from scheduler_extras.deciding.rule import predicate
 from scheduler_extras.reading.pods_and_nodes import kept_with_pod
 
 
+PORTS_TAKEN = "node(s) didn't have free ports for the requested pod ports"
+
+
 @predicate("PodFitsHostPorts", plugin="NodePorts", by_default=1, steady=True,
            aliases=["PodFitsPorts", "GeneralPredicates"],
            looks_at={"host ports": lambda pod, node: pod.host_ports})
 def pod_fits_host_ports(pod, node):
     """No pod there uses a host port of this pod."""
     if pod.host_ports and any(share_a_port(pod, other) for other in node.pods.values()):
-        yield "node(s) didn't have free ports for the requested pod ports"
+        yield PORTS_TAKEN
 
 
 def share_a_port(pod, other):
@@ -20,7 +23,7 @@ def share_a_port(pod, other):
     if not other.host_ports:  # as most pods
         return False
     ours, theirs = ips_by_port(pod), ips_by_port(other)
-    for port in ours.keys() & theirs.keys():  # in time: the fewer are looked up
+    for port in ours.keys() & theirs.keys():  # Python looks up the fewer of the two
         if "0.0.0.0" in ours[port] | theirs[port] or ours[port] & theirs[port]:
             return True
     return False

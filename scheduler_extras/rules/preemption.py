@@ -77,14 +77,14 @@ def preempt(pod, failed, snapshot, percentage=10, absolute=100, manner=Manner())
 
     percentage, absolute: as many candidates are compared, of all nodes and at least, if there are more.
     """
-    pod.derived[NOBODY] = "not eligible due to preemptionPolicy=Never."
+    pod.derived[WHY_NOT_PREEMPTED] = "not eligible due to preemptionPolicy=Never."
     if pod.spec.get("preemptionPolicy") == "Never":
         return None
     home = nomination_of(pod, snapshot)
     if waits_for_victims(pod, snapshot.nodes.get(home), failed, snapshot, manner):
-        pod.derived[NOBODY] = "not eligible due to a terminating pod on the nominated node."
+        pod.derived[WHY_NOT_PREEMPTED] = "not eligible due to a terminating pod on the nominated node."
         return go_on_waiting(pod, home, snapshot)
-    found, pod.derived[NOBODY] = candidates(pod, failed, snapshot, percentage, absolute, manner)
+    found, pod.derived[WHY_NOT_PREEMPTED] = candidates(pod, failed, snapshot, percentage, absolute, manner)
     if not found:
         return withdraw(pod, home, failed, snapshot, manner)
     try:
@@ -92,11 +92,11 @@ def preempt(pod, failed, snapshot, percentage=10, absolute=100, manner=Manner())
     except Unschedulable as error:
         return [], f"No preemption: {error}."
     if not found:
-        pod.derived[NOBODY] = "no candidate node for preemption"
+        pod.derived[WHY_NOT_PREEMPTED] = "no candidate node for preemption"
         return [], "No preemption: the extenders leave no node."
     best, why = where_missed_least(those_not_refused(pod, found))
     victims = found[best].pods
-    del pod.derived[NOBODY]
+    del pod.derived[WHY_NOT_PREEMPTED]
     who = ", ".join(victim.key for victim in victims)
     requests = make_room(pod, best, victims, snapshot, manner)
     return requests, f"It preempts {who} on {best.name}, {why}{after_refusals(pod)}."
@@ -110,14 +110,14 @@ def preemption(pod, node):
 
 # Why nobody goes: a text, or {node: what is against it all the same}. The Policy puts it into the decision.
 
-NOBODY = "nobody is preempted"
+WHY_NOT_PREEMPTED = "nobody is preempted"
 NOT_HELPFUL = "Preemption is not helpful for scheduling"
 NO_VICTIMS = "No preemption victims found for incoming pod"
 
 
 def why_nobody(decision):
     """Return kube-scheduler's words for why a pod preempts nobody; "" if it does, or was not asked to."""
-    found = decision.in_vain
+    found = decision.why_not_preempted
     if isinstance(found, dict):
         found = sum_up({name: {"": reasons} for name, reasons in found.items()})
     return found and f"preemption: {found}"

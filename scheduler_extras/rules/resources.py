@@ -7,7 +7,7 @@ from scheduler_extras.deciding.rule import priority
 
 
 # What a Policy may say: a type; a range of numbers; a set of strings; [any of these] for a list; {field: any
-# of these}. What an argument may say is said with each rule.
+# of these}. Each rule declares its argument.
 # Upstream: kube-scheduler/config/v1/types.go.
 WEIGHT = range(1, 2**31)
 SHAPE = [{"utilization": range(101), "score": range(11)}]

@@ -1,4 +1,4 @@
-"""Which Services, ReplicaSets, ... select a pod. Rules that spread pods ask for that (`selectors_of`)."""
+"""The selectors of Services, ReplicaSets and so on that select a pod. Rules that spread pods use them."""
 
 import contextlib
 
@@ -20,7 +20,7 @@ def selectors_of(pod: FullPod, snapshot: FullSnapshot, *resources: str) -> list:
     for resource in resources:
         if resource not in snapshot.selectors:
             snapshot.selectors[resource] = Selectors(resource)
-        with contextlib.suppress(InvalidSelector):  # then the whole kind is passed over, as upstream does
+        with contextlib.suppress(InvalidSelector):  # then the whole kind is skipped, as upstream
             selectors += snapshot.selectors[resource].that_select(pod, snapshot.objects[resource])
     return selectors
 
@@ -41,11 +41,11 @@ class Selectors:
         self.index = LabelIndex()  # of these objects; those that cannot be read concern each pod
 
     def that_select(self, pod, objects):
-        """Return the selectors that select a pod, by the objects as they are by now, sorted by name.
+        """Return the selectors of these objects that select a pod, sorted by name.
 
         Raises Malformed, such as InvalidSelector, if one of the pod's namespace cannot be read.
         """
-        if objects is not self.objects:  # what is there is another dict after each change
+        if objects is not self.objects:  # each change makes another dict
             self.keep_up(objects)
         found = sorted(self.index.find(pod.namespace, labels_to_look_up(pod)))
         unreadable = [key for key in found if key not in self.selectors]

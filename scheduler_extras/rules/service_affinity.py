@@ -6,8 +6,11 @@ from scheduler_extras.rules.selectors import selectors_of
 from scheduler_extras.rules.spreading import by_domain, matching_pods
 
 
+NO_SERVICE_AFFINITY = "node(s) didn't match service affinity"
+
+
 def service_pairs(pod, nodes, snapshot, arguments):
-    """The node labels that bind the pod's service: of its nodeSelector, and else of a fellow pod's node."""
+    """Return the node labels that the pod's service shares: from its nodeSelector, or a fellow's node."""
     labels = [label for argument in arguments for label in argument.get("labels", [])]
     pairs = {label: pod.node_selector[label] for label in labels if label in pod.node_selector}
     if len(pairs) < len(labels) and selectors_of(pod, snapshot, "services"):
@@ -21,13 +24,13 @@ def service_pairs(pod, nodes, snapshot, arguments):
 @predicate("CheckServiceAffinity", metadata=service_pairs, member="serviceAffinity",
            argument={"labels": [str]}, steady=True)
 def check_service_affinity(pod, node, metadata):
-    """For the labels in the Policy, the node has the values that bind the pod's service."""
+    """The node has the values of the Policy's labels that the pod's service shares."""
     if not metadata.items() <= node.labels.items():
-        yield "node(s) didn't match service affinity"
+        yield NO_SERVICE_AFFINITY
 
 
 def service_spread(pod, nodes, snapshot, arguments):
-    """For each label in the Policy, how many pods the pod's service has, by their nodes' values."""
+    """Return [(label of the Policy, {value: how many pods of the service are on nodes with it})]."""
     # A Service with an empty selector counts no pod, like one without a selector.
     selector = next(iter(selectors_of(pod, snapshot, "services")), ()) or NOTHING
     labels = [argument.get("label", "") for argument in arguments]

@@ -1,6 +1,6 @@
 """Topology spread constraints, and the spreading of the pods of a ReplicaSet or a service by default.
 
-Here it is counted how many pods that a constraint means are in each domain (`matching_pods`, `by_domain`).
+`matching_pods` and `by_domain` count the pods that a constraint selects in each domain.
 """
 
 from __future__ import annotations
@@ -25,6 +25,8 @@ from scheduler_extras.rules.counting import count_pods, nodes_that_may_count, wi
 from scheduler_extras.rules.selectors import OWNERS, selectors_of
 
 
+TOO_SKEWED = "node(s) didn't match pod topology spread constraints"
+NO_TOPOLOGY_LABEL = Unresolvable(f"{TOO_SKEWED} (missing required label)")
 HOSTNAME = "kubernetes.io/hostname"
 DEFAULT_SPREAD = [{"topologyKey": key, "maxSkew": skew, "whenUnsatisfiable": "ScheduleAnyway"}
                   for key, skew in ((HOSTNAME, 3), ("topology.kubernetes.io/zone", 5))]
@@ -64,7 +66,7 @@ STAGES = {  # whenUnsatisfiable -> where kube-scheduler reads such constraints
 
 
 def default_selector(pod, snapshot):
-    """Return what default constraints require of the pods to count: what all require that select the pod."""
+    """Return the requirements of default constraints: those of all owners and services of the pod."""
     return list(itertools.chain(*selectors_of(pod, snapshot, *OWNERS)))
 
 
@@ -114,24 +116,24 @@ def domains_by(key, snapshot):
 def matching_pods(pod: FullPod, requirements: Sequence, snapshot: FullSnapshot) -> dict:
     """Return {node: how many pods of the pod's namespace meet the requirements, and are not terminating}.
 
-    Nodes without any are left out. As upstream (updateWithPod), a pod that is supposed to have gone is
-    subtracted even if it was terminating, so that it did not count.
+    Nodes without any are left out. As upstream (updateWithPod), a pod that a simulation has taken off is
+    subtracted even if it was terminating, and so did not count.
     """
 
-    def is_meant(other):
+    def counts(other):
         """Return whether another pod counts."""
         return not other.terminating and labels_match(other.labels, requirements)
 
-    def was_meant(other):
-        """Return whether a pod that is supposed to have gone is subtracted."""
+    def is_subtracted(other):
+        """Return whether a pod that a simulation has taken off is subtracted."""
         return other.namespace == namespace and labels_match(other.labels, requirements)
 
     def count(node):
         """Return how many pods count on a node."""
-        return count_pods(node, is_meant, namespace) - sum(map(was_meant, node.taken_off))
+        return count_pods(node, counts, namespace) - sum(map(is_subtracted, node.taken_off))
 
     def count_each(nodes):
-        """Return {node: how many pods count there}. Of all nodes, the index has those where some may."""
+        """Return {node: how many pods count there}. If all nodes are asked about, the index narrows them."""
         may_have = nodes
         if nodes is snapshot.nodes:
             may_have = nodes_that_may_count(namespace, requirements, snapshot)
@@ -154,7 +156,7 @@ def by_domain(numbers: dict, domains: dict) -> collections.Counter:
 
 
 def hard_spread(pod, nodes, snapshot):
-    """The pod's DoNotSchedule constraints, by the pods that are in the domains of eligible nodes."""
+    """Return the pod's DoNotSchedule constraints, with the domains that are full; or SKIP."""
     spread = []
     for constraint in spread_constraints(pod, "DoNotSchedule", snapshot):
         raw = constraint.raw
@@ -165,18 +167,18 @@ def hard_spread(pod, nodes, snapshot):
 
 
 def eligible_domains(constraint):
-    """Return {name of a node where the pod may go: its domain}; None: it lacks the key."""
+    """Return {name of an eligible node: its domain, or None without the key}."""
     return {name: constraint.domains.get(name) for name in constraint.eligible}
 
 
 def shared_domains(constraint):
-    """Return {name of a node that shares a domain with one where the pod may go: that domain}."""
+    """Return {name of a node in the domain of an eligible one: that domain}."""
     eligible = {*eligible_domains(constraint).values()}
     return {name: domain for name, domain in constraint.domains.items() if domain in eligible}
 
 
 def with_full_domains(constraint, domains):
-    """Return a constraint with the domains that can take no more, by the pods on these nodes.
+    """Return a constraint with its full domains, which can take no more pods.
 
     domains: {name of a node: its domain}.
     """
@@ -185,7 +187,7 @@ def with_full_domains(constraint, domains):
     least = min(counts.values(), default=0) if has_enough_domains else 0
     most = constraint.max_skew + least - constraint.itself
     full = frozenset(domain for domain, count in counts.items() if count > most)
-    return replace(constraint, full=full)  # without the counts, so that pods which change nothing are no news
+    return replace(constraint, full=full)  # without the counts, or else each pod would change the metadata
 
 
 def must_spread(pod, node):
@@ -201,21 +203,20 @@ def even_pods_spread(pod, node, metadata):
     for constraint in metadata:
         domain = node.labels.get(constraint.key)
         if domain is None:
-            yield Unresolvable(
-                "node(s) didn't match pod topology spread constraints (missing required label)")
+            yield NO_TOPOLOGY_LABEL
             return
         if domain in constraint.full:
-            yield "node(s) didn't match pod topology spread constraints"
+            yield TOO_SKEWED
             return
 
 
 def soft_spread(pod, nodes, snapshot, default_constraints=()):
-    """The pod's ScheduleAnyway constraints, or default ones."""
+    """Return the pod's ScheduleAnyway constraints, or default ones, with counts."""
     return with_counts(spread_constraints(pod, "ScheduleAnyway", snapshot, default_constraints), nodes)
 
 
 def with_counts(constraints, nodes):
-    """Return constraints with the numbers of pods in the domains of these nodes; many domains weigh more.
+    """Return constraints with the numbers of pods in the domains of these nodes. More domains weigh more.
 
     By host name, each node is a domain, even if two have the same.
     """
@@ -237,7 +238,7 @@ def with_counts_on(constraint, names):
 
 
 def sum_of_scores(nodes, constraints):
-    """Return the sum of what constraints give to nodes, {name: sum}, but for those that lack a key."""
+    """Return {name: sum of the scores of constraints}, without nodes that lack a required key."""
     total = dict.fromkeys(nodes, 0.0)
     for constraint in constraints:
         scores = constraint.scores()
@@ -272,8 +273,8 @@ def normalize_spread(points):
 @priority("EvenPodsSpreadPriority", metadata=soft_spread, at_once=spread_scores, reduce=normalize_spread,
           by_default=2, steady=True)
 def even_pods_spread_priority(pod, node, metadata):
-    """How many pods the ScheduleAnyway constraints count there, None where a key is missing; few are best.
+    """The pods that the ScheduleAnyway constraints count there; None if a key is missing. Fewer are better.
 
-    Who edits this edits spread_scores, which is asked about all nodes at once.
+    To change it, edit spread_scores, which is called for all nodes at once.
     """
     return spread_scores({node.name: node}, metadata)[node.name]

@@ -10,13 +10,14 @@ from scheduler_extras.rules.claims import waits_for_consumer
 from scheduler_extras.rules.disks import claims_of, class_name_of, storage_class_of
 
 
+NO_ZONE = "node(s) had no available volume zone"
 ZONE_LABELS = {f"{prefix}.kubernetes.io/{what}"  # of volumes and nodes
                for prefix in ("topology", "failure-domain.beta") for what in ("zone", "region")}
 VolumeZones = collections.namedtuple("VolumeZones", "labels problem")
 
 
 def zones_of_volumes(pod, nodes, snapshot):
-    """The (zone or region label, its values) of the pod's volumes; and what is wrong with a claim."""
+    """Return the VolumeZones: (zone or region label, its values), and the problem of a claim; or SKIP."""
     labels: dict[tuple, None] = {}
     for name, claim, volume in claims_of(pod, snapshot, pod.named_claims):
         problem = None if volume else dangling(name, claim, snapshot)
@@ -32,7 +33,7 @@ def zones_of_volumes(pod, nodes, snapshot):
 @predicate("NoVolumeZoneConflict", metadata=zones_of_volumes, plugin="VolumeZone", by_default=1, steady=True,
            unresolvable=True)
 def no_volume_zone_conflict(pod, node, metadata, new_names=read_only({})):
-    """The zone and region labels of the pod's volumes allow the node's. A claim to nowhere is an error.
+    """The zone and region labels of the pod's volumes allow those of the node.
 
     new_names: {a label of volumes: the name under which a node may have it instead}.
     """
@@ -41,7 +42,7 @@ def no_volume_zone_conflict(pod, node, metadata, new_names=read_only({})):
     for label, zones in metadata.labels:
         value = node.labels.get(label, node.labels.get(new_names.get(label)))
         if value not in zones:
-            yield "node(s) had no available volume zone"
+            yield NO_ZONE
             return
     if metadata.problem:
         raise Unschedulable(
@@ -49,7 +50,7 @@ def no_volume_zone_conflict(pod, node, metadata, new_names=read_only({})):
 
 
 def dangling(name, claim, snapshot):
-    """Return what is wrong with a claim that leads to no volume; None if it waits for its first consumer."""
+    """Return what is wrong with a claim without a volume; None if it waits for its first consumer."""
     volume_name = pick(claim, str, "spec", "volumeName")
     class_name = class_name_of(claim)
     if not claim:

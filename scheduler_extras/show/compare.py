@@ -12,7 +12,7 @@ from scheduler_extras.live.live import ListedCluster, make_passes
 from scheduler_extras.live.writer import DryRun
 from scheduler_extras.manifests.writer import WriterOfManifests
 from scheduler_extras.reading.pods_and_nodes import CPU_AND_MEMORY
-from scheduler_extras.show.report import warn_of_unheeded
+from scheduler_extras.show.report import warn_of_unchecked
 from scheduler_extras.show.text import align
 
 
@@ -42,7 +42,7 @@ def compare(manifests, files, stop, options, screen):
         title = file.path
         while title in outcomes:
             title += ", again"
-        report = functools.partial(warn_of_unheeded, under=f"{file.path}: ")
+        report = functools.partial(warn_of_unchecked, under=f"{file.path}: ")
         kind_of_writer = DryRun if options.dry_run else WriterOfManifests
         cluster = ListedCluster(kind_of_writer(copy.deepcopy(manifests)), report)
         outcomes[title] = outcome_of(cluster, file, stop, options)

@@ -10,14 +10,13 @@ import json
 import math
 import re
 
-from scheduler import satisfies, term_matches
 from scheduler_extras.common.errors import InvalidSelector, Malformed
 from scheduler_extras.common.log_texts import at_most
 from scheduler_extras.deciding.rule import PREDICATES, WHEN
 from scheduler_extras.reading.fields import pick
 from scheduler_extras.reading.node_affinity import node_selector_term
+from scheduler_extras.rules.of_the_script import TOO_MANY_PODS, insufficient
 from scheduler_extras.rules.preemption import NO_VICTIMS, NOT_HELPFUL
-from scheduler_extras.rules.spreading import by_domain, shared_domains, spread_constraints
 from scheduler_extras.show.obstacles import Obstacles
 from scheduler_extras.show.picture import MANY
 from scheduler_extras.show.text import BOLD, DIM, GREEN, RED, align, in_digits, in_units, short_names, shorten
@@ -30,7 +29,7 @@ def in_words(decision):
     if node_name is None:
         return f"{pod} stays pending: {at_most(1024, decision.message)} {decision.remedy}".rstrip()
     fit = f"{len(decision.total)} of {len(decision.nodes)} nodes fit"
-    if node_name in decision.total:  # else somebody has edited `schedule`, so that it asks for no scores
+    if node_name in decision.total:  # else `schedule` was edited and asks for no scores
         fit += f", score {in_digits(decision.total[node_name])}"
     waits = f" waits: {decision.waits}" if decision.waits else ""
     return f"{pod} -> {node_name}  ({fit}){waits}"
@@ -94,7 +93,7 @@ def best_nodes(decision, screen):
 
 
 def sentences_about(decision, shown):
-    """Yield what is to be said beside the tables, of which one shows so many of the best nodes."""
+    """Yield the sentences below the table of scores. shown: how many of the best nodes the table shows."""
     order = ranked(decision)
     ties = marks_of(decision) if decision.node else {}
     reasons = [*itertools.chain(*(against.values() for against in decision.failed.values()))]
@@ -110,9 +109,9 @@ def sentences_about(decision, shown):
         yield "no priority is active: each node that fits has a total of 1"
     if len(ties) > 1:
         yield f"{len(ties)} nodes (* and =) tie: any of them is taken, at random"
-    if decision.in_vain and isinstance(decision.in_vain, str):
-        yield f"no preemption: {decision.in_vain.removesuffix('.')}"
-    for what in [*decision.unheeded, *invalid_terms(decision.pod)]:
+    if decision.why_not_preempted and isinstance(decision.why_not_preempted, str):
+        yield f"no preemption: {decision.why_not_preempted.removesuffix('.')}"
+    for what in [*decision.unchecked, *invalid_terms(decision.pod)]:
         yield f"! {decision.pod.key} {what}"
 
 
@@ -125,7 +124,7 @@ def made_one(titles):
 
 def invalid_terms(pod):
     """Yield which terms of the pod's required node affinity are invalid."""
-    with contextlib.suppress(Malformed):  # which the rule says that reads it
+    with contextlib.suppress(Malformed):  # which the rule that reads it reports
         required = pick(pod.node_affinity, dict, f"required{WHEN}")
         for i, term in enumerate(pick(required, list, "nodeSelectorTerms", of=dict)):
             try:
@@ -180,98 +179,56 @@ def first_of(nodes):
 def groups_of_failing(decision):
     """Yield the nodes that do not fit in groups, the largest first: (label, reasons, nodes).
 
-    Of each node it is said what the pod lacks there. In a group, the one that nearly fits comes first.
+    Each node has in brackets what the pod lacks there. In a group, the node that nearly fits comes first.
     """
     short = short_names(tuple(decision.nodes))
     obstacles = Obstacles(decision)
     why_nobody = reasons_of_preemption(decision)
-    is_spread = "topology spread constraints" in repr([*decision.failed.values()])
-    spread = [*spread_of(decision)] if is_spread else []
     names_by_reasons = collections.defaultdict(list)
     for name, against in decision.failed.items():
-        said = [f"{title}: {', '.join(reasons) or 'no reason given'}" for title, reasons in against.items()]
-        said += why_nobody.get(name, ())
-        names_by_reasons[tuple(said)].append(name)
+        against_it = [
+            f"{title}: {', '.join(reasons) or 'no reason given'}" for title, reasons in against.items()]
+        names_by_reasons[(*against_it, *why_nobody.get(name, ()))].append(name)
     for sentences, names in sorted(names_by_reasons.items(), key=lambda group: -len(group[1])):
         label = short[names[0]] if len(names) == 1 else f"{len(names)} nodes"
-        misses = [(*shortage(decision, name, spread, obstacles), short[name]) for name in names]
+        misses = [(*shortage(decision, name, obstacles), short[name]) for name in names]
         misses.sort(key=lambda miss: miss[0])
         nodes = [node + (f" ({'; '.join(words)})" if words else "") for _, words, node in misses]
         yield label, sentences, [node for node in nodes if node != label]
 
 
-def spread_of(decision):
-    """Yield the pod's DoNotSchedule constraints, each with {domain: how many of its pods are there}."""
-    for constraint in spread_constraints(decision.pod, "DoNotSchedule", decision.snapshot):
-        counts = by_domain(constraint.numbers, shared_domains(constraint))
-        chosen = decision.nodes.get(decision.node)
-        if chosen and constraint.itself and decision.pod.uid in chosen.pods:  # it is assumed there already
-            counts[chosen.labels.get(constraint.key)] -= 1
-        yield constraint, counts
-
-
-def skews(node, spread):
-    """Yield in words which constraints are against a node, with the numbers of pods."""
-    for constraint, counts in spread:
-        domain = node.labels.get(constraint.key)
-        least = min(counts, key=counts.get, default=None)
-        if counts[domain] + constraint.itself - counts[least] > constraint.max_skew:
-            key = constraint.key.rpartition("/")[2]
-            numbers = f"{counts[domain]} in {key} {domain}, {counts[least]} in {least}"
-            yield f"{numbers}, maxSkew {constraint.max_skew}"
-
-
 def reasons_of_preemption(decision):
     """Return {node: in a list, why preemption does not help there}, if a rule has tried it in vain."""
-    if not isinstance(decision.in_vain, dict):
+    if not isinstance(decision.why_not_preempted, dict):
         return {}
     title = decision.policy.name_for(PREDICATES["Preemption"])
-    return {name: [f"{title}: {preemption_in_words(why)}"] for name, why in decision.in_vain.items() if why}
+    by_node = decision.why_not_preempted.items()
+    return {name: [f"{title}: {preemption_in_words(why)}"] for name, why in by_node if why}
 
 
 def preemption_in_words(why):
     """Return why preemption does not help on a node: kube-scheduler's words, or what stays against it."""
-    said = ", ".join(why)
-    return said if said in (NO_VICTIMS, NOT_HELPFUL) else f"{said}, even without all less important pods"
+    reasons = ", ".join(why)
+    if why in ((NO_VICTIMS,), (NOT_HELPFUL,)):
+        return reasons
+    return f"{reasons}, even without all less important pods"
 
 
-def shortage(decision, name, spread, obstacles):
+def shortage(decision, name, obstacles):
     """Return what share of its requests a pod lacks on a node, and all that it lacks there in words."""
     node = decision.nodes[name]
     share = 0
     words = []
     reasons = {*itertools.chain(*decision.failed[name].values())}
     for resource, wanted in decision.pod.requests.items():
-        if f"Insufficient {resource}" in reasons:
+        if insufficient(resource) in reasons:
             free = node.allocatable.get(resource, 0) - node.requested.get(resource, 0)
             share = max(share, (wanted - free) / max(wanted, 1))
             wants = in_units(resource, wanted, math.ceil)
             words.append(f"requests {resource} {wants}, free {in_units(resource, free)}")
-    if "Too many pods" in reasons and "pods" not in pick(node.raw, dict, "status", "allocatable"):
+    if TOO_MANY_PODS in reasons and "pods" not in pick(node.raw, dict, "status", "allocatable"):
         words.append("does not say how many pods it takes")
-    elif "Too many pods" in reasons:
+    elif TOO_MANY_PODS in reasons:
         words.append(f"{len(node.pods)} pods of {node.max_pods}")
-    if any("topology spread constraints" in reason for reason in reasons):
-        words += skews(node, spread)
-    if any("didn't match Pod's node affinity" in reason for reason in reasons):
-        words += labels_amiss(decision.pod, node)
     words += obstacles.words(name)
     return share, words
-
-
-def labels_amiss(pod, node):
-    """Return in words what a node has other labels for than the pod's nodeSelector and node affinity ask."""
-    asked = [{"key": key, "operator": "In", "values": [value]} for key, value in pod.node_selector.items()]
-    terms: list[dict] = []
-    with contextlib.suppress(Malformed):  # which the rule says of a node that has the labels of nodeSelector
-        terms = pod.required_terms or []
-    if not any(term_matches(term, node) for term in terms):
-        asked += [each for term in terms for each in term["matchExpressions"]]
-    words = []
-    for each in asked:
-        if not satisfies(node.labels, [each]):
-            key, operator, values = each.values()
-            label = f"{key}={node.labels[key]}" if key in node.labels else f"no {key}"
-            listed = f" [{', '.join(values)}]" if values else ""
-            words.append(f"{key} {operator}{listed}: has {label}")
-    return words

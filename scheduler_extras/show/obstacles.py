@@ -1,37 +1,46 @@
-"""What stands between a pod and a node: the pod that is in the way and the term, the volume and its zone.
+"""What stands between a pod and a node, in words: the pod that is in the way, the term, the numbers.
 
-explain.py asks it for the words behind a node's name.
+explain.py puts these words behind a node's name. What is about claims is in obstacles_of_claims.py.
 """
 
 import contextlib
 import functools
+import itertools
 
+from scheduler import satisfies, term_matches
 from scheduler_extras.common.errors import Malformed
-from scheduler_extras.reading.fields import pick, text_at
+from scheduler_extras.reading.fields import pick
+from scheduler_extras.rules.affinity import ANTI_AFFINITY_OF_OTHERS, NO_AFFINITY, OWN_ANTI_AFFINITY
 from scheduler_extras.rules.affinity_terms import affinity_terms
-from scheduler_extras.rules.claims import satisfies_one, waits_for_consumer, with_reach
-from scheduler_extras.rules.disks import claims_of, class_name_of, storage_class_of
-from scheduler_extras.rules.volume_zones import ZONE_LABELS
+from scheduler_extras.rules.claims import (
+    NO_VOLUME_TO_BIND, OUT_OF_REACH, OUT_OF_REACH_136, UNBOUND_IMMEDIATE
+)
+from scheduler_extras.rules.of_the_script import OTHER_LABELS, OTHER_LABELS_136
+from scheduler_extras.rules.service_affinity import NO_SERVICE_AFFINITY
+from scheduler_extras.rules.spreading import TOO_SKEWED, by_domain, shared_domains, spread_constraints
+from scheduler_extras.rules.volume_zones import NO_ZONE
+from scheduler_extras.show.obstacles_of_claims import claims_to_bind, volumes_elsewhere, zones_of_volumes
+from scheduler_extras.show.text import requirement_in_words, short
 
 
 class Obstacles:
-    """What is in a pod's way on the nodes that a decision has ruled out."""
+    """What is in a pod's way on the nodes that a decision has ruled out; worked out once for all nodes."""
 
     def __init__(self, decision):
+        self.decision = decision
         self.pod = decision.pod
         self.nodes = decision.nodes
-        self.failed = decision.failed
         self.snapshot = decision.snapshot
         self.selected = {}  # meanings of terms -> see selected_by
 
     def words(self, name):
         """Return in words what is in the way on a node, by the reasons against it."""
-        reasons = [reason for reasons in self.failed[name].values() for reason in reasons]
-        asked = [ask for beginning, ask in ASKED.items() if any(beginning in reason for reason in reasons)]
+        reasons = {*itertools.chain(*self.decision.failed[name].values())}
+        asked = [function for reason, function in WORDS.items() if reason in reasons]
         found: list[str] = []
-        for ask in dict.fromkeys(asked):
-            with contextlib.suppress(Malformed):  # objects may be anything; the reason itself says enough
-                found += ask(self, self.nodes[name])
+        for function in dict.fromkeys(asked):
+            with contextlib.suppress(Malformed):  # any object may be malformed; then the reason has to do
+                found += function(self, self.nodes[name])
         return found
 
     @functools.cached_property
@@ -67,109 +76,102 @@ class Obstacles:
                     found.setdefault((term.key, node.labels[term.key]), (other, term))
         return found
 
-    def own_anti_affinity(self, node):
-        """Yield which pods in the node's domains the pod must not be with, and by which term."""
-        for term in self.own_terms["requiredAntiAffinity"]:
-            other = self.selected_by(term).get(node.labels.get(term.key))
-            if other:
-                yield f"{said_of(other, node)}, by the pod's anti-affinity to {in_words(term)}"
-
-    def anti_affinity_of_others(self, node):
-        """Yield which pods in the node's domains must not be with the pod, and by which term."""
-        for key, value in node.labels.items():
-            if (key, value) in self.repelling:
-                other, term = self.repelling[key, value]
-                yield f"{said_of(other, node)}, by its own anti-affinity to {in_words(term)}"
-
-    def affinity(self, node):
-        """Yield which terms of the pod's affinity find no pod in the node's domains."""
-        terms = self.own_terms["requiredAffinity"]
-        for i, term in enumerate(terms):
-            key = short(term.key)
-            if term.key not in node.labels:
-                yield f"no label {term.key}"
-            elif node.labels[term.key] not in self.selected_by(term, *(terms[:i] + terms[i + 1:])):
-                where = f"in {key} {node.labels[term.key]}" if self.selected_by(term) else "on any node"
-                yield f"no pod {in_words(term)} {where}"
-
-    def service_affinity(self, node):
-        """Yield with which pod's node the node is to agree in labels, and what it has instead."""
-        pod = self.pod
-        rules = self.snapshot.policies[pod.scheduler].predicates
-        arguments = [argument for rule in rules if rule.name == "CheckServiceAffinity"
-                     for argument in rule.settings.get("arguments", ())]
-        labels = [label for argument in arguments for label in pick(argument, list, "labels")]
-        fellows = [(other, place) for other, place in self.others if other.namespace == pod.namespace
-                   and pod.labels.items() <= other.labels.items()]
-        fellow, place = fellows[0] if fellows else (None, None)
-        for label in labels:
-            wanted = pod.node_selector.get(label) or (place and place.labels.get(label))
-            if wanted and node.labels.get(label) != wanted:
-                why = "its nodeSelector"
-                if fellow and label not in pod.node_selector:
-                    why = f"{fellow.key} of its Service"
-                has = f"{label}={node.labels[label]}" if label in node.labels else f"no {label}"
-                yield f"{label}={wanted}, as {why}: has {has}"
-
-    def volumes_elsewhere(self, node):
-        """Yield which of the pod's volumes the node cannot reach, and where they are."""
-        for name, _, volume in claims_of(self.pod, self.snapshot):
-            reach = with_reach(volume).reach if volume else [[]]
-            if not satisfies_one(node.labels, reach):
-                places = " or ".join(" and ".join(map(requirement_in_words, each)) for each in reach)
-                yield f"volume {text_at(volume, 'metadata', 'name')} of claim {name} is where {places}"
-
-    def zones_of_volumes(self, node):
-        """Yield which of the pod's volumes are in another zone."""
-        for name, _, volume in claims_of(self.pod, self.snapshot, self.pod.named_claims):
-            for label, text in pick(volume, dict, "metadata", "labels").items():
-                if label in ZONE_LABELS and node.labels.get(label) not in text.split("__"):
-                    there = node.labels.get(label)
-                    has = f"the node in {there}" if there else f"the node has no {label}"
-                    where = f"volume {text_at(volume, 'metadata', 'name')} of claim {name}"
-                    yield f"{where} is in {short(label)} {text}, {has}"
-
-    def claims_to_bind(self, node):
-        """Yield which of the pod's claims are not bound, and what they wait for."""
-        for name, claim, volume in claims_of(self.pod, self.snapshot):
-            metadata = pick(claim, dict, "metadata", "annotations")
-            if volume and "pv.kubernetes.io/bind-completed" in metadata:
-                continue
-            yield f"claim {name} waits for {what_a_claim_waits_for(claim, node, self.snapshot)}"
+    @functools.cached_property
+    def spread(self):
+        """The pod's DoNotSchedule constraints: [(constraint, {domain: how many of its pods are there})]."""
+        found = []
+        for constraint in spread_constraints(self.pod, "DoNotSchedule", self.snapshot):
+            counts = by_domain(constraint.numbers, shared_domains(constraint))
+            chosen = self.nodes.get(self.decision.node)
+            if chosen and constraint.itself and self.pod.uid in chosen.pods:  # it is assumed there already
+                counts[chosen.labels.get(constraint.key)] -= 1
+            found.append((constraint, counts))
+        return found
 
 
-ASKED = {  # part of a reason -> the method that has the words
-    "didn't match pod anti-affinity rules": Obstacles.own_anti_affinity,
-    "didn't satisfy existing pods anti-affinity": Obstacles.anti_affinity_of_others,
-    "didn't match pod affinity rules": Obstacles.affinity,
-    "didn't match service affinity": Obstacles.service_affinity,
-    "volume node affinity conflict": Obstacles.volumes_elsewhere,
-    "didn't match PersistentVolume's node affinity": Obstacles.volumes_elsewhere,
-    "no available volume zone": Obstacles.zones_of_volumes,
-    "didn't find available persistent volumes": Obstacles.claims_to_bind,
-    "unbound immediate PersistentVolumeClaims": Obstacles.claims_to_bind}
+def skews(obstacles, node):
+    """Yield in words which constraints are against a node, with the numbers of pods."""
+    for constraint, counts in obstacles.spread:
+        domain = node.labels.get(constraint.key)
+        least = min(counts, key=counts.get, default=None)
+        if counts[domain] + constraint.itself - counts[least] > constraint.max_skew:
+            here = f"{counts[domain]} in {short(constraint.key)} {domain}"
+            yield f"{here}, {counts[least]} in {least}, maxSkew {constraint.max_skew}"
 
 
-def what_a_claim_waits_for(claim, node, snapshot):
-    """Return in words what a claim that is not bound waits for, seen from a node."""
-    class_name = class_name_of(claim)
-    known = storage_class_of(claim, snapshot)
-    selected = text_at(claim, "metadata", "annotations", "volume.kubernetes.io/selected-node")
-    if not class_name:
-        return "a volume without a class"
-    if not known:
-        return f"StorageClass {class_name}, which is not there"
-    if selected and selected != node.name:
-        return f"a volume on {selected}, which was chosen for it"
-    if pick(known, str, "provisioner") == "kubernetes.io/no-provisioner":
-        reach = " and the node can reach" if waits_for_consumer(claim, snapshot) else ""
-        return f"a free volume of class {class_name} that suits it{reach}"
-    if waits_for_consumer(claim, snapshot):
-        return f"a volume of class {class_name}: its allowedTopologies exclude the node"
-    return f"the provisioner of class {class_name}"
+def labels_amiss(obstacles, node):
+    """Yield what the pod's nodeSelector and node affinity require, and what the node has instead."""
+    for key, operator, values, label in unmet_requirements(obstacles.pod, node):
+        listed = f" [{', '.join(values)}]" if values else ""
+        yield f"{key} {operator}{listed}: has {label}"
 
 
-def said_of(other, node):
+def unmet_requirements(pod, node):
+    """Yield the requirements of labels that a node does not meet: key, operator, values, what it has.
+
+    They are those of the pod's nodeSelector, and, if it matches no term of the node affinity, of all terms.
+    """
+    required = [{"key": key, "operator": "In", "values": [value]} for key, value in pod.node_selector.items()]
+    terms: list[dict] = []
+    with contextlib.suppress(Malformed):  # which the rule reports
+        terms = pod.required_terms or []
+    if not any(term_matches(term, node) for term in terms):
+        required += [each for term in terms for each in term["matchExpressions"]]
+    for each in required:
+        if not satisfies(node.labels, [each]):
+            key, operator, values = each.values()
+            yield key, operator, values, f"{key}={node.labels[key]}" if key in node.labels else f"no {key}"
+
+
+def own_anti_affinity(obstacles, node):
+    """Yield which pods in the node's domains the pod must not be with, and by which term."""
+    for term in obstacles.own_terms["requiredAntiAffinity"]:
+        other = obstacles.selected_by(term).get(node.labels.get(term.key))
+        if other:
+            yield f"{name_with_node(other, node)}, by the pod's anti-affinity to {in_words(term)}"
+
+
+def anti_affinity_of_others(obstacles, node):
+    """Yield which pods in the node's domains must not be with the pod, and by which term."""
+    for key, value in node.labels.items():
+        if (key, value) in obstacles.repelling:
+            other, term = obstacles.repelling[key, value]
+            yield f"{name_with_node(other, node)}, by its own anti-affinity to {in_words(term)}"
+
+
+def affinity(obstacles, node):
+    """Yield which terms of the pod's affinity find no pod in the node's domains."""
+    terms = obstacles.own_terms["requiredAffinity"]
+    for i, term in enumerate(terms):
+        key = short(term.key)
+        if term.key not in node.labels:
+            yield f"no label {term.key}"
+        elif node.labels[term.key] not in obstacles.selected_by(term, *(terms[:i] + terms[i + 1:])):
+            where = f"in {key} {node.labels[term.key]}" if obstacles.selected_by(term) else "on any node"
+            yield f"no pod {in_words(term)} {where}"
+
+
+def service_affinity(obstacles, node):
+    """Yield with which pod's node the node is to agree in labels, and what it has instead."""
+    pod = obstacles.pod
+    rules = obstacles.snapshot.policies[pod.scheduler].predicates
+    arguments = [argument for rule in rules if rule.name == "CheckServiceAffinity"
+                 for argument in rule.settings.get("arguments", ())]
+    labels = [label for argument in arguments for label in pick(argument, list, "labels")]
+    fellows = [(other, place) for other, place in obstacles.others if other.namespace == pod.namespace
+               and pod.labels.items() <= other.labels.items()]
+    fellow, place = fellows[0] if fellows else (None, None)
+    for label in labels:
+        wanted = pod.node_selector.get(label) or (place and place.labels.get(label))
+        if wanted and node.labels.get(label) != wanted:
+            why = "its nodeSelector"
+            if fellow and label not in pod.node_selector:
+                why = f"{fellow.key} of its Service"
+            has = f"{label}={node.labels[label]}" if label in node.labels else f"no {label}"
+            yield f"{label}={wanted}, as {why}: has {has}"
+
+
+def name_with_node(other, node):
     """Return a pod's name, and its node if that is another one."""
     return other.key if other.uid in node.pods else f"{other.key} on {other.counts_on or other.node_name}"
 
@@ -180,15 +182,16 @@ def in_words(term):
     return f"{pods} by {short(term.key)}"
 
 
-def requirement_in_words(requirement):
-    """Return a requirement of labels in words."""
-    if requirement.operator in ("Exists", "DoesNotExist"):
-        return f"{requirement.key} {requirement.operator}"
-    if requirement.operator == "In" and len(requirement.values) == 1:
-        return f"{short(requirement.key)}={requirement.values[0]}"
-    return f"{short(requirement.key)} {requirement.operator} [{', '.join(requirement.values)}]"
-
-
-def short(key):
-    """Return a label's key without what is before a slash."""
-    return key.rpartition("/")[2]
+WORDS = {  # a reason against a node -> the function that has the words
+    TOO_SKEWED: skews,
+    OTHER_LABELS: labels_amiss,
+    OTHER_LABELS_136: labels_amiss,
+    OWN_ANTI_AFFINITY: own_anti_affinity,
+    ANTI_AFFINITY_OF_OTHERS: anti_affinity_of_others,
+    NO_AFFINITY: affinity,
+    NO_SERVICE_AFFINITY: service_affinity,
+    OUT_OF_REACH: volumes_elsewhere,
+    OUT_OF_REACH_136: volumes_elsewhere,
+    NO_ZONE: zones_of_volumes,
+    NO_VOLUME_TO_BIND: claims_to_bind,
+    UNBOUND_IMMEDIATE: claims_to_bind}

@@ -8,8 +8,8 @@ import json
 
 from scheduler_extras.common.version import LATEST
 from scheduler_extras.deciding.schedule import schedule
-from scheduler_extras.live.binding import ask_rules
-from scheduler_extras.live.live import come_to
+from scheduler_extras.live.binding import run_permit_and_pre_bind
+from scheduler_extras.live.live import decide_pods_before
 from scheduler_extras.live.record import PodRecord
 from scheduler_extras.policy.policy import CONFIGURATION_VERSION
 from scheduler_extras.policy.reloading import READERS
@@ -32,7 +32,7 @@ def show_one_pod(cluster, policy_file, stop, options, screen):
         show_fits(pod, cluster, policy, options, screen)
         return False
     is_in_a_run = options.cluster and pod.scheduler in policies
-    others = come_to(pod, cluster, policies, stop) if is_in_a_run else 0
+    others = decide_pods_before(pod, cluster, policies, stop) if is_in_a_run else 0
     when = "If scheduled now" if not others else f"After {others} other pod{'s' * (others > 1)},"
     decision = decide_now(pod, cluster, snapshot, policy)
     cluster.show(decision, f"{pod.key} {stands}. {when} with {path}")
@@ -62,7 +62,7 @@ def decide_now(pod, cluster, snapshot, policy):
     policy.seek_remedy(decision, snapshot)
     if decision.node:  # rules are asked what they say before the binding
         cluster.cycle.assume(decision)
-        ask_rules(decision, snapshot)
+        run_permit_and_pre_bind(decision, snapshot)
     cluster.cycle.end_attempt(decision)  # what has gone wrong makes the exit code 1
     return decision
 

@@ -1,6 +1,6 @@
 """What is printed of each decision: a line, the table of --explain, or JSON.
 
-The cluster calls it for each decision that is news.
+The cluster calls it for each decision that differs from the last one about the pod.
 """
 
 import itertools
@@ -34,14 +34,14 @@ class Reporter:
         elif options.explain:
             heading = self.screen.fold(f"{stands}:") if stands else []
             self.screen.print(*heading, *explain(decision, self.screen))
-            return  # which has said of each pod what no rule looks at
+            return  # which has warned of what no active rule checks
         elif decision.node or why not in self.others:
             self.print(in_words(decision), GREEN if decision.node else RED)
             if not decision.node:
                 self.others[why] = 0
         else:
             self.others[why] += 1
-        warn_of_unheeded(decision)
+        warn_of_unchecked(decision)
 
     def print(self, text, colour):
         """Print a text on its line, with the time if the run goes on until a signal."""
@@ -58,9 +58,9 @@ class Reporter:
         self.others.clear()
 
 
-def warn_of_unheeded(decision, under=""):
+def warn_of_unchecked(decision, under=""):
     """Warn, once for all pods, of what a pod that is placed requires though no active rule looks at that."""
-    for what in decision.unheeded if decision.node else ():
+    for what in decision.unchecked if decision.node else ():
         warn_once(f"{under}{decision.pod.key} is placed, though it {what}", about=f"{under}{what}")
 
 
@@ -85,13 +85,13 @@ def is_mistake(why):
 
 
 def mistakes_once(reasons):
-    """Return {uid: why a pod stays pending} in which a mistake in a rule is told of its first pod only."""
+    """Return {uid: why a pod stays pending}, in which a mistake in a rule is spelled out for one pod only."""
     seen = set()
-    told = {}
+    shown = {}
     for uid, why in reasons.items():
-        told[uid] = "the same mistake in a rule" if why in seen and is_mistake(why) else why
+        shown[uid] = "the same mistake in a rule" if why in seen and is_mistake(why) else why
         seen.add(why)
-    return told
+    return shown
 
 
 def those_gone(placed, pods, screen):

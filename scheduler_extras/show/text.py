@@ -89,3 +89,17 @@ def align(rows):
     widths = [max(map(len, column)) for column in columns]
     padded = [[cell.ljust(width) for cell, width in zip(row, widths, strict=False)] for row in rows]
     return ["  ".join(row).rstrip() for row in padded]
+
+
+def requirement_in_words(requirement):
+    """Return a requirement of labels in words."""
+    if requirement.operator in ("Exists", "DoesNotExist"):
+        return f"{requirement.key} {requirement.operator}"
+    if requirement.operator == "In" and len(requirement.values) == 1:
+        return f"{short(requirement.key)}={requirement.values[0]}"
+    return f"{short(requirement.key)} {requirement.operator} [{', '.join(requirement.values)}]"
+
+
+def short(key):
+    """Return a label's key without what is before a slash."""
+    return key.rpartition("/")[2]

@@ -36,7 +36,7 @@ ENOUGH = {"threads": THREADS + 16, "sockets": THREADS + 16}
 COMPARING = """
 import sys
 
-from scheduler_extras import command_line
+from scheduler_extras import command_line, runs
 from scheduler_extras.live.live import LiveCluster
 from scheduler_extras.api.proxy import PooledProxy
 from scheduler_extras.common.clocks import STOP
@@ -47,7 +47,7 @@ def known(cluster):
         for name, node in cluster.cache.snapshot.nodes.items()}
 
 clusters = []
-command_line.LiveCluster = lambda *settings, **more: clusters.append(LiveCluster(*settings, **more)) or clusters[0]
+runs.LiveCluster = lambda *settings, **more: clusters.append(LiveCluster(*settings, **more)) or clusters[0]
 command_line.main()
 STOP.clear()
 fresh = LiveCluster(Writer(PooledProxy(sys.argv[-1])))

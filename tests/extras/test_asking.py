@@ -450,7 +450,7 @@ def test_many_kinds_of_pods_with_affinity_are_not_forgotten_all_at_once(monkeypa
     policy = read_policy({"kind": "Policy", "apiVersion": "v1", "predicates": [], "priorities": [
         {"name": "InterPodAffinityPriority", "weight": 1}]})
     snapshot = a_cluster(server).look({"my-scheduler": policy})
-    replace(monkeypatch, "count_pods", lambda node, is_meant: asked.append(node.name) or count_pods(node, is_meant))
+    replace(monkeypatch, "count_pods", lambda node, matches: asked.append(node.name) or count_pods(node, matches))
     for _ in range(3):
         assert schedule(FullPod(pod("new", **apart)), snapshot, policy).node
     assert len(asked) == 11

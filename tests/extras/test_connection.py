@@ -21,9 +21,9 @@ def test_a_connection_has_five_seconds_and_an_answer_a_minute():
     server = ApiServer()
     api = PooledProxy(server.url)
     try:
-        assert api.new_connection().socket.gettimeout() == 5
+        assert api.pool.new_connection().socket.gettimeout() == 5
         api.request("GET", "/api/v1/nodes")
-        [connection] = api.idle
+        [connection] = api.pool.idle
         assert 59 < connection.ends_at - time.monotonic() <= 60
     finally:
         server.stop()
@@ -35,7 +35,7 @@ def test_an_idle_connection_that_its_other_side_has_ended_is_opened_anew():
     try:
         for _ in range(3):
             assert len(api.request("GET", "/api/v1/nodes")["items"]) == 1
-            [connection] = api.idle
+            [connection] = api.pool.idle
             connection.socket.shutdown(socket.SHUT_RD)  # what is read from it by now is its end
     finally:
         server.stop()

@@ -167,7 +167,7 @@ def test_an_answer_that_is_none_is_trouble(broken, watches, raw):
     api = PooledProxy(server.url)
     with pytest.raises(Trouble, match=r"cannot reach http://127\.0\.0\.1:|has broken off"):
         list(api.watch(NODES, {}, 5)) if watches else api.request("GET", NODES)
-    assert api.idle == []
+    assert api.pool.idle == []
 
 
 @table("error", {"MemoryError": MemoryError(), "OverflowError": OverflowError("too large"), "ValueError": ValueError("odd")})

@@ -14,7 +14,7 @@ from types import SimpleNamespace
 import pytest
 from scheduler_extras.api.errors import error_of
 from scheduler_extras.api.watch import Reflector
-from scheduler_extras.command_line import election_for
+from scheduler_extras.runs import election_for
 from scheduler_extras.common.errors import ApiError
 from scheduler_extras.deciding.rule import FullRule, PREDICATES, PRIORITIES
 from scheduler_extras.live.session import poll, run_to_the_end

@@ -88,7 +88,7 @@ def test_what_no_rule_looks_at_is_said_of_each_pod_and_once_where_pods_are_place
     "what nobody can read": ({"topologySpreadConstraints": [7]},),
 })
 def test_what_is_not_required_is_not_missed(spec):
-    assert decide(policy(predicates=[], priorities=[]), pod("p", **spec[0]), node("a")).unheeded == []
+    assert decide(policy(predicates=[], priorities=[]), pod("p", **spec[0]), node("a")).unchecked == []
 
 
 def test_where_taints_are_not_looked_at_that_is_said_too():
@@ -99,7 +99,7 @@ def test_where_taints_are_not_looked_at_that_is_said_too():
     for tolerations, said in ([{"operator": "Exists"}], []), ([], [
             "has no toleration for taints there, and TaintToleration, which looks at that, is not active"]):
         decision = decide({"my-scheduler": configured}, pod("p", tolerations=tolerations), tainted)
-        assert decision.unheeded == said
+        assert decision.unchecked == said
 
 
 def test_the_rules_of_a_configuration_have_the_names_of_its_plugins(tmp_path):

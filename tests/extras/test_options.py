@@ -8,6 +8,7 @@ from scheduler_extras.policy.policy import CONFIGURATION_VERSION
 from scheduler_extras.policy.reading import POLICY
 from scheduler_extras.reading.hints import REPLACEMENTS
 from helpers.command_line import DEMO
+from helpers.everywhere import script
 from helpers.extras import ROOT, run_scheduler, table
 
 
@@ -20,6 +21,11 @@ from helpers.extras import ROOT, run_scheduler, table
 def test_kube_schedulers_own_flags_are_understood(arguments, said):
     run = run_scheduler("--cluster", DEMO, "--explain", "report", *arguments, cwd=ROOT)
     assert run.returncode == 0 and said in " ".join(run.stdout.split())
+
+
+def test_the_script_knows_each_option_that_only_this_program_has():
+    of_the_script = re.findall(r'^    add\("(--[\w-]+)"', (ROOT / "scheduler.py").read_text(), re.M)
+    assert {*option_parser()._option_string_actions} - {*of_the_script, "-h", "--help"} == {*script.OTHER_OPTIONS}
 
 
 FLAGS = [name for name in REPLACEMENTS if name.startswith("--")]

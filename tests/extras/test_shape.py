@@ -13,7 +13,7 @@ from helpers.extras import ROOT, run_afresh, table
 EXTRAS = ROOT / "scheduler_extras"
 # Imports go one way: a module imports none of a place behind its own. Those in one package are in an order of their own.
 ARROWS = ["scheduler", "common", "reading", "deciding", "rules", "policy", ("configuration", "api"), "live", "manifests", "show",
-          "serve", "options", "process", "command_line"]
+          "serve", "options", "process", "runs", "command_line"]
 PLACES = {name: place for place, names in enumerate(ARROWS) for name in ([names] if isinstance(names, str) else names)}
 
 

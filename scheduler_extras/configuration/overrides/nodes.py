@@ -11,7 +11,7 @@ from scheduler_extras.reading.fields import JsonObject, pick
 from scheduler_extras.reading.node_affinity import node_selector_term, valid_terms
 from scheduler_extras.reading.pods_and_nodes import FullNode, FullPod
 from scheduler_extras.rules.labels import ImageShares, shares_of
-from scheduler_extras.rules.of_the_script import IN_THE_SCRIPT
+from scheduler_extras.rules.of_the_script import IN_THE_SCRIPT, OTHER_LABELS_136, TAINTS_136
 
 
 @override("HostName")
@@ -25,7 +25,7 @@ def node_name(pod: FullPod, node: FullNode) -> Iterator[str]:
 def taints_and_tolerations(pod: FullPod, node: FullNode) -> Iterator[str]:
     """The pod tolerates the node's taints. The reason no longer names the taint."""
     if untolerated_taints(pod, node):
-        yield "node(s) had untolerated taint(s)"
+        yield TAINTS_136
 
 
 @override("MatchNodeSelector")
@@ -36,7 +36,7 @@ def required_node_affinity(
     if added_terms and not any(term_matches(term, node) for term in valid_terms(added_terms)):
         yield "node(s) didn't match scheduler-enforced node affinity"
     elif not matches_node(pod, node):
-        yield "node(s) didn't match Pod's node affinity/selector"
+        yield OTHER_LABELS_136
 
 
 def nodes_named(pod: FullPod, nodes: list[FullNode], snapshot: FullSnapshot) -> Any:

@@ -10,6 +10,7 @@ from scheduler_extras.deciding.snapshot import FullSnapshot
 from scheduler_extras.reading.fields import pick
 from scheduler_extras.reading.pods_and_nodes import FullNode, FullPod
 from scheduler_extras.rules.eviction import is_terminating
+from scheduler_extras.rules.of_the_script import insufficient
 from scheduler_extras.rules.preemption import NOT_STARTED, Manner, importance, preempt, started
 
 
@@ -54,7 +55,7 @@ class Manner136(Manner):
     def is_too_small(self, node: FullNode, pod: FullPod, against: dict[str, list[str]]) -> bool:
         """Return whether the node has too little of a resource even when empty."""
         reasons = {reason for reasons in against.values() for reason in reasons}
-        return any(f"Insufficient {name}" in reasons and amount > node.allocatable.get(name, 0)
+        return any(insufficient(name) in reasons and amount > node.allocatable.get(name, 0)
                    for name, amount in pod.requests.items())
 
     def ends_nominations(self, victims: Iterable[FullPod]) -> bool:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from scheduler import NO_REQUESTS
 from scheduler_extras.configuration.overrides.registry import override
 from scheduler_extras.reading.pods_and_nodes import CPU_AND_MEMORY, FullNode, FullPod
+from scheduler_extras.rules.of_the_script import TOO_MANY_PODS, insufficient
 from scheduler_extras.rules.resources import requested_to_capacity_ratio
 
 
@@ -17,13 +18,13 @@ def node_resources_fit(pod: FullPod, node: FullNode, excepted: Collection[str] =
     excepted: resources that are not checked; "example.com/" means all resources of a group.
     """
     if len(node.pods) + 1 > node.max_pods:
-        yield "Too many pods"
+        yield TOO_MANY_PODS
     for name, amount in pod.requests.items():
         if amount <= 0 or node.requested.get(name, 0) + amount <= node.allocatable.get(name, 0):
             continue
         group = f"{name.partition('/')[0]}/"
         if name not in excepted and group not in excepted:
-            yield f"Insufficient {name}"
+            yield insufficient(name)
 
 
 def usage_136(pod: FullPod, node: FullNode, resources: Iterable[str]) -> dict[str, tuple[int, int]]:

@@ -13,7 +13,7 @@ from scheduler_extras.deciding.snapshot import FullSnapshot
 from scheduler_extras.reading.fields import JsonObject, pick
 from scheduler_extras.reading.pods_and_nodes import FullNode, FullPod
 from scheduler_extras.rules.claims import (
-    bind_volumes, check_volume_binding, claims_to_bind, why_unusable
+    OUT_OF_REACH_136, bind_volumes, check_volume_binding, claims_to_bind, why_unusable
 )
 from scheduler_extras.rules.disks import (
     attached_by, claims_of, csi_limit, exclusive_claims, storage_class_of, to_attach, volumes_of
@@ -117,7 +117,7 @@ override("CheckVolumeBinding", "metadata")(functools.partial(claims_to_bind, why
 override("CheckVolumeBinding")(functools.partial(
     check_volume_binding,
     gone="node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)",
-    out_of_reach="node(s) didn't match PersistentVolume's node affinity"))
+    out_of_reach=OUT_OF_REACH_136))
 OVERRIDES["CheckVolumeBinding"]["hooks"] = {
     "pre_bind": functools.partial(bind_volumes, late="context deadline exceeded")}
 

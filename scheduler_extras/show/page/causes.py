@@ -7,16 +7,22 @@ from __future__ import annotations
 
 import itertools
 import math
-import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from scheduler import untolerated_taints
 from scheduler_extras.deciding.decision import FullDecision
 from scheduler_extras.reading.pods_and_nodes import FullNode, FullPod
-from scheduler_extras.rules.affinity import affinity_terms
-from scheduler_extras.rules.ports import share_a_port
-from scheduler_extras.show.explain import labels_amiss, skews, spread_of
+from scheduler_extras.rules.affinity import (
+    ANTI_AFFINITY_OF_OTHERS, IN_GENERAL, NO_AFFINITY, OWN_ANTI_AFFINITY
+)
+from scheduler_extras.rules.affinity_terms import affinity_terms
+from scheduler_extras.rules.of_the_script import (
+    OTHER_LABELS, OTHER_LABELS_136, TAINT, TAINTS_136, TOO_MANY_PODS, UNSCHEDULABLE, insufficient
+)
+from scheduler_extras.rules.ports import PORTS_TAKEN, share_a_port
+from scheduler_extras.rules.spreading import NO_TOPOLOGY_LABEL, TOO_SKEWED
+from scheduler_extras.show.obstacles import Obstacles, skews, unmet_requirements
 from scheduler_extras.show.picture import amounts_of
 from scheduler_extras.show.text import shorten
 
@@ -35,20 +41,17 @@ def cause_of(decision: FullDecision, name: str, against: dict) -> Cause:
     """Return the cause for which a node does not fit. against: {predicate: its reasons}."""
     node = decision.nodes[name]
     reasons = [*itertools.chain(*against.values())]
-    causes = []
-    for reason in [each for each in reasons if each != IN_GENERAL] or reasons:
-        matches = ((re.search(pattern, reason), find) for pattern, find in CAUSES.items())
-        about, find = next((match, find) for match, find in matches if match)
-        causes.append(find(decision, node, about))
+    precise = [reason for reason in reasons if reason != IN_GENERAL] or reasons
+    causes = [function_for(reason)(decision, node, reason) for reason in precise]
     words = ", ".join(dict.fromkeys(cause.words for cause in causes)) or "no reason given"
     blame = [each for cause in causes for each in cause.blame]
     change = " and ".join(cause.change for cause in causes)
     return Cause(words, blame, change, max((cause.size for cause in causes), default=1))
 
 
-def lack(decision: FullDecision, node: FullNode, about: re.Match) -> Cause:
+def lack(decision: FullDecision, node: FullNode, reason: str) -> Cause:
     """Return how much of a resource the node lacks."""
-    pod, resource = decision.pod, about[1]
+    pod, resource = decision.pod, reason.removeprefix(insufficient(""))
     wanted = pod.requests.get(resource, 0)
     used = node.requested.get(resource, 0) - (wanted if pod.uid in node.pods else 0)
     free = node.allocatable.get(resource, 0) - used
@@ -58,13 +61,13 @@ def lack(decision: FullDecision, node: FullNode, about: re.Match) -> Cause:
     return Cause(needs, [f"room:{resource}"], more, (wanted - free) / max(wanted, 1))
 
 
-def too_many_pods(decision: FullDecision, node: FullNode, about: re.Match) -> Cause:
+def too_many_pods(decision: FullDecision, node: FullNode, reason: str) -> Cause:
     """Return that the node has as many pods as it takes."""
     words = f"has {len(node.pods)} of {node.max_pods} pods"
     return Cause(words, ["room:pods"], "a pod less on {node}", 0.2)
 
 
-def taints(decision: FullDecision, node: FullNode, about: re.Match) -> Cause:
+def taints(decision: FullDecision, node: FullNode, reason: str) -> Cause:
     """Return which taints the pod does not tolerate."""
     against = untolerated_taints(decision.pod, node)
     names = ["=".join(filter(None, taint[:2])) for taint in against]
@@ -73,13 +76,13 @@ def taints(decision: FullDecision, node: FullNode, about: re.Match) -> Cause:
     return Cause(words, blame, f"tolerate {', '.join(names)}", len(names) / 10)
 
 
-def labels(decision: FullDecision, node: FullNode, about: re.Match) -> Cause:
+def labels(decision: FullDecision, node: FullNode, reason: str) -> Cause:
     """Return which labels of the node are not those that the pod requires."""
     words, blame = [], []
-    for each in labels_amiss(decision.pod, node):  # such as "disk In [ssd]: has disk=hdd"
-        asked, _, has = each.partition(": has ")
-        key, _, values = asked.partition(" ")
-        wanted = values.removeprefix("In ").strip("[]")
+    for key, operator, values, has in unmet_requirements(decision.pod, node):
+        wanted = ", ".join(values)
+        if operator != "In":
+            wanted = f"{operator} {wanted}".rstrip()
         words.append(has if has.startswith("no ") else f"{has}, not {wanted}")
         blame.append(f"label:{key}")
     selector = decision.pod.node_selector.items()
@@ -88,12 +91,12 @@ def labels(decision: FullDecision, node: FullNode, about: re.Match) -> Cause:
     return Cause("; ".join(words) or "labels", blame, f"label {{node}} {label}", len(blame) / 10)
 
 
-def cordon(decision: FullDecision, node: FullNode, about: re.Match) -> Cause:
+def cordon(decision: FullDecision, node: FullNode, reason: str) -> Cause:
     """Return that the node is cordoned."""
     return Cause("cordoned", ["cordon"], "uncordon {node}", 0.1)
 
 
-def ports(decision: FullDecision, node: FullNode, about: re.Match) -> Cause:
+def ports(decision: FullDecision, node: FullNode, reason: str) -> Cause:
     """Return which pods have the ports."""
     pod = decision.pod
     others = [other for other in node.pods.values() if other.uid != pod.uid and share_a_port(pod, other)]
@@ -103,7 +106,7 @@ def ports(decision: FullDecision, node: FullNode, about: re.Match) -> Cause:
     return Cause(words, pods_to_blame(others), f"free port {numbers} on {{node}}", len(others) / 10)
 
 
-def anti_affinity(decision: FullDecision, node: FullNode, about: re.Match) -> Cause:
+def anti_affinity(decision: FullDecision, node: FullNode, reason: str) -> Cause:
     """Return which pods the pod must not be with, or do not want it."""
     others = [*itertools.islice(repelling(decision, node), 5)]
     words = f"not with {names_of(others)}" if others else "a pod there keeps it away"
@@ -129,7 +132,7 @@ def in_one_domain(place: FullNode, node: FullNode, key: str) -> bool:
     return key in node.labels and place.labels.get(key) == node.labels[key]
 
 
-def affinity(decision: FullDecision, node: FullNode, about: re.Match) -> Cause:
+def affinity(decision: FullDecision, node: FullNode, reason: str) -> Cause:
     """Return that no pod is near that the pod wants to be with."""
     terms = affinity_terms(decision.pod)[0]["requiredAffinity"]
     keys = [*dict.fromkeys(term.key for term in terms)]
@@ -138,32 +141,39 @@ def affinity(decision: FullDecision, node: FullNode, about: re.Match) -> Cause:
     return Cause(f"no pod that it wants in {near}", blame, "a pod that it wants near {node}", 0.5)
 
 
-def skew(decision: FullDecision, node: FullNode, about: re.Match) -> Cause:
+def skew(decision: FullDecision, node: FullNode, reason: str) -> Cause:
     """Return how many pods are where, so that one more here would be too many."""
-    spread = [*spread_of(decision)]
-    words = "; ".join(skews(node, spread)) or "no label to spread over"
-    blame = [f"label:{constraint.key}" for constraint, _ in spread]
+    obstacles = Obstacles(decision)
+    words = "; ".join(skews(obstacles, node)) or "no label to spread over"
+    blame = [f"label:{constraint.key}" for constraint, _ in obstacles.spread]
     return Cause(words, blame, "a larger maxSkew, or room elsewhere", 0.5)
 
 
-def as_given(decision: FullDecision, node: FullNode, about: re.Match) -> Cause:
+def as_given(decision: FullDecision, node: FullNode, reason: str) -> Cause:
     """Return what the rule gives as its reason."""
-    words = shorten(about.string.removeprefix("node(s) "), 80)
+    words = shorten(reason.removeprefix("node(s) "), 80)
     return Cause(words, [], f"“{words}” not to hold for {{node}}", math.inf)
 
 
-IN_GENERAL = "node(s) didn't match pod affinity/anti-affinity"  # comes behind a reason that is more precise
-CAUSES = {  # how reasons of kube-scheduler begin, of 1.20 and of 1.36 -> what finds the cause
-    r"^Insufficient (.*)": lack,
-    r"^Too many pods": too_many_pods,
-    r"had (untolerated )?taint": taints,
-    r"didn't match Pod's node affinity": labels,
-    r"were unschedulable": cordon,
-    r"didn't have free ports": ports,
-    r"anti-affinity rules": anti_affinity,
-    r"pod affinity rules": affinity,
-    r"topology spread constraints": skew,
-    r"": as_given}
+CAUSES = {  # a reason -> the function that returns its cause
+    UNSCHEDULABLE: cordon,
+    TOO_MANY_PODS: too_many_pods,
+    TAINTS_136: taints,
+    OTHER_LABELS: labels,
+    OTHER_LABELS_136: labels,
+    PORTS_TAKEN: ports,
+    OWN_ANTI_AFFINITY: anti_affinity,
+    ANTI_AFFINITY_OF_OTHERS: anti_affinity,
+    NO_AFFINITY: affinity,
+    TOO_SKEWED: skew,
+    NO_TOPOLOGY_LABEL: skew}
+VARIABLE = {insufficient(""): lack, TAINT: taints}  # the beginning of a reason -> likewise
+
+
+def function_for(reason: str) -> Callable[..., Cause]:
+    """Return the function that returns the cause of a reason."""
+    variable = next((find for beginning, find in VARIABLE.items() if reason.startswith(beginning)), as_given)
+    return CAUSES.get(reason, variable)
 
 
 def names_of(pods: list[FullPod]) -> str:

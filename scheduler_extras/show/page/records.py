@@ -43,7 +43,7 @@ def decision_record(decision: FullDecision, without: dict) -> dict:
     """Return a decision. without: {title of a predicate: what would be decided without it}."""
     pod, policy = decision.pod, decision.policy
     notes = [*made_one([vote.title for vote in decision.votes]),
-             *(f"{pod.key} {what}" for what in [*decision.unheeded, *invalid_terms(pod)])]
+             *(f"{pod.key} {what}" for what in [*decision.unchecked, *invalid_terms(pod)])]
     predicates = [rule.title for rule in policy.predicates_to_ask()]
     of_nodes = answers_record(decision, decision.failed, decision.total, decision.votes)
     return {
