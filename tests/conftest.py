@@ -19,13 +19,13 @@ def pytest_configure(config):
 BESIDE_ANOTHER = ("test_side_by_side", "test_preemption_beside_kube_scheduler", "test_contests")  # where the real kube-scheduler runs, too
 
 
-SLOWEST = ("test_faults", "test_properties", "test_without_configuration")  # which begin first, or else all wait for one of them
+SLOWEST = ("test_page", "test_properties", "test_without_configuration")  # which begin early, or else all wait for one of them
 
 
 @pytest.hookimpl(tryfirst=True)  # before pytest-xdist looks at the groups
 def pytest_collection_modifyitems(items):
-    """Have the tests on a control plane run by few workers, each of which needs one of its own."""
-    items.sort(key=lambda item: item.path.stem not in SLOWEST)
+    """Have the tests on a control plane run by few workers, each of which needs one of its own; these begin first."""
+    items.sort(key=lambda item: (not {"broken_control_plane", "shared_control_plane"} & {*item.fixturenames}, item.path.stem not in SLOWEST))
     for item in items:
         if "broken_control_plane" in item.fixturenames:
             item.add_marker(pytest.mark.xdist_group("a control plane that is broken"))

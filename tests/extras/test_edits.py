@@ -18,6 +18,7 @@ from helpers.faulty import ApiServer
 from helpers.forked import run_to_end
 
 TEXT = (ROOT / "scheduler.py").read_text()
+TREE = ast.parse(TEXT)
 TEAMS = ["red", "blue"]
 
 
@@ -48,7 +49,7 @@ ASKS = [*SAID_BY]
 
 def function_of(name):
     """The place of a function of the script, or of the rule of this name."""
-    for place in ast.walk(ast.parse(TEXT)):
+    for place in ast.walk(TREE):
         if isinstance(place, ast.FunctionDef):
             names = [each.args[0].value for each in place.decorator_list if isinstance(each, ast.Call) and each.args
                      and isinstance(each.args[0], ast.Constant)]
