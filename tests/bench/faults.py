@@ -718,15 +718,10 @@ SCENARIOS = {  # name: (function, whether it belongs to the short form)
 }
 
 
-def new_control_plane(folder):
-    """Start a control plane to break."""
-    control_plane = ControlPlane(os.environ["KUBEBUILDER_ASSETS"], folder)
-    control_plane.request("POST", "namespaces", {"metadata": {"name": CURSED}})
-    return control_plane
-
-
 def play(control_plane, name, seed, short):
     """Play a scenario; return its row, what was broken, and remarks."""
+    namespaces = f"{control_plane.server}/api/v1/namespaces"
+    requests.post(namespaces, json={"metadata": {"name": CURSED}})  # if it is not there yet
     with tempfile.TemporaryDirectory() as folder:
         trial = Trial(control_plane, Path(folder), name, seed, short)
         try:
@@ -758,7 +753,7 @@ def main():
     started, wrong = time.monotonic(), 0
     print(f"seed {options.seed}", line(COLUMNS), sep="\n", flush=True)
     with tempfile.TemporaryDirectory() as folder:
-        control_plane = new_control_plane(Path(folder))
+        control_plane = ControlPlane(os.environ["KUBEBUILDER_ASSETS"], Path(folder))
         try:
             for name in names:
                 row, broken, remarks = play(control_plane, name, options.seed, options.short)
