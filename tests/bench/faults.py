@@ -374,7 +374,7 @@ def lease_fails(trial, fault):
 def seconds_to_bind(trial, rates, faults, limit):
     """Bind pods with these faults, if that takes no longer than the limit; return how long it took."""
     trial.proxy.rates, trial.proxy.faults = {}, {"": Choice(trial.proxy.throw)}
-    trial.fill(nodes=trial.size(48, 12), pods=trial.size(600, 120), before=[pod(f"cursed-{i}", namespace=CURSED) for i in range(3)])
+    trial.fill(nodes=trial.size(48, 12), pods=trial.size(600, 60), before=[pod(f"cursed-{i}", namespace=CURSED) for i in range(3)])
     trial.proxy.rates, trial.proxy.faults = rates, {"": Choice(trial.proxy.throw)} | faults
     lists = len(trial.proxy.sent("list"))
     process = trial.start()
