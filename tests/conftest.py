@@ -16,23 +16,21 @@ def pytest_configure(config):
     config.addinivalue_line("filterwarnings", "error::DeprecationWarning:scheduler")
 
 
-BESIDE_ANOTHER = ("test_side_by_side", "test_preemption_beside_kube_scheduler", "test_contests")  # where the real kube-scheduler runs, too
+# Files whose tests share the second one of two control planes, on which kube-scheduler runs, too, or which is broken.
+ON_THE_SECOND = ("test_side_by_side", "test_preemption_beside_kube_scheduler", "test_contests", "test_faults")
 
 
-SLOWEST = ("test_faults", "test_properties", "test_without_configuration")  # which begin first, or else all wait for one of them
+SLOWEST = ("test_page", "test_properties", "test_without_configuration")  # which begin early, or else all wait for one of them
 
 
 @pytest.hookimpl(tryfirst=True)  # before pytest-xdist looks at the groups
 def pytest_collection_modifyitems(items):
-    """Have the tests on a control plane run by few workers, each of which needs one of its own."""
-    items.sort(key=lambda item: item.path.stem not in SLOWEST)
+    """Have the tests on a control plane run by few workers, each of which needs one of its own; these begin first."""
+    items.sort(key=lambda item: ("shared_control_plane" not in item.fixturenames, item.path.stem not in SLOWEST))
     for item in items:
-        if "broken_control_plane" in item.fixturenames:
-            item.add_marker(pytest.mark.xdist_group("a control plane that is broken"))
-        elif "shared_control_plane" in item.fixturenames and item.path.stem in BESIDE_ANOTHER:
-            item.add_marker(pytest.mark.xdist_group("a control plane with kube-scheduler"))
-        elif "shared_control_plane" in item.fixturenames:
-            item.add_marker(pytest.mark.xdist_group("a control plane"))
+        if "shared_control_plane" in item.fixturenames:
+            which = "second" if item.path.stem in ON_THE_SECOND else "first"
+            item.add_marker(pytest.mark.xdist_group(f"the {which} control plane"))
 
 
 def pytest_collection_finish():
@@ -42,7 +40,7 @@ def pytest_collection_finish():
 
 @pytest.fixture(scope="session")
 def shared_control_plane(tmp_path_factory):
-    """A control plane for all tests."""
+    """A control plane for all tests of this worker."""
     assets = os.environ.get("KUBEBUILDER_ASSETS")
     if not assets:
         assert not os.environ.get("CI"), "in CI the tests with a real control plane must run: set KUBEBUILDER_ASSETS"

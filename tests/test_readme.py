@@ -18,7 +18,7 @@ EXTRAS = ROOT / "scheduler_extras"
 
 @README.gives("## See it work", "## Tests")
 def test_each_set_up_is_one_command(blocks):
-    """The download is skipped: CI runs the second command as it is."""
+    """The download is left out: CI runs the second command as it is."""
     for command in blocks:
         install, start = re.fullmatch(r"python3 -m venv .venv && .venv/bin/pip install -q (.*) && (.*\n)", command).groups()
         assert all((ROOT / file).is_file() for file in install.replace("-r ", "").split())

@@ -13,7 +13,9 @@ from scheduler_extras.policy.reading import read_policy
 from scheduler_extras.reading.pods_and_nodes import FullPod
 from scheduler_extras.rules.affinity_terms import placed_terms, TERMS, terms_on, with_terms
 from helpers.extras import a_cluster, node, pod
-from helpers.random_objects import DEFAULTS, Server, ZONE
+from helpers.random_objects import DEFAULTS, HOSTNAME, Server, ZONE
+from helpers.everywhere import replace
+from scheduler_extras.rules.counting import count_pods
 
 pytestmark = pytest.mark.usefixtures("seeded")
 
@@ -65,3 +67,21 @@ def test_terms_of_placed_pods_are_known_as_they_come_and_go():
         assert (latest.numbers, latest.index.filed) == (afresh.numbers, afresh.index.filed)
         assert was == ([*placed.numbers.values()], placed.index.filed.get("", {}))
         placed, before = latest, now
+
+
+def test_many_kinds_of_pods_with_affinity_are_not_forgotten_all_at_once(monkeypatch):
+    """Which of 1,100 kinds of others a pod means is found out once, and then only of nodes that change."""
+    server, asked = Server(), []
+    apart = {"affinity": {"podAntiAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [
+        {"weight": 1, "podAffinityTerm": {"topologyKey": HOSTNAME, "labelSelector": {"matchLabels": {"x": "y"}}}}]}}}
+    for i in range(11):
+        server.put(node(f"n{i}", labels={HOSTNAME: f"n{i}"}, pods="200"))
+    for i in range(1100):
+        server.put(pod(f"p{i}", labels={"kind": str(i)}, nodeName=f"n{i % 11}"))
+    policy = read_policy({"kind": "Policy", "apiVersion": "v1", "predicates": [], "priorities": [
+        {"name": "InterPodAffinityPriority", "weight": 1}]})
+    snapshot = a_cluster(server).look({"my-scheduler": policy})
+    replace(monkeypatch, "count_pods", lambda node, is_meant: asked.append(node.name) or count_pods(node, is_meant))
+    for _ in range(3):
+        assert schedule(FullPod(pod("new", **apart)), snapshot, policy).node
+    assert len(asked) == 11

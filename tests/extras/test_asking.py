@@ -6,7 +6,6 @@ import json
 import tracemalloc
 
 import pytest
-from helpers.everywhere import replace
 from scheduler_extras.common.errors import Unschedulable
 from scheduler_extras.deciding import answers
 from scheduler_extras.deciding.decision import Vote
@@ -20,10 +19,9 @@ from scheduler_extras.policy.policy import FullPolicy
 from scheduler_extras.policy.reading import read_policy
 from scheduler_extras.policy.reloading import load_policies
 from scheduler_extras.reading.pods_and_nodes import FullPod
-from scheduler_extras.rules.counting import count_pods
-from scheduler_extras.rules.spreading import hard_spread
 from helpers.extras import a_cluster, claim, cluster_of, node, pending_pods, pod, ROOT, storage_class, table
 from helpers.random_objects import everything, HOSTNAME, POLICIES, Server, ZONE
+
 
 pytestmark = pytest.mark.usefixtures("moody")
 
@@ -280,18 +278,6 @@ def own_rules():
     del PREDICATES["Own"], PRIORITIES["OwnPriority"]
 
 
-def test_a_pod_that_leaves_no_domain_full_has_no_nodes_asked_again_about_spreading():
-    spread = [{"maxSkew": 5, "topologyKey": ZONE, "whenUnsatisfiable": "DoNotSchedule", "labelSelector": {"matchLabels": {"a": "b"}}}]
-    policies = {"my-scheduler": read_policy({"kind": "Policy", "apiVersion": "v1"})}
-    nodes = [node(f"n{i}", labels={ZONE: "abc"[i % 3]}) for i in range(9)]
-    found = []
-    for there in ([], [pod("there", labels={"a": "b"}, nodeName="n0")]):
-        snapshot = cluster_of(*nodes, *there).look(policies)
-        waiting = FullPod(pod("p", labels={"a": "b"}, topologySpreadConstraints=spread))
-        found.append(hard_spread(waiting, [*snapshot.nodes.values()], snapshot))
-    assert [one == other for one, other in zip(*found, strict=True)] == [True], "what the answers rest on is the same"
-
-
 CLAIMS = [{"name": "data", "persistentVolumeClaim": {"claimName": "data-1"}}]
 
 
@@ -436,24 +422,6 @@ def test_a_priority_that_falls_silent_has_no_say_any_more():
     finally:
         PRIORITIES.pop("Loud")
         PRIORITIES.pop("Quiet")
-
-
-def test_many_kinds_of_pods_with_affinity_are_not_forgotten_all_at_once(monkeypatch):
-    """Which of 1,100 kinds of others a pod means is found out once, and then only of nodes that change."""
-    server, asked = Server(), []
-    apart = {"affinity": {"podAntiAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [
-        {"weight": 1, "podAffinityTerm": {"topologyKey": HOSTNAME, "labelSelector": {"matchLabels": {"x": "y"}}}}]}}}
-    for i in range(11):
-        server.put(node(f"n{i}", labels={HOSTNAME: f"n{i}"}, pods="200"))
-    for i in range(1100):
-        server.put(pod(f"p{i}", labels={"kind": str(i)}, nodeName=f"n{i % 11}"))
-    policy = read_policy({"kind": "Policy", "apiVersion": "v1", "predicates": [], "priorities": [
-        {"name": "InterPodAffinityPriority", "weight": 1}]})
-    snapshot = a_cluster(server).look({"my-scheduler": policy})
-    replace(monkeypatch, "count_pods", lambda node, matches: asked.append(node.name) or count_pods(node, matches))
-    for _ in range(3):
-        assert schedule(FullPod(pod("new", **apart)), snapshot, policy).node
-    assert len(asked) == 11
 
 
 def test_pods_that_are_resized_are_not_alike_if_they_count_differently_in_scores():

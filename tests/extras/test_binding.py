@@ -23,9 +23,6 @@ from helpers.extras import a_cluster, a_pass, node, pending_pods, pod, table, wa
 from helpers.fake_api import make_pass, POLICY, said_about, scheduler_of, Server
 
 
-pytestmark = pytest.mark.usefixtures("memory")
-
-
 @table("status, told", {
     "somebody bound it": (409, []),
     "it is gone": (404, []),

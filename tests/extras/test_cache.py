@@ -1,11 +1,15 @@
 """The cache of the cluster, from one pass to the next."""
 
+import difflib
+
 import pytest
 from scheduler_extras.deciding.rule import WHEN
 from scheduler_extras.deciding.schedule import schedule
 from scheduler_extras.policy.reading import read_policy
-from helpers.extras import a_cluster, node, pod
+from helpers.extras import a_cluster, node, pod, table
 from helpers.random_objects import DEFAULTS, Server, ZONE
+from scheduler_extras.live.cache import similar_name
+from helpers.fake_api import Told
 
 pytestmark = pytest.mark.usefixtures("seeded")
 
@@ -34,3 +38,16 @@ def test_a_pod_that_is_tried_again_meets_the_labels_that_namespaces_have_by_now(
         server.put({"kind": "Namespace", "apiVersion": "v1", "metadata": {"name": "other", "labels": labels}})
         snapshot = cluster.look({"my-scheduler": policy})
         assert schedule(cluster.cache.pods["default/web"], snapshot, policy).node == chosen
+
+
+@table("name, compared", {"of a pod's usual kind": ("my-schedular", 1), "longer than any name of an object": ("my-scheduler" * 90_000, 0)})
+def test_a_schedulers_name_is_compared_once_however_often_its_pod_changes(name, compared, monkeypatch, caplog):
+    plain, asked = difflib.get_close_matches, []
+    monkeypatch.setattr(difflib, "get_close_matches", lambda *what, **more: asked.append(what) or plain(*what, **more))
+    similar_name.cache_clear()
+    cluster = Told(monkeypatch, node("n"))
+    cluster.make_pass()
+    for i in range(20):
+        cluster.comes(pod("p", schedulerName=name, labels={"i": str(i)}))
+        cluster.make_pass()
+    assert sum(name in what for what in asked) == compared == len(caplog.messages)

@@ -13,6 +13,8 @@ from helpers.command_line import DEMO
 from helpers.control_plane import free_port, wait_for
 from helpers.extras import node, on_any_machine, pod, ROOT, run_afresh, run_scheduler, SCHEDULER, table
 from helpers.faulty import ApiServer
+from helpers.everywhere import replace
+from scheduler_extras.command_line import api_server
 
 
 def test_the_demo_tells_what_its_comments_say():
@@ -208,3 +210,20 @@ def test_what_the_api_server_answers_is_said_in_one_line(answering, status, body
     run = run_scheduler("--server", url, "--once")
     assert run.returncode == 1
     assert run.stderr.splitlines()[2:] == [said.format(url)]
+
+
+@table("address, files, server", {
+    "in a pod": ("10.0.0.1", ["token", "ca.crt"], "https://10.0.0.1:443"),
+    "in a pod with IPv6": ("fd00::1", ["token", "ca.crt"], "https://[fd00::1]:443"),
+    "in a pod without a token (automountServiceAccountToken: false)": ("10.0.0.1", [], "http://127.0.0.1:8001"),
+    "on a machine": (None, ["token", "ca.crt"], "http://127.0.0.1:8001")})
+def test_where_it_looks_for_the_api_server(tmp_path, monkeypatch, address, files, server):
+    replace(monkeypatch, "FOLDER", tmp_path)
+    monkeypatch.delenv("KUBERNETES_SERVICE_PORT", raising=False)
+    monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
+    if address:
+        monkeypatch.setenv("KUBERNETES_SERVICE_HOST", address)
+    for name in files:
+        (tmp_path / name).touch()
+    assert api_server(None).server == server
+    assert api_server("http://box:80").server == "http://box:80", "--server goes first"

@@ -188,7 +188,7 @@ def obey(said, place, name):
     return None
 
 
-@pytest.mark.parametrize("name", [*NAMES, *(name[:-1] for name in NAMES)])
+@pytest.mark.parametrize("name", [*NAMES, *(name[:-1] for name in NAMES[::4])])
 def test_each_hint_about_a_name_leads_to_something_that_works(name):
     """Wherever it is written."""
     for place in ("predicates", "priorities", "filter", "score", "multiPoint"):

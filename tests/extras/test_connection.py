@@ -14,9 +14,6 @@ from helpers.extras import node, table
 from helpers.faulty import ApiServer
 
 
-pytestmark = pytest.mark.usefixtures("memory")
-
-
 def test_a_connection_has_five_seconds_and_an_answer_a_minute():
     server = ApiServer()
     api = PooledProxy(server.url)

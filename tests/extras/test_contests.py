@@ -20,7 +20,7 @@ from helpers.extras import a_cluster, a_pass, node, pod, wait_until_told
 from helpers.fake_api import Server
 from helpers.preempting import BUDGETS, GOING, POLICY, PORT, apart, budget, built, configured
 
-SCENARIOS = int(os.environ.get("SCENARIOS", 16))  # so many begin at the same moment, on nodes of their own
+SCENARIOS = int(os.environ.get("SCENARIOS", 6))  # so many begin at the same moment, on nodes of their own
 WITHOUT = POLICY | {
     "predicates": [entry for entry in POLICY["predicates"] if entry["name"] != "Preemption"],
     "priorities": [{"name": "NodeAffinityPriority", "weight": 1}]}
@@ -125,7 +125,7 @@ def contest(control_plane, scenarios, start):
                 control_plane.request("DELETE", f"namespaces/default/pods/{name}", params={"gracePeriodSeconds": 0})
         process = start()
         control_plane.create(pod("last", priorityClassName="abyss", nodeSelector={"is": "nowhere"}))
-        wait_for("all have been decided about", lambda: control_plane.pods()["default/last"]["status"].get("conditions"), 240)
+        wait_for("all have been decided about", lambda: control_plane.get("namespaces/default/pods/last")["status"].get("conditions"), 240)
         control_plane.request("DELETE", "namespaces/default/pods/last")
         states.append(settled(control_plane, 1.5))
         process.kill()

@@ -2,11 +2,17 @@
 
 import signal
 import time
+import threading
 
 from helpers.control_plane import wait_for
-from helpers.extras import node, pod, ROOT, table
+from helpers.extras import a_cluster, node, pod, ROOT, table
 from helpers.faults import DEADLINE, election_file, FEW, leading, LEASE, many, taken_over
 from helpers.faulty import ApiServer
+from scheduler_extras.runs import election_for
+from scheduler_extras.live.session import poll
+from scheduler_extras.options import read_arguments
+from scheduler_extras.policy.reloading import PolicyFile
+from helpers.fake_api import Server
 
 PROGRAM = str(ROOT / "scheduler_extras")
 
@@ -82,3 +88,15 @@ def test_one_of_two_replicas_leads_though_each_request_about_the_lease_takes_nea
         for replica in replicas:
             replica.kill()
     raise AssertionError([replica.err for replica in replicas])
+
+
+def test_a_dry_run_needs_no_lease():
+    """Or it would wait for as long as those replicas run that write."""
+    server = Server(node("n"), pod("p"))
+    options = read_arguments(["--dry-run", "--leader-elect", "--once"])
+    policies, decisions = PolicyFile(ROOT / "policy.json", options.scheduler_name), []
+    cluster = a_cluster(server, decisions.append, dry_run=True)
+    election = election_for(cluster.api, policies.policies, options)
+    code = poll(cluster, policies, threading.Event(), options, election)
+    assert (code, [decision.node for decision in decisions]) == (0, ["n"])
+    assert not any("leases" in path for _, path, _, _ in server.requests)

@@ -6,7 +6,6 @@ import threading
 import types
 from types import SimpleNamespace
 
-import pytest
 from scheduler_extras.api.errors import error_of
 from scheduler_extras.deciding.decision import FullDecision
 from scheduler_extras.deciding.rule import FullRule
@@ -22,9 +21,6 @@ from scheduler_extras.show.text import Screen
 from helpers.control_plane import wait_for
 from helpers.extras import a_pass, node, pod, table, wait_until_told
 from helpers.fake_api import make_pass, POLICY, said_about, scheduler_of, Server
-
-
-pytestmark = pytest.mark.usefixtures("memory")
 
 
 def test_a_pod_that_waits_is_written_about_when_its_message_changes_only(clock):

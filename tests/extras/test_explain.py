@@ -106,13 +106,13 @@ ONCE = pytest.mark.xdist_group("golden decisions")  # which are made by one work
 
 @pytest.fixture(scope="module")
 def golden_decisions():
-    """The decisions about the pods of each third golden case."""
+    """The decisions about the pods of each sixth golden case."""
     decisions = []
-    for case in (line["case"] for line in DECISIONS[::3]):
+    for case in (line["case"] for line in DECISIONS[::6]):
         policies, cluster = {"my-scheduler": policy_of(case)}, cluster_of(*case["objects"])
         decisions += [schedule(waiting, cluster.look(policies), policies["my-scheduler"])
                       for waiting in pending_pods(cluster, policies)]
-    assert len(decisions) > 300
+    assert len(decisions) > 150
     return decisions
 
 
@@ -134,7 +134,7 @@ def test_the_best_nodes_are_there_with_all_their_scores(golden_decisions, width)
             assert head == ("* " if name == decision.node else "= " * bool(tie)) + shorten(name)
             assert column == dict(expected_column(decision, name, width // 2 - 2))
             cells += len(column)
-    assert cells > 1500
+    assert cells > 750
 
 
 NORMALISED = ("NodeAffinityPriority", "TaintTolerationPriority", "InterPodAffinityPriority", "EvenPodsSpreadPriority",
@@ -178,7 +178,7 @@ def test_all_failing_nodes_are_there_with_all_that_is_against_them(golden_decisi
                 assert ",".join(wanted).startswith(",".join(listed).removesuffix("…"))
             assert width < 2000 or sorted(listed) == sorted(wanted)
             sizes.append(len(names))
-    assert max(sizes) > 5 and sizes.count(1) > 300 and several > 3
+    assert max(sizes) > 5 and sizes.count(1) > 150 and several > 3
 
 
 def test_the_tables_have_the_numbers_of_the_json_records():

@@ -319,7 +319,7 @@ def history(seed, is_of_today):
 
 
 @pytest.mark.parametrize("is_of_today", [False, True], ids=["1.20", "1.36"])
-@pytest.mark.parametrize("tens", range(int(os.environ.get("EXAMPLES", 40)) // 10))
+@pytest.mark.parametrize("tens", range(int(os.environ.get("EXAMPLES", 20)) // 10))
 def test_of_ten_histories_each_ends_well(tens, is_of_today, monkeypatch):
     monkeypatch.setattr(time, "sleep", lambda seconds: None)
     for seed in range(10 * tens, 10 * tens + 10):

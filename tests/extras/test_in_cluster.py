@@ -11,19 +11,20 @@ import time
 
 import pytest
 import requests
-from helpers.everywhere import replace
-from scheduler_extras.api.election import LeaderElection
-from scheduler_extras.api.errors import error_of
-from scheduler_extras.api.proxy import PooledProxy
-from scheduler_extras.command_line import api_server
-from scheduler_extras.common.errors import ApiError
 import yaml
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import padding
+from scheduler_extras.api.election import LeaderElection
+from scheduler_extras.api.errors import error_of
+from scheduler_extras.api.proxy import PooledProxy
+from scheduler_extras.common.errors import ApiError
 from helpers.control_plane import free_port, wait_for
 from helpers.extras import MANIFESTS, node, pod, run_scheduler, table
 
+
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases"
+
+
 # ---- the service account -------------------------------------------------------------------------------
 
 IN_A_POD = """import os, pathlib, sys
@@ -135,23 +136,6 @@ def answer(port, path):
     """Return what a replica answers to a probe, or None."""
     with contextlib.suppress(requests.RequestException):
         return requests.get(f"http://127.0.0.1:{port}/{path}", timeout=5)
-
-
-@table("address, files, server", {
-    "in a pod": ("10.0.0.1", ["token", "ca.crt"], "https://10.0.0.1:443"),
-    "in a pod with IPv6": ("fd00::1", ["token", "ca.crt"], "https://[fd00::1]:443"),
-    "in a pod without a token (automountServiceAccountToken: false)": ("10.0.0.1", [], "http://127.0.0.1:8001"),
-    "on a machine": (None, ["token", "ca.crt"], "http://127.0.0.1:8001")})
-def test_where_it_looks_for_the_api_server(tmp_path, monkeypatch, address, files, server):
-    replace(monkeypatch, "FOLDER", tmp_path)
-    monkeypatch.delenv("KUBERNETES_SERVICE_PORT", raising=False)
-    monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
-    if address:
-        monkeypatch.setenv("KUBERNETES_SERVICE_HOST", address)
-    for name in files:
-        (tmp_path / name).touch()
-    assert api_server(None).server == server
-    assert api_server("http://box:80").server == "http://box:80", "--server goes first"
 
 
 # ---- leader election -----------------------------------------------------------------------------------

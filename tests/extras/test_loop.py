@@ -14,12 +14,10 @@ from types import SimpleNamespace
 import pytest
 from scheduler_extras.api.errors import error_of
 from scheduler_extras.api.watch import Reflector
-from scheduler_extras.runs import election_for
 from scheduler_extras.common.errors import ApiError
 from scheduler_extras.deciding.rule import FullRule, PREDICATES, PRIORITIES
-from scheduler_extras.live.session import poll, run_to_the_end
+from scheduler_extras.live.session import run_to_the_end
 from scheduler_extras.live.writer import Writer
-from scheduler_extras.options import read_arguments
 from scheduler_extras.policy.own_rules import predicate, priority
 from scheduler_extras.policy.policy import FullPolicy
 from scheduler_extras.policy.reading import read_policy
@@ -146,18 +144,6 @@ def test_if_a_signal_ends_it(once, code):
     policies = SimpleNamespace(current=lambda: {"my-scheduler": POLICY})
     cluster = a_cluster(server, lambda decision: stop.set())
     assert run_to_the_end(cluster, policies, stop, 1, once) == code and len(server.places()) == 1
-
-
-def test_a_dry_run_needs_no_lease():
-    """Or it would wait for as long as those replicas run that write."""
-    server = Server(node("n"), pod("p"))
-    options = read_arguments(["--dry-run", "--leader-elect", "--once"])
-    policies, decisions = PolicyFile(ROOT / "policy.json", options.scheduler_name), []
-    cluster = a_cluster(server, decisions.append, dry_run=True)
-    election = election_for(cluster.api, policies.policies, options)
-    code = poll(cluster, policies, threading.Event(), options, election)
-    assert (code, [decision.node for decision in decisions]) == (0, ["n"])
-    assert not any("leases" in path for _, path, _, _ in server.requests)
 
 
 @table("is_tried, said", {

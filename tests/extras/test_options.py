@@ -1,9 +1,10 @@
 """Options of the command line, and hints about those that kube-scheduler has or had."""
 
 import re
+import argparse
 
 import pytest
-from scheduler_extras.options import option_parser, read_arguments
+from scheduler_extras.options import address_and_port, option_parser, read_arguments
 from scheduler_extras.policy.policy import CONFIGURATION_VERSION
 from scheduler_extras.policy.reading import POLICY
 from scheduler_extras.reading.hints import REPLACEMENTS
@@ -59,3 +60,14 @@ leaderElection: {{leaderElect: true}}""")
     run = run_scheduler("--server", answering(200, '{"items": []}'), "--config", tmp_path / "config.yaml", "--once",
                         "--leader-elect=false")
     assert run.returncode == 0 and "no pods to schedule" in run.stderr
+
+
+@table("text, address", {
+    "a port": ("8080", ("127.0.0.1", 8080)), "all addresses": ("0.0.0.0:80", ("0.0.0.0", 80)), "a name": ("box:80", ("box", 80)),
+    "IPv6": ("[::1]:80", ("::1", 80)), "no port": ("localhost", None), "a URL": ("http://localhost:80", None),
+    "a port that cannot be": ("65536", None)})
+def test_where_it_listens(text, address):
+    try:
+        assert address_and_port(text) == address
+    except argparse.ArgumentTypeError:
+        assert address is None

@@ -549,7 +549,7 @@ ALL_DEFAULTS = [{"name": rule.name} for rule in PREDICATES.values() if rule.by_d
     "of two profiles one goes: nothing of the other": (profiles("one", "two"), profiles("one"), "- two: "),
     "of two profiles one is new: nothing of the other": (profiles("one"), profiles("one", "two"), "+ two: "),
     "a profile has another name": (profiles("one"), profiles("two"), ("- one: ", "+ two: ")),
-    "a list is skipped: nothing of the rules that it named": (
+    "a list is left out: nothing of the rules that it named": (
         policy(ALL_DEFAULTS[:-1], [LEAST]), json.dumps({"kind": "Policy", "apiVersion": "v1", "priorities": [LEAST]}),
         f"+ {ALL_DEFAULTS[-1]['name']}"),
 })

@@ -117,7 +117,7 @@ def run(*arguments):
 
 # --- how often, and how long
 
-TOTAL, TESTS = int(os.environ.get("EXAMPLES", 1400)), 14
+TOTAL, TESTS = int(os.environ.get("EXAMPLES", 700)), 14
 SOON = settings(
     max_examples=max(TOTAL // TESTS, 1), deadline=timedelta(minutes=1), database=None, print_blob=True,
     derandomize="EXAMPLES" not in os.environ, suppress_health_check=list(HealthCheck))

@@ -2,6 +2,7 @@
 
 import contextlib
 import http.client
+import platform
 import re
 import socket
 import threading
@@ -9,19 +10,16 @@ import time
 from types import SimpleNamespace
 
 import pytest
-from helpers.control_plane import free_port, wait_for
-import argparse
-import platform
 from helpers.everywhere import replace
+from prometheus_client.parser import text_string_to_metric_families
 from scheduler_extras.common.clocks import HEARTBEAT
 from scheduler_extras.common.version import VERSION
-from scheduler_extras.options import address_and_port
 from scheduler_extras.serve.format import Counter
 from scheduler_extras.serve.health import health_routes
 from scheduler_extras.serve.server import MOST_CONNECTIONS, Response, Server
+from helpers.control_plane import free_port, wait_for
 from helpers.extras import node, pod, run_scheduler, table
-from helpers.faulty import ApiServer, answering
-from prometheus_client.parser import text_string_to_metric_families
+from helpers.faulty import answering, ApiServer
 
 
 def ask(port, path, method="GET", **headers):
@@ -128,17 +126,6 @@ def test_a_stream_arrives_in_parts_and_ends_when_its_client_has_gone(serve):
     has_more.set()
     client.close()
     assert has_ended.wait(20)
-
-
-@table("text, address", {
-    "a port": ("8080", ("127.0.0.1", 8080)), "all addresses": ("0.0.0.0:80", ("0.0.0.0", 80)), "a name": ("box:80", ("box", 80)),
-    "IPv6": ("[::1]:80", ("::1", 80)), "no port": ("localhost", None), "a URL": ("http://localhost:80", None),
-    "a port that cannot be": ("65536", None)})
-def test_where_it_listens(text, address):
-    try:
-        assert address_and_port(text) == address
-    except argparse.ArgumentTypeError:
-        assert address is None
 
 
 @table("arguments, said", {

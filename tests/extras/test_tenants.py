@@ -9,9 +9,7 @@ import sys
 import tracemalloc
 import weakref
 
-from helpers.everywhere import MODULES
-import difflib
-from helpers.everywhere import replace
+from helpers.everywhere import MODULES, replace
 from scheduler_extras.api.errors import TooLarge
 from scheduler_extras.common.clocks import HEARTBEAT
 from scheduler_extras.common.errors import ApiError
@@ -20,15 +18,15 @@ from scheduler_extras.deciding import asking
 from scheduler_extras.deciding.decision import put_together
 from scheduler_extras.deciding.rule import FullRule, WHEN
 from scheduler_extras.deciding.schedule import schedule
-from scheduler_extras.live.cache import similar_name
 from scheduler_extras.policy.policy import FullPolicy
 from scheduler_extras.policy.reloading import load_policies
 from scheduler_extras.rules import label_index
 from scheduler_extras.rules.affinity_terms import AffinityTerm
 from scheduler_extras.show.explain import in_words
 from helpers.extras import claim, cluster_of, node, pending_pods, pod, run_scheduler, storage_class, table, volume
-from helpers.faulty import ApiServer
 from helpers.fake_api import Told
+from helpers.faulty import ApiServer
+
 
 FILES = {module.__file__ for module in MODULES}
 PROVIDER = load_policies("DefaultProvider", "my-scheduler")
@@ -232,19 +230,6 @@ def test_an_event_and_a_line_have_a_bound():
         server.stop()
     long = at_most(1024, "\ud800" + 600 * "ü")
     assert len(long) < 600 and long.endswith("ü ...")
-
-
-@table("name, compared", {"of a pod's usual kind": ("my-schedular", 1), "longer than any name of an object": ("my-scheduler" * 90_000, 0)})
-def test_a_schedulers_name_is_compared_once_however_often_its_pod_changes(name, compared, monkeypatch, caplog):
-    plain, asked = difflib.get_close_matches, []
-    monkeypatch.setattr(difflib, "get_close_matches", lambda *what, **more: asked.append(what) or plain(*what, **more))
-    similar_name.cache_clear()
-    cluster = Told(monkeypatch, node("n"))
-    cluster.make_pass()
-    for i in range(20):
-        cluster.comes(pod("p", schedulerName=name, labels={"i": str(i)}))
-        cluster.make_pass()
-    assert sum(name in what for what in asked) == compared == len(caplog.messages)
 
 
 def test_a_quota_that_is_used_up_by_events_is_said_once(monkeypatch, caplog):

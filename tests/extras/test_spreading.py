@@ -1,0 +1,19 @@
+"""Spread constraints: of which nodes they are asked again."""
+
+from scheduler_extras.policy.reading import read_policy
+from scheduler_extras.reading.pods_and_nodes import FullPod
+from scheduler_extras.rules.spreading import hard_spread
+from helpers.extras import cluster_of, node, pod
+from helpers.random_objects import ZONE
+
+
+def test_a_pod_that_leaves_no_domain_full_has_no_nodes_asked_again_about_spreading():
+    spread = [{"maxSkew": 5, "topologyKey": ZONE, "whenUnsatisfiable": "DoNotSchedule", "labelSelector": {"matchLabels": {"a": "b"}}}]
+    policies = {"my-scheduler": read_policy({"kind": "Policy", "apiVersion": "v1"})}
+    nodes = [node(f"n{i}", labels={ZONE: "abc"[i % 3]}) for i in range(9)]
+    found = []
+    for there in ([], [pod("there", labels={"a": "b"}, nodeName="n0")]):
+        snapshot = cluster_of(*nodes, *there).look(policies)
+        waiting = FullPod(pod("p", labels={"a": "b"}, topologySpreadConstraints=spread))
+        found.append(hard_spread(waiting, [*snapshot.nodes.values()], snapshot))
+    assert [one == other for one, other in zip(*found, strict=True)] == [True], "what the answers rest on is the same"
