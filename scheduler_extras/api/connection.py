@@ -3,12 +3,15 @@
 proxy.py keeps idle connections and decides when to use one again.
 """
 
+from __future__ import annotations
+
 import contextlib
 import math
 import re
 import socket
 import ssl
 import time
+from collections.abc import Generator, Iterator
 
 
 MOST_BYTES = 2**30  # of an answer: a page of 500 objects, each as large as etcd takes
@@ -29,7 +32,7 @@ class NoAnswer(ConnectionError):
 class Connection:
     """A connection to an HTTP server, and what it has received of the answer."""
 
-    def __init__(self, host, port, seconds, tls=None):
+    def __init__(self, host: str, port: int, seconds: float, tls: ssl.SSLContext | None = None):
         """Connect within so many seconds; with an SSLContext, over TLS. Raises OSError."""
         self.socket = socket.create_connection((host, port), timeout=seconds)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -37,13 +40,13 @@ class Connection:
             self.socket = encrypted(self.socket, tls, host)
         self.received = bytearray()  # and not read yet
         self.ends_at = math.inf  # when waiting ends, in monotonic seconds
-        self.silence = None  # seconds: waiting ends only after a silence that long
+        self.silence: float | None = None  # seconds: waiting ends only after a silence that long
 
-    def close(self):
+    def close(self) -> None:
         """Close it."""
         self.socket.close()
 
-    def is_idle(self):
+    def is_idle(self) -> bool:
         """Return whether the server has neither closed the connection nor sent anything unasked."""
         self.socket.settimeout(0)
         with contextlib.suppress(OSError):
@@ -53,7 +56,7 @@ class Connection:
                 return True
         return False
 
-    def ask(self, head, body, seconds):
+    def ask(self, head: bytes, body: bytes, seconds: float) -> Answer:
         """Send a request, and return its Answer, whose body has to be read within the same time.
 
         Raises OSError, BadAnswer; NoAnswer if the connection ends before the first byte.
@@ -67,7 +70,7 @@ class Connection:
             self.close()
             raise
 
-    def send(self, message, seconds):
+    def send(self, message: bytes, seconds: float) -> None:
         """Send a request, and wait until its answer begins."""
         try:
             self.socket.settimeout(seconds)
@@ -78,7 +81,7 @@ class Connection:
         if not has_begun:
             raise NoAnswer("the connection was closed without an answer")
 
-    def receive(self):
+    def receive(self) -> bool:
         """Wait for more bytes. Return whether there are any; if not, the server has closed the connection."""
         if self.silence is not None:
             self.ends_at = time.monotonic() + self.silence
@@ -90,12 +93,12 @@ class Connection:
         self.received += data
         return bool(data)
 
-    def receive_all_of(self):
+    def receive_all_of(self) -> None:
         """Receive more bytes of something that is not complete yet. Raises BadAnswer if there are none."""
         if not self.receive():
             raise BadAnswer("the answer was cut off")
 
-    def line(self):
+    def line(self) -> str:
         """Read a line, without its end."""
         searched = 0
         while (end := self.received.find(b"\n", searched)) < 0:
@@ -106,13 +109,13 @@ class Connection:
         line = self.take(end + 1)
         return line.decode("latin-1").rstrip("\r\n")
 
-    def take(self, size):
+    def take(self, size: int) -> bytes:
         """Take so many of the bytes that were received."""
         data = bytes(self.received[:size])
         del self.received[:size]
         return data
 
-    def pieces_of(self, size):
+    def pieces_of(self, size: int) -> Iterator[bytes]:
         """Yield so many bytes, in pieces as they come."""
         while size > 0:
             if not self.received:
@@ -122,7 +125,7 @@ class Connection:
             yield piece
 
 
-def encrypted(plain, tls, host):
+def encrypted(plain: socket.socket, tls: ssl.SSLContext, host: str) -> ssl.SSLSocket:
     """Return a socket over TLS, after the handshake. Raises OSError; then the plain one is closed."""
     try:
         return tls.wrap_socket(plain, server_hostname=host)
@@ -134,7 +137,7 @@ def encrypted(plain, tls, host):
 class Answer:
     """An answer whose head is read. Provisional ones before it (1xx, such as 103 Early Hints) are skipped."""
 
-    def __init__(self, connection):
+    def __init__(self, connection: Connection):
         self.connection = connection
         self.is_complete = False  # whether its body was read to the end, so that another one may follow
         self.status = 100
@@ -142,7 +145,7 @@ class Answer:
             self.version, self.status, self.reason = self.status_line()
             self.headers = self.read_headers()
 
-    def status_line(self):
+    def status_line(self) -> tuple[int, int, str]:
         """Read the first line."""
         line = self.connection.line()
         match = re.fullmatch(r"HTTP/1\.([01]) +([1-9][0-9]{2})(?: +(.*))?", line)
@@ -151,7 +154,7 @@ class Answer:
         version, status, reason = match.groups()
         return int(version), int(status), reason or ""
 
-    def read_headers(self):
+    def read_headers(self) -> dict[str, str]:
         """Read the headers, {name in lower case: value}."""
         headers: dict[str, str] = {}
         for _ in range(MOST_HEADERS):
@@ -166,12 +169,12 @@ class Answer:
             headers[name] = value
         raise BadAnswer(f"more than {MOST_HEADERS} headers")
 
-    def retry_after(self):
+    def retry_after(self) -> int:
         """Return after how many seconds the server wants the request to be sent again, or 0."""
         seconds = self.headers.get("retry-after", "")
         return int(seconds) if LENGTH.fullmatch(seconds) else 0
 
-    def pieces(self):
+    def pieces(self) -> Iterator[bytes]:
         """Yield the body in pieces, as they come; then close the connection, unless it can be used again.
 
         Raises OSError, BadAnswer.
@@ -192,15 +195,15 @@ class Answer:
             if not self.is_complete:
                 self.connection.close()
 
-    def size(self, form, text, base):
+    def size(self, form: re.Pattern, text: str, base: int) -> int:
         """Return the number at the beginning of a text. Raises BadAnswer if it is none, or too large."""
         match = form.fullmatch(text)
-        size = int(match[1], base) if match else math.inf
+        size = int(match[1], base) if match else MOST_BYTES + 1
         if size > MOST_BYTES:
             raise BadAnswer(f"not a size that can be: {text:.80}")
         return size
 
-    def chunks(self):
+    def chunks(self) -> Iterator[bytes]:
         """Yield the pieces of a chunked body."""
         coding = self.headers["transfer-encoding"]
         if coding.lower() != "chunked":
@@ -211,12 +214,12 @@ class Answer:
                 raise BadAnswer("a chunk is longer than its size")
         self.read_headers()  # the trailers
 
-    def rest_of_connection(self):
+    def rest_of_connection(self) -> Iterator[bytes]:
         """Yield what comes until the server closes the connection."""
         while self.connection.received or self.connection.receive():
             yield self.connection.take(len(self.connection.received))
 
-    def read(self):
+    def read(self) -> bytes:
         """Read the whole body. Raises OSError, BadAnswer."""
         data = bytearray()
         for piece in self.pieces():
@@ -225,7 +228,7 @@ class Answer:
                 raise BadAnswer(f"more than {MOST_BYTES} bytes")
         return bytes(data)
 
-    def lines(self, silence):
+    def lines(self, silence: float) -> Generator[bytes, None, None]:
         """Yield the lines of the body, as they come. Raises OSError if nothing comes for so many seconds."""
         self.connection.silence = silence
         rest = bytearray()

@@ -3,12 +3,17 @@
 The command line has the loop run only while it leads.
 """
 
+from __future__ import annotations
+
 import math
 import socket
+import threading
 import time
 import uuid
+from collections.abc import Callable
 from concurrent.futures import Future, wait
 from datetime import datetime, timezone
+from typing import Any
 
 from scheduler import log
 from scheduler_extras.api.errors import Conflict, NotFound
@@ -16,7 +21,7 @@ from scheduler_extras.common.clocks import STOP, in_background, within
 from scheduler_extras.common.errors import Trouble
 from scheduler_extras.common.log_texts import warn_once
 from scheduler_extras.policy.policy import ELECTION
-from scheduler_extras.reading.fields import pick, text_at
+from scheduler_extras.reading.fields import JsonObject, pick, text_at
 
 
 class LeaderElection:
@@ -25,7 +30,7 @@ class LeaderElection:
     Times are in seconds. Clocks need not agree: how long the Lease has not changed is measured here.
     """
 
-    def __init__(self, api, name, settings):
+    def __init__(self, api: Any, name: str, settings: dict):
         self.api = api
         self.identity = f"{socket.gethostname()}_{uuid.uuid4()}"
         settings = ELECTION | settings
@@ -34,14 +39,14 @@ class LeaderElection:
         self.retry_period = settings["retryPeriod"]
         self.metadata = {"name": settings.get("resourceName") or name,
                          "namespace": settings.get("resourceNamespace") or "kube-system"}
-        self.written = None  # the Lease, as this replica has just written it
+        self.written: JsonObject | None = None  # the Lease, as this replica has just written it
         self.observed: dict | None = None  # its spec, as last read
         self.observed_at = 0.0  # when it was first read like this
         self.renewed_at = -math.inf
         self.lost = False  # whether this replica has led, and does no more
         self.keeper: Future | None = None  # the Future of the thread that renews
 
-    def lead(self, stop, meanwhile=lambda: None):
+    def lead(self, stop: threading.Event, meanwhile: Callable[[], None] = lambda: None) -> bool:
         """Wait until this replica leads; return whether it does. Then it renews, or sets `stop`, `lost`.
 
         `meanwhile` is called while another one leads.
@@ -59,11 +64,11 @@ class LeaderElection:
         self.keeper = in_background(self.keep, stop)
         return True
 
-    def leads(self):
+    def leads(self) -> bool:
         """Return whether the Lease was renewed in time, by this process's clock: else another may lead."""
         return time.monotonic() - self.renewed_at < self.renew_deadline
 
-    def keep(self, stop):
+    def keep(self, stop: threading.Event) -> None:
         """Renew the Lease until `stop`, or until that has not succeeded for too long."""
         while not stop.wait(self.retry_period):
             if not self.acquire() and not self.leads():
@@ -71,14 +76,14 @@ class LeaderElection:
                 self.lost = True
                 stop.set()
 
-    def release(self):
+    def release(self) -> None:
         """Let another replica lead at once, when `stop` is set: else this one would renew again."""
         if self.keeper:
             wait([self.keeper], self.retry_period)
         if self.leads():
             self.acquire(to_release=True)
 
-    def acquire(self, to_release=False):
+    def acquire(self, to_release: bool = False) -> bool:
         """Try to acquire or renew the Lease, or to release it; return whether that worked."""
         try:
             return self.write_lease("" if to_release else self.identity)
@@ -87,14 +92,14 @@ class LeaderElection:
                 warn_once(f"leader election: {error}", about="leader election")
             return False
 
-    def ask(self, *request):
+    def ask(self, *request: Any) -> JsonObject:
         """Return what a request is answered, in time to go on leading. Raises ApiError."""
         if self.renewed_at == -math.inf:  # it does not lead
             return within(self.renew_deadline, self.api.request, *request, stop=STOP)
         left = self.renewed_at + self.renew_deadline - time.monotonic()
         return within(max(left, self.retry_period), self.api.request, *request)
 
-    def read_lease(self):
+    def read_lease(self) -> tuple[str, str, JsonObject]:
         """Return the method and the path with which to write the Lease, and the Lease as it is."""
         leases = f"/apis/coordination.k8s.io/v1/namespaces/{self.metadata['namespace']}/leases"
         path = f"{leases}/{self.metadata['name']}"
@@ -106,7 +111,7 @@ class LeaderElection:
             new = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": self.metadata}
             return "POST", leases, new
 
-    def write_lease(self, holder):
+    def write_lease(self, holder: str) -> bool:
         """Write the Lease with this holder, unless another one holds it; return whether that was done."""
         asked = time.monotonic()
         method, path, lease = self.read_lease()

@@ -51,7 +51,7 @@ class ConnectionPool:
     def new_connection(self) -> Connection:
         """Return a new connection. Raises OSError, Trouble."""
         tls = self.account.tls() if self.account else None
-        return Connection(self.url.hostname, self.url.port or 80, OPEN_SECONDS, tls)
+        return Connection(self.url.hostname or "", self.url.port or 80, OPEN_SECONDS, tls)
 
     def keep(self, answer: Answer) -> None:
         """Use the connection of an answer again, if the answer was read to its end."""

@@ -3,6 +3,8 @@
 live/ lists, watches and writes with it.
 """
 
+from __future__ import annotations
+
 import contextlib
 import ctypes
 import errno
@@ -10,9 +12,12 @@ import json
 import re
 import ssl
 import time
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
 from urllib.parse import quote, urlencode, urlsplit
 
 from scheduler import log
+from scheduler_extras.api.connection import Answer
 from scheduler_extras.api.errors import JSON, TooLarge, Unreadable, error_of, read_json
 from scheduler_extras.api.pool import OPEN_SECONDS, ConnectionPool
 from scheduler_extras.api.service_account import ServiceAccount
@@ -21,9 +26,10 @@ from scheduler_extras.common.errors import ApiError, Trouble
 from scheduler_extras.common.log_texts import one_line
 from scheduler_extras.common.observer import Observer
 from scheduler_extras.common.version import VERSION
-from scheduler_extras.reading.fields import text_at
+from scheduler_extras.reading.fields import JsonObject, text_at
 
 
+Params = Mapping[str, Any]  # of a URL
 USER_AGENT = f"scheduler_extras/{VERSION}"
 ANSWER_SECONDS = 60  # in which an answer has to be complete
 
@@ -46,17 +52,19 @@ class PooledProxy:
         self.pool = ConnectionPool(self.url, account)
         self.observer = Observer()  # serve/ has one that counts
 
-    def request(self, method, path, body=None, params=None, accept=JSON):
+    def request(self, method: str, path: str, body: JsonObject | None = None, params: Params | None = None,
+                accept: str = JSON) -> JsonObject:
         """Send a request, and return the answer's JSON. Raises ApiError, whose text has a hint."""
         answer, data = self.answer(method, path, body, params, accept)
         return self.content(answer, data, method, path)
 
-    def get(self, path, params=None, accept=JSON):
+    def get(self, path: str, params: Params | None = None, accept: str = JSON) -> JsonObject:
         """Send a GET, and return the answer's JSON. Raises ApiError, also after a minute."""
         return within(ANSWER_SECONDS, self.request, "GET", path, None, params, accept, whom=self.server,
                       stop=STOP)
 
-    def answer(self, method, path, body, params, accept):
+    def answer(self, method: str, path: str, body: JsonObject | None, params: Params | None,
+               accept: str) -> tuple[Answer, bytes]:
         """Send a request; return its Answer, and its body. Raises ApiError."""
         with self.blamed():
             answer = self.ask(ANSWER_SECONDS, method, path, body, params, accept)
@@ -64,7 +72,7 @@ class PooledProxy:
             self.pool.keep(answer)
             return answer, data
 
-    def watch(self, path, params, silence):
+    def watch(self, path: str, params: Params, silence: float) -> Iterator[JsonObject]:
         """Yield the events of a stream, one per line. Raises ApiError, also if the stream breaks.
 
         The stream has five seconds to begin. silence: for how many seconds it may then send nothing.
@@ -77,7 +85,8 @@ class PooledProxy:
         with contextlib.closing(answer.lines(silence)) as lines:
             yield from objects_of(lines, path)
 
-    def ask(self, seconds, method, path, body, params, accept):
+    def ask(self, seconds: float, method: str, path: str, body: JsonObject | None, params: Params | None,
+            accept: str) -> Answer:
         """Send a request; return its Answer, whose body has to be read within so many seconds."""
         head, data = self.message(method, path, body, params, accept)
         began = time.monotonic()
@@ -90,7 +99,8 @@ class PooledProxy:
         log.debug("%s %s %s: %d", method, path, params or "", answer.status)
         return answer
 
-    def message(self, method, path, body, params, accept):
+    def message(self, method: str, path: str, body: JsonObject | None, params: Params | None,
+                accept: str) -> tuple[bytes, bytes]:
         """Return the head and the body of a request, as bytes."""
         kind = "application/strategic-merge-patch+json" if method == "PATCH" else JSON
         url = self.path + quote(path, safe="/?&=,:%", errors="replace")
@@ -103,7 +113,7 @@ class PooledProxy:
         return "\r\n".join([*lines, "", ""]).encode("ascii"), data
 
     @contextlib.contextmanager
-    def blamed(self):
+    def blamed(self) -> Iterator[None]:
         """Turn any error of a connection into Trouble: a server may answer anything."""
         try:
             yield
@@ -112,13 +122,13 @@ class PooledProxy:
         except Exception as error:
             raise trouble_with(self.server, error, self.account) from error
 
-    def content(self, answer, data, method, path):
+    def content(self, answer: Answer, data: bytes, method: str, path: str) -> JsonObject:
         """Return the JSON of an answer. Raises ApiError if it reports a failure, or is no JSON."""
         status = answer.status
         succeeded = 200 <= status < 300
         if status == 401:
             raise unauthorized(self.server, self.account)
-        content = None
+        content: Any = None
         with contextlib.suppress(ValueError, RecursionError, MemoryError):
             content = read_json(data)
         is_json = isinstance(content, dict)
@@ -131,14 +141,14 @@ class PooledProxy:
         raise Unreadable(0, text) if succeeded else error_of(status, text, answer.retry_after())
 
 
-def message_in(content, status):
+def message_in(content: dict, status: int) -> str:
     """Return the API server's message about a request that failed."""
     message = str(content.get("message"))
     is_of_rbac = status == 403 and re.search('User ".*" cannot ', message)  # RBAC's own words
     return f"RBAC does not allow it: {message}" if is_of_rbac else message
 
 
-def no_api_server(server, status, data):
+def no_api_server(server: str, status: int, data: bytes) -> str:
     """Return what is wrong if something other than an API server has answered."""
     start = one_line(data[:200].decode(errors="replace"))
     if status == 403:
@@ -146,7 +156,7 @@ def no_api_server(server, status, data):
     return f"{server} is no kubectl proxy, or has no API server behind it: {start}"
 
 
-def unauthorized(server, account):
+def unauthorized(server: str, account: ServiceAccount | None) -> Trouble:
     """Return the Trouble of an answer 401, which all requests get until the credentials are replaced."""
     if not account:
         why = "the credentials of `kubectl proxy` have expired"
@@ -156,7 +166,7 @@ def unauthorized(server, account):
     return Trouble(0, f"{server}: 401 Unauthorized: {why}; trying again")
 
 
-def trouble_with(server, error, account=None):
+def trouble_with(server: str, error: Exception, account: ServiceAccount | None = None) -> Trouble:
     """Return the Trouble of a request without an answer, with a hint at what to do."""
     hint = "is `kubectl proxy` running there? To run without a cluster, use --cluster FILE"
     if isinstance(error, ssl.SSLError) and account:
@@ -168,7 +178,7 @@ def trouble_with(server, error, account=None):
     return Trouble(0, f"cannot reach {server}: {one_line(error)}; {hint}")
 
 
-def objects_of(lines, path):
+def objects_of(lines: Iterable[bytes], path: str) -> Iterator[Any]:
     """Yield the objects in the lines of a stream. Raises ApiError if it breaks."""
     try:
         yield from map(read_json, filter(bytes.strip, lines))
@@ -176,7 +186,7 @@ def objects_of(lines, path):
         raise Trouble(0, f"the watch of {path} has broken off: {one_line(error)}") from error
 
 
-def may_be_sent_again(method, path, body):
+def may_be_sent_again(method: str, path: str, body: JsonObject | None) -> bool:
     """Return whether a request that may have been carried out can be sent again without a second effect.
 
     The second POST of a Binding or of an event is answered 409, a second DELETE of a uid 404 or 409.
@@ -188,7 +198,7 @@ def may_be_sent_again(method, path, body):
     return True
 
 
-def share_memory_among_threads():
+def share_memory_among_threads() -> None:
     """Have all threads share two malloc arenas. By default, glibc gives each its own, and keeps its memory.
 
     That halves the memory of the process. Other C libraries have no arenas.
@@ -198,7 +208,7 @@ def share_memory_among_threads():
         ctypes.CDLL(None).mallopt(arena_max, 2)
 
 
-def load_what_ends_threads():
+def load_what_ends_threads() -> None:
     """Load libgcc now. Or else glibc loads it when Python ends, and aborts if it can open no file."""
     with contextlib.suppress(OSError):  # other C libraries do not need it
         ctypes.CDLL("libgcc_s.so.1")

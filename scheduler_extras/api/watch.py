@@ -3,14 +3,17 @@
 live/known.py starts the Reflectors and applies their updates.
 """
 
+from __future__ import annotations
+
 import time
+from typing import Any
 
 from scheduler_extras.api.errors import JSON, NotFound, Unreadable, is_answer
 from scheduler_extras.api.retries import backoff, patiently
 from scheduler_extras.common.errors import ApiError, Malformed, Trouble
 from scheduler_extras.common.kinds import GROUPS
 from scheduler_extras.common.log_texts import warn_once
-from scheduler_extras.reading.fields import pick, text_at
+from scheduler_extras.reading.fields import JsonObject, pick, text_at
 from scheduler_extras.reading.pods_and_nodes import key_in
 
 
@@ -21,12 +24,12 @@ from scheduler_extras.reading.pods_and_nodes import key_in
 UNFINISHED = "status.phase!=Succeeded,status.phase!=Failed"  # a field selector: pods that have not ended
 
 
-def path_of(resource):
+def path_of(resource: str) -> str:
     """Return the path of a resource, such as nodes or apis/policy/v1/poddisruptionbudgets."""
     return f"/{resource}" if "/" in resource else f"/{GROUPS[resource]}/{resource}"
 
 
-def selector_of(resource):
+def selector_of(resource: str) -> str:
     """Return the field selector of a resource, for lists and watches."""
     return UNFINISHED if resource == "pods" else ""
 
@@ -34,7 +37,7 @@ def selector_of(resource):
 METADATA = f"{JSON};as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 
 
-def list_all(api, resource, selector=""):
+def list_all(api: Any, resource: str, selector: str = "") -> tuple[list[JsonObject], str]:
     """Return all objects of a resource, listed page by page, and the version of the list. Raises ApiError."""
     params = page = {"fieldSelector": selector, "limit": 500}
     things = []
@@ -59,7 +62,7 @@ def list_all(api, resource, selector=""):
     return things, version
 
 
-def readable_page(api, resource, params):
+def readable_page(api: Any, resource: str, params: dict) -> JsonObject:
     """Return a page of a list without its unreadable objects; one of them makes the whole page unreadable.
 
     The objects are read by their names, one by one. Raises ApiError.
@@ -92,15 +95,15 @@ class Reflector:
     or DELETED, and the object; FAILED, and the status and text of the error, if it cannot be listed.
     """
 
-    def __init__(self, api, resource, version, updates):
+    def __init__(self, api: Any, resource: str, version: str, updates: Any):
         self.api = api
         self.resource = resource
         self.version = version  # of the last list, or event; "": it has to be listed
         self.updates = updates
         self.failures = 0  # in a row
-        self.error = None  # of the last request, if it failed
+        self.error: Exception | None = None  # of the last request, if it failed
 
-    def work(self):
+    def work(self) -> None:
         """List and watch, forever."""
         while True:
             began = time.monotonic()
@@ -113,7 +116,7 @@ class Reflector:
             pause = backoff(max(self.failures, 1), error=self.error)
             time.sleep(max(0, began + pause - time.monotonic()))
 
-    def list(self):
+    def list(self) -> None:
         """List all objects, and pass them on. The next watch begins at the version of this list."""
         try:
             things, self.version = list_all(self.api, self.resource, selector_of(self.resource))
@@ -125,7 +128,7 @@ class Reflector:
         else:
             self.updates.put((self.resource, "LISTED", things))
 
-    def watch(self):
+    def watch(self) -> None:
         """Pass on changes until the stream ends. The next stream begins where this one has ended.
 
         The resource is listed again if the API server refuses the watch, or ends it with an error; also if
@@ -150,13 +153,13 @@ class Reflector:
             if self.failures >= SEVERAL:
                 self.warn_of_silence(why)
 
-    def warn_of_silence(self, why):
+    def warn_of_silence(self, why: str) -> None:
         """Warn that watches do not work, although lists do."""
         what = f"watches, as that of {self.resource}, tell nothing ({why.partition('; is ')[0]})"
         hint = "does something between the script and the API server hold streams back?"
         warn_once(f"{what}: it is listed every 10 s; {hint}", about="watches")
 
-    def pass_on_events(self):
+    def pass_on_events(self) -> None:
         """Pass on changes until the stream ends. Raises ApiError, Malformed."""
         params = {"watch": "true", "allowWatchBookmarks": "true", "timeoutSeconds": STREAM_SECONDS,
                   "fieldSelector": selector_of(self.resource), "resourceVersion": self.version}

@@ -11,7 +11,7 @@ import time
 from scheduler import log
 
 
-def one_line(error: BaseException) -> str:
+def one_line(error: object) -> str:
     """Return an error's text on one short line; of a failed connection, the cause that requests wraps."""
     text = ""
     with contextlib.suppress(Exception):  # a rule may raise an exception whose __str__ fails

@@ -12,6 +12,7 @@ import random
 import time
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from scheduler_extras.common.clocks import HEARTBEAT
 
@@ -84,7 +85,7 @@ class Memory:
             del self.findings[random.choice([*self.findings])]
 
 
-def memo(key: Hashable | None, snapshot, basis: object, compute: Callable):
+def memo(key: Hashable | None, snapshot: Any, basis: object, compute: Callable) -> Any:
     """Return compute(), or what that returned before under this key, if the basis was equal."""
     memory = snapshot.memory
     last = memory.findings.get(key)
@@ -94,8 +95,8 @@ def memo(key: Hashable | None, snapshot, basis: object, compute: Callable):
     return last.result
 
 
-def answers_about(nodes: dict, key: Hashable | None, snapshot, ask: Callable, basis: object = None,
-                  then: Callable = lambda nodes, answers: answers, update: Callable | None = None):
+def answers_about(nodes: dict, key: Hashable | None, snapshot: Any, ask: Callable, basis: object = None,
+                  then: Callable = lambda nodes, answers: answers, update: Callable | None = None) -> Any:
     """Return then(nodes, {name: answer}). Only nodes that have changed since the last call are asked about.
 
     nodes: {name: Node}. ask: returns {name: answer} of some nodes, such as `for_each(function of a node)`.
@@ -125,7 +126,8 @@ def answers_about(nodes: dict, key: Hashable | None, snapshot, ask: Callable, ba
     return result
 
 
-def answers_by_now(last: Finding, nodes: dict, ask: Callable, changed: frozenset, are_same_nodes: bool):
+def answers_by_now(last: Finding, nodes: dict, ask: Callable, changed: frozenset,
+                   are_same_nodes: bool) -> tuple[dict, dict]:
     """Return the current answers about these nodes, and those that differ from before.
 
     Asks about changed and new nodes. Drops the answers about changed nodes that are not among these.

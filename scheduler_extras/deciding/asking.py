@@ -8,10 +8,11 @@ from __future__ import annotations
 import functools
 import time
 import types
+from collections.abc import Callable, Generator, Iterable, Iterator
 from typing import Any
 
 from scheduler_extras.common.blame import STRINGS, check_number, check_points, strings_of, wrong_answer
-from scheduler_extras.deciding.answers import SameForAnyNode, answer_each, answers_about
+from scheduler_extras.deciding.answers import Memory, SameForAnyNode, answer_each, answers_about
 from scheduler_extras.deciding.decision import Vote
 from scheduler_extras.deciding.rule import SKIP, FullRule, Rejected, Unresolvable
 from scheduler_extras.deciding.seen import Seen, cache_key_of, looked_at
@@ -45,7 +46,7 @@ class Prepared:
             self.shared[text] = [*map(Unresolvable, reasons)] if self.rule.unresolvable else reasons
         return self.shared[text]
 
-    def all_of(self, answer):
+    def all_of(self, answer: Generator[str, None, Any]) -> Iterator[str]:
         """Yield what a predicate yields. Raises InputError if it also returns a value."""
         returned = yield from answer
         if returned:
@@ -68,18 +69,19 @@ class Prepared:
         """Return the Vote of a priority on these nodes, {name: Node}."""
         return self.ask(nodes, snapshot, self.score, self.make_vote)
 
-    def ask(self, nodes, snapshot, question, then):
+    def ask(self, nodes: dict[str, FullNode], snapshot: FullSnapshot, question: Callable,
+            then: Callable) -> Any:
         """Return then(nodes, {name: answer}), from the cache where possible. Record what the rule reads."""
         began = snapshot.time_rule and time.monotonic()
         ask_some = functools.partial(self.ask_some, question)
         result = answers_about(nodes, self.key, snapshot, ask_some, self.metadata, then)
         if self.key and looked_at(self.seen):
             self.note_reads(snapshot.memory)
-        if began:
+        if began and snapshot.time_rule:
             snapshot.time_rule(self.rule, False, time.monotonic() - began)
         return result
 
-    def ask_some(self, question, nodes):
+    def ask_some(self, question: Callable, nodes: dict[str, FullNode]) -> dict:
         """Return {name: answer} of nodes that have changed, or of all."""
         if self.rule.at_once:
             return self.rule.at_once(nodes, metadata=self.metadata)
@@ -87,7 +89,7 @@ class Prepared:
             return answer_each(question, nodes)
         return once_for_equal_nodes(question, nodes)
 
-    def note_reads(self, memory):
+    def note_reads(self, memory: Memory) -> None:
         """Extend the cache key with the attributes that the rule has read for the first time.
 
         Earlier answers stay valid for this pod, and so for all pods that share the longer key.
@@ -97,7 +99,7 @@ class Prepared:
         self.key = cache_key_of(self.pod, self.rule, self.metadata)
         memory.rename(before, self.key)
 
-    def make_vote(self, nodes, raw):
+    def make_vote(self, nodes: dict[str, FullNode], raw: dict[str, Any]) -> Vote:
         """Return a Vote made from raw scores of any size: `reduce` turns them into points from 0 to 100."""
         rule = self.rule
         points = raw
@@ -114,7 +116,7 @@ class Prepared:
         return Vote(rule.title, rule.weight, raw, points)
 
 
-def once_for_equal_nodes(question, nodes):
+def once_for_equal_nodes(question: Callable, nodes: dict[str, FullNode]) -> dict:
     """Return {name: question(node)}. Nodes that are equal in all that the rule reads share one answer."""
     (name, first), *others = nodes.items()
     seen = Seen(first)
@@ -137,7 +139,7 @@ def once_for_equal_nodes(question, nodes):
     return answers
 
 
-def values_of(node, attributes):
+def values_of(node: FullNode, attributes: Iterable[str]) -> tuple | None:
     """Return the values of attributes of a node; None if they are not hashable, such as its labels."""
     values = tuple([getattr(node, name, ...) for name in attributes])
     try:
@@ -147,7 +149,7 @@ def values_of(node, attributes):
     return values
 
 
-def split_nodes(nodes, reasons):
+def split_nodes(nodes: dict[str, FullNode], reasons: dict[str, list]) -> tuple[dict, dict]:
     """Return the nodes without reasons against them, {name: Node}, and the reasons against the others."""
     refused = {name: against for name, against in reasons.items() if against}
     passing = {name: node for name, node in nodes.items() if name not in refused} if refused else nodes

@@ -24,12 +24,12 @@ class Failures(dict):
     """The reasons against the nodes that do not fit: {node: {predicate: its reasons}}."""
 
     @functools.cached_property
-    def message(self):
+    def message(self) -> str:
         """Why no node fits, such as "0/3 nodes are available: 3 Too many pods."."""
         return sum_up(self)
 
     @functools.cached_property
-    def titles(self):
+    def titles(self) -> set[str]:
         """The titles of the predicates that have refused a node."""
         different = {id(against): against for against in self.values()}
         return {title for against in different.values() for title in against}
@@ -39,7 +39,7 @@ class SharedFailures(Failures):
     """Failures in which nodes with equal reasons share one object, to sum up the message faster."""
 
     @functools.cached_property
-    def message(self):
+    def message(self) -> str:
         """Why no node fits, in the format of `sum_up`."""
         numbers = collections.Counter(map(id, self.values()))
         counts: collections.Counter[str] = collections.Counter()
@@ -50,7 +50,7 @@ class SharedFailures(Failures):
         return f"0/{len(self)} nodes are available: {parts}."
 
 
-def put_together(nodes, refusals):
+def put_together(nodes: dict, refusals: list[tuple[str, dict]]) -> tuple[dict, Failures]:
     """Return the nodes that no predicate refuses, and the Failures of the others, in the nodes' order.
 
     refusals: [(title of a predicate, {node: its reasons})].
@@ -82,7 +82,7 @@ class Vote:
     points: dict  # node -> 0 to 100, after `reduce`; an extender's are weighted already (weight: 1)
 
     @functools.cached_property
-    def of_each(self):
+    def of_each(self) -> float | None:
         """The points that each node gets, if all get the same, as by most priorities; else None."""
         different = {*self.points.values()}
         return different.pop() if len(different) == 1 else None
@@ -111,23 +111,23 @@ class FullDecision(Decision):
     binding_seconds: float = 0  # that its Binding took
 
     @property
-    def raw(self):
+    def raw(self) -> dict[str, dict]:
         """The scores as the priorities gave them, {priority: {node: score}}."""
         return {vote.title: vote.raw for vote in self.votes if vote.raw is not None}
 
     @property
-    def scores(self):
+    def scores(self) -> dict[str, dict]:
         """The points times the weights, {priority or extender: {node: score}}."""
         return {vote.title: {name: vote.weight * points for name, points in vote.points.items()}
                 for vote in self.votes}
 
     @property
-    def fits_nowhere(self):
+    def fits_nowhere(self) -> bool:
         """Whether each node has been ruled out, or there is none."""
         return self.node is None and len(self.failed) == len(self.nodes)
 
     @functools.cached_property
-    def unchecked(self):
+    def unchecked(self) -> list[str]:
         """What the pod requires and no active rule checks, with the rule that would check it."""
         node = self.nodes.get(self.node)
         found = []
@@ -138,7 +138,7 @@ class FullDecision(Decision):
                     found.append(f"has {what}, and {name}, which looks at that, is not active")
         return found
 
-    def give_up(self, error):
+    def give_up(self, error: BaseException) -> None:
         """Leave the pod pending, because of this error. Name the rule that raised it."""
         if isinstance(error, Trouble):
             self.trouble = error

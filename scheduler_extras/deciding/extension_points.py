@@ -3,11 +3,18 @@
 live/ calls them after the decision; the rules about claims and preemption have some.
 """
 
+from __future__ import annotations
+
 from dataclasses import dataclass
+from typing import Any
 
 from scheduler_extras.common.blame import FAILURE, warn_if_broken, what_broke, wrong_answer
 from scheduler_extras.common.errors import Unschedulable
 from scheduler_extras.common.log_texts import warn_once
+from scheduler_extras.deciding.decision import FullDecision
+from scheduler_extras.deciding.rule import FullRule
+from scheduler_extras.deciding.snapshot import FullSnapshot
+from scheduler_extras.reading.pods_and_nodes import FullPod
 
 
 # A rule may have functions for the other extension points of the scheduling framework, too: hooks, which are
@@ -23,14 +30,14 @@ from scheduler_extras.common.log_texts import warn_once
 # A hook that breaks, or calls sys.exit, does harm to its pod only (queue_sort: has no effect).
 
 
-def are_requests(answer):
+def are_requests(answer: object) -> bool:
     """Return whether an answer is a list of requests that write something, (method, path, body)."""
     return isinstance(answer, (list, tuple)) and all(
         isinstance(each, (list, tuple)) and len(each) == 3
         and each[0] in ("POST", "PUT", "PATCH", "DELETE") for each in answer)
 
 
-def with_reason(answer):
+def with_reason(answer: Any) -> tuple[Any, str]:
     """Return a rule's answer as a pair: the answer, and its reason or ""."""
     is_pair = isinstance(answer, tuple) and len(answer) == 2 and isinstance(answer[1], str)
     return answer if is_pair else (answer, "")
@@ -82,7 +89,7 @@ EXTENSION_POINTS = {  # by the option of the decorator
     "post_bind": ExtensionPoint("pod node_name", "postBind")}
 
 
-def call_hook(rule, point, *things):
+def call_hook(rule: FullRule, point: str, *things: Any) -> Any:
     """Call a rule's hook, and return its answer. Raises InputError if the answer is not allowed there."""
     there = EXTENSION_POINTS[point]
     try:
@@ -97,7 +104,7 @@ def call_hook(rule, point, *things):
     return answer
 
 
-def ready(pod, policy):
+def ready(pod: FullPod, policy: Any) -> bool:
     """Return whether the pod may be scheduled at all. Upstream: PreEnqueue."""
     if pod.terminating or pod.gates or pod.phase in ("Succeeded", "Failed"):
         return False
@@ -107,7 +114,7 @@ def ready(pod, policy):
     return not reason
 
 
-def why_not_yet(pod, policy):
+def why_not_yet(pod: FullPod, policy: Any) -> str:
     """Return the reason of the first rule whose pre_enqueue rejects the pod, with the rule's name; or ""."""
     for rule in policy.rules_with["pre_enqueue"]:
         try:
@@ -120,7 +127,7 @@ def why_not_yet(pod, policy):
     return ""
 
 
-def unreserve(decision, snapshot):
+def unreserve(decision: FullDecision, snapshot: FullSnapshot) -> list[tuple]:
     """Call Unreserve of the rules. Return the requests to send."""
     requests: list[tuple] = []
     for rule in decision.policy.rules_with["unreserve"]:

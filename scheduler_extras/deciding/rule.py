@@ -8,11 +8,13 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 from scheduler import Rule
 from scheduler_extras.common.blame import code_of, note_rule
 from scheduler_extras.common.errors import InputError, Unschedulable
 from scheduler_extras.reading.fields import pick
+from scheduler_extras.reading.pods_and_nodes import FullPod
 
 
 # List of a Policy -> {name: rule}, in kube-scheduler's order.
@@ -51,7 +53,7 @@ class FullRule(Rule):
     reads: tuple = field(default=(), init=False)
 
 
-def full_rule(where, name, function, **options):
+def full_rule(where: str, name: str, function: Callable, **options: Any) -> FullRule:
     """Return the rule that a decorator registers, with its options. Raises InputError."""
     if not code_of(function):
         raise InputError(f'rule "{name}": expected a Python function, got {function!r:.60}')
@@ -61,9 +63,9 @@ def full_rule(where, name, function, **options):
     return FullRule(name, function, where=where, hooks=hooks, **({"plugin": name} | given))
 
 
-def register(where, name, make=full_rule, **options):
+def register(where: str, name: str, make: Callable[..., FullRule] = full_rule, **options: Any) -> Callable:
     """Return a decorator that makes a function the rule of this name. Options: the fields of FullRule."""
-    def decorate(function):
+    def decorate(function: Callable) -> Callable:
         """Register the function."""
         CATALOGUES[where][name] = make(where, name, function, **options)
         return function
@@ -76,7 +78,7 @@ priority = functools.partial(register, "priorities")
 WHEN = "DuringSchedulingIgnoredDuringExecution"  # the end of two names of fields: required..., preferred...
 
 
-def requires(side, pod, node):
+def requires(side: str, pod: FullPod, node: object) -> Any:
     """Return whether the pod has required affinity of a kind, such as podAntiAffinity."""
     return pick(pod.spec, dict, "affinity", side).get(f"required{WHEN}")
 

@@ -5,11 +5,15 @@ messages of similar pods, and names the rule that has broken on one line.
 """
 
 import time
+from typing import Any
 
 from scheduler import select_host
+from scheduler_extras.deciding.decision import FullDecision
+from scheduler_extras.deciding.snapshot import FullSnapshot
+from scheduler_extras.reading.pods_and_nodes import FullPod
 
 
-def schedule(pod, snapshot, policy):
+def schedule(pod: FullPod, snapshot: FullSnapshot, policy: Any) -> FullDecision:
     """Choose a node for the pod: find the nodes that fit, prioritize them, select a host."""
     decision = policy.new_decision(pod, snapshot)
     try:

@@ -3,12 +3,18 @@
 asking.py passes rules a view of the pod (`Seen`), and caches their answers under `cache_key_of`.
 """
 
+from __future__ import annotations
+
 import hashlib
 import marshal
 import re
+from collections.abc import Hashable, Sequence
 from types import MappingProxyType as read_only
+from typing import Any
 
+from scheduler_extras.deciding.rule import FullRule
 from scheduler_extras.reading.fields import text_at
+from scheduler_extras.reading.pods_and_nodes import FullPod
 
 
 # A rule need not declare which attributes of a pod it reads. It gets a view of the pod (`Seen`), which
@@ -29,22 +35,22 @@ class Seen:
     they are copied at once and not recorded.
     """
 
-    def __init__(self, thing, known=()):
+    def __init__(self, thing: Any, known: Sequence[str] = ()):
         self._thing = thing
-        self._names = {}  # {attribute: None}, of other reads, also of missing attributes
-        self.derived = {}  # its own, so that kept_with_pod looks at the pod, even if the answer was known
+        self._names: dict[str, None] = {}  # {attribute: None}, of other reads, also of missing attributes
+        self.derived: dict = {}  # its own, so that kept_with_pod reads the pod each time
         values = vars(thing)
         for name in known:
             if name in values:
                 setattr(self, name, values[name])
 
-    def __getattr__(self, name):  # is called where the copy has no such attribute yet
+    def __getattr__(self, name: str) -> Any:  # is called where the copy has no such attribute yet
         self._names[name] = None
         value = getattr(self._thing, name)
         setattr(self, name, value)
         return value
 
-    def itself(self):
+    def itself(self) -> Any:
         """Return the object itself, and record that."""
         self._names["__dict__"] = None
         return self._thing
@@ -52,34 +58,34 @@ class Seen:
     __class__ = property(lambda self: type(self._thing))  # so that isinstance(pod, Pod) holds
     __dict__ = property(lambda self: vars(self.itself()))
 
-    def __hash__(self):
+    def __hash__(self) -> int:
         """Use the object itself."""
         return hash(self.itself())
 
-    def __eq__(self, other):
+    def __eq__(self, other: object) -> bool:
         """Use the object itself."""
         return self.itself() == other
 
-    def __str__(self):
+    def __str__(self) -> str:
         """Use the object itself."""
         return str(self.itself())
 
-    def __reduce_ex__(self, protocol):
+    def __reduce_ex__(self, protocol: Any) -> Any:
         """Let `copy` copy the object itself."""
         return self.itself().__reduce_ex__(protocol)
 
 
-def looked_at(seen):
+def looked_at(seen: Any) -> dict[str, None]:
     """Return the reads that a view has recorded, {attribute: None}."""
     return seen._names
 
 
-def digest(text):
+def digest(text: str) -> bytes:
     """Return 16 bytes that stand for a text of any length."""
     return hashlib.blake2b(text.encode(), digest_size=16).digest()
 
 
-def signature(pod, names):
+def signature(pod: FullPod, names: tuple[str, ...]) -> bytes | None:
     """Return bytes that are equal for pods in which these attributes are equal.
 
     None: the pod shares nothing, because it is too large, or contains values that are not of JSON's types.
@@ -105,7 +111,7 @@ def signature(pod, names):
     return data
 
 
-def without_token(pod, data):
+def without_token(pod: FullPod, data: bytes) -> bytes:
     """Return bytes without the random name of the volume with the pod's token."""
     for volume in pod.volumes:
         name = text_at(volume, "name")
@@ -115,7 +121,7 @@ def without_token(pod, data):
     return data
 
 
-def cache_key_of(pod, rule, metadata):
+def cache_key_of(pod: FullPod, rule: FullRule, metadata: object) -> tuple | None:
     """Return the key under which the answers of a rule for a pod are cached; its metadata are the basis.
 
     None: nothing is cached, because the rule is not steady, or the pod shares nothing with others.
@@ -129,7 +135,7 @@ def cache_key_of(pod, rule, metadata):
     return None if data is None else (rule, data)
 
 
-def shared_key(subject, prepared):
+def shared_key(subject: Hashable, prepared: Sequence) -> tuple | None:
     """Return the key under which is cached what follows from all of these Prepared rules, or None."""
     keys = [rule.key for rule in prepared]
     return None if None in keys else (subject, *keys)

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from scheduler_extras.deciding.answers import Memory
+from scheduler_extras.reading.pods_and_nodes import FullNode, FullPod
 from scheduler_extras.reading.quantities import add_to
 
 
@@ -26,20 +27,20 @@ class FullSnapshot:
     victims: dict = field(default_factory=dict)  # uid -> Victim, of each pod that goes for a preemptor
     time_rule: Callable | None = None  # receives how long rules take: (rule, whether its metadata, seconds)
 
-    def put(self, pod, node):
+    def put(self, pod: FullPod, node: FullNode) -> None:
         """Put a pod on a node."""
         node.add(pod)
         self.note_change(node)
 
-    def take_off(self, pod, node):
+    def take_off(self, pod: FullPod, node: FullNode) -> None:
         """Take a pod off a node again, if it is there."""
-        pod = node._pods.pop(pod.uid, None)
-        if pod:
-            add_to(node._requested, {name: -amount for name, amount in pod.requests.items()})
-            add_to(node._nonzero, {name: -amount for name, amount in pod.nonzero.items()})
+        there = node._pods.pop(pod.uid, None)
+        if there:
+            add_to(node._requested, {name: -amount for name, amount in there.requests.items()})
+            add_to(node._nonzero, {name: -amount for name, amount in there.nonzero.items()})
             self.note_change(node)
 
-    def note_change(self, node):
+    def note_change(self, node: FullNode) -> None:
         """Drop what was computed about the node."""
         node.derived.clear()
         self.memory.note(node.name)

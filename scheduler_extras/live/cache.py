@@ -7,14 +7,16 @@ from __future__ import annotations
 
 import difflib
 import functools
+from typing import Any
 
 from scheduler_extras.common.clocks import heartbeat
 from scheduler_extras.common.errors import Malformed
 from scheduler_extras.common.log_texts import one_line, warn_once
 from scheduler_extras.deciding.answers import Memory
 from scheduler_extras.deciding.snapshot import FullSnapshot
+from scheduler_extras.live.known import Objects
 from scheduler_extras.live.nominations import Nominations, waiting_now
-from scheduler_extras.reading.fields import pick, text_at
+from scheduler_extras.reading.fields import JsonObject, pick, text_at
 from scheduler_extras.reading.ignored_fields import is_unchanged
 from scheduler_extras.reading.pods_and_nodes import FullNode, FullPod, key_in
 
@@ -25,14 +27,14 @@ LONGEST_NAME = 253  # of an object; to compare longer ones would take long
 class UnreadPod(FullPod):
     """A malformed pod: only its name and its node are known. Its node takes no more pods."""
 
-    def __init__(self, raw):
+    def __init__(self, raw: JsonObject):
         metadata = {name: text_at(raw, "metadata", name) for name in ("namespace", "name", "uid")}
         gates = [{"name": "it cannot be read"}]  # so that it is never tried
         spec = {"nodeName": text_at(raw, "spec", "nodeName"), "schedulingGates": gates}
         super().__init__({"metadata": metadata, "spec": spec})
 
 
-def read_or_warn(kind, raw):
+def read_or_warn(kind: type, raw: JsonObject) -> Any:
     """Parse a FullPod or FullNode. If it is malformed, warn once, and return None."""
     try:
         thing = kind(raw)
@@ -46,7 +48,7 @@ def read_or_warn(kind, raw):
 
 
 @functools.lru_cache(maxsize=1024)
-def similar_name(name, names):
+def similar_name(name: str, names: tuple[str, ...]) -> str | None:
     """Return the one of these names that is most similar to a name, or None."""
     return next(iter(difflib.get_close_matches(name, names, 1, cutoff=0.9)), None)
 
@@ -54,12 +56,12 @@ def similar_name(name, names):
 class CachedNodes(dict):
     """{name: Node}, also of nodes that do not exist, but have pods. Each pod counts on one node at most."""
 
-    def __init__(self, snapshot):
+    def __init__(self, snapshot: FullSnapshot):
         super().__init__()
         self.snapshot = snapshot
         self.snapshot_is_old = False  # whether other nodes can take pods since it was renewed
 
-    def __missing__(self, name):
+    def __missing__(self, name: str) -> FullNode:
         node = self[name] = FullNode({"metadata": {"name": name}})
         node.exists = False
         return node
@@ -114,7 +116,7 @@ class CachedNodes(dict):
         return True
 
 
-def can_take_pods(node):
+def can_take_pods(node: FullNode) -> bool:
     """Return whether a node exists, without malformed pods; with one, its free room is unknown."""
     return node.exists and not any(isinstance(pod, UnreadPod) for pod in node.pods.values())
 
@@ -126,15 +128,17 @@ class Cache:
     forgotten, because its binding has failed.
     """
 
-    def __init__(self, api, is_live, kind_of_objects):
+    def __init__(self, api: Any, is_live: bool, kind_of_objects: type[Objects]):
         self.objects = kind_of_objects(api, self.apply)
         self.snapshot = FullSnapshot({}, self.objects, is_live)
         self.nodes = CachedNodes(self.snapshot)
         self.pods: dict[str, FullPod] = {}  # namespace/name -> Pod, of those that have not ended
         self.nominations = Nominations(self.snapshot, self.pods)
-        self.waiting = {}  # namespace/name -> Pod, of those that name a scheduler of ours and have no node
-        self.arrived = {}  # uid -> Pod, of these, those that have come or changed since the pass began
-        self.deleted = []  # waiting pods that have begun to be deleted, or changed since
+        # Pods without a node that name a scheduler of ours, by namespace/name; and by uid, those of them that
+        # have come or changed since the pass began.
+        self.waiting: dict[str, FullPod] = {}
+        self.arrived: dict[str, FullPod] = {}
+        self.deleted: list[FullPod] = []  # waiting pods that have begun to be deleted, or changed since
         self.has_changed = False  # whether pods that fitted nowhere may fit now
 
     def follow(self, policies: dict) -> None:

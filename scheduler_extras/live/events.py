@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Callable
+from typing import Any
 
 from scheduler import event
 from scheduler_extras.api.errors import Conflict, NotFound
@@ -25,7 +26,7 @@ from scheduler_extras.reading.pods_and_nodes import FullPod
 class Recorder:
     """Publishes what happens to pods, in events and conditions. Upstream: client-go's EventRecorder."""
 
-    def __init__(self, writer):
+    def __init__(self, writer: Any):
         self.writer = writer
 
     def report(self, decision: FullDecision, kind: str, event_reason: str, condition_reason: str,
@@ -82,7 +83,7 @@ def pod_condition(pod: FullPod, reason: str, message: str) -> tuple:
         "metadata": {"uid": pod.uid}, "status": {"conditions": [condition]}}
 
 
-def record_event(writer, request: tuple) -> None:
+def record_event(writer: Any, request: tuple) -> None:
     """Send an event, even if this replica does not lead any more.
 
     While the API server is in trouble, send it again for some seconds, unless all threads are busy.

@@ -3,14 +3,18 @@
 The cache receives each change; rules read the objects as `snapshot.objects`.
 """
 
+from __future__ import annotations
+
 import gc
 import threading
+from collections.abc import Callable, Iterable
+from typing import Any
 
 from scheduler_extras.api.errors import error_of
 from scheduler_extras.api.watch import Reflector, list_all, selector_of
 from scheduler_extras.common.clocks import heartbeat, in_background
 from scheduler_extras.common.kinds import GROUPS
-from scheduler_extras.reading.fields import text_at
+from scheduler_extras.reading.fields import JsonObject, text_at
 from scheduler_extras.reading.pods_and_nodes import key_in
 
 
@@ -29,7 +33,7 @@ class Updates:
         self.last = {}  # (resource, key of an object or None) -> what, content
         self.has_come = threading.Condition()
 
-    def put(self, updates):
+    def put(self, updates: tuple[str, str, Any]) -> None:
         """Add a change: (resource, what, content). A LIST of a resource replaces all changes before it."""
         resource, what, content = updates
         with self.has_come:
@@ -42,7 +46,7 @@ class Updates:
             self.last[resource, key] = what, content
             self.has_come.notify()
 
-    def take(self, patience):
+    def take(self, patience: float) -> dict[tuple, tuple]:
         """Return and remove all changes. If there are none, wait up to `patience` seconds for some."""
         with self.has_come:
             if not self.last and patience:
@@ -58,13 +62,13 @@ class Objects(dict):
     changed: a function that is called with each change: resource, key, and the object, or None if it is gone.
     """
 
-    def __init__(self, api, changed):
+    def __init__(self, api: Any, changed: Callable[[str, str, JsonObject | None], None]):
         self.api = api
         self.changed = changed
         self.updates = Updates()  # from Reflectors
-        self.failed = {}  # resource -> status and text of the error, while it cannot be listed again
+        self.failed: dict[str, tuple[int, str]] = {}  # resource -> status and text of its last LIST
 
-    def __missing__(self, resource):
+    def __missing__(self, resource: str) -> dict[str, JsonObject]:
         if "/" not in resource and resource not in GROUPS:
             expected = f"apis/GROUP/VERSION/RESOURCE or one of {', '.join(GROUPS)}"
             raise LookupError(f'snapshot.objects["{resource}"]: expected {expected}')
@@ -72,30 +76,30 @@ class Objects(dict):
         self.list(resource)
         return self[resource]
 
-    def refresh(self):
+    def refresh(self) -> None:
         """List nodes and pods, if they never were. Raises ApiError, also if a later LIST has failed."""
         for resource in ("pods", "nodes"):
             self.raise_failure(resource)
             if resource not in self:
                 self.list(resource)
 
-    def raise_failure(self, resource):
+    def raise_failure(self, resource: str) -> None:
         """Raise the ApiError of the last LIST of a resource, if it failed."""
         if resource in self.failed:
             raise error_of(*self.failed[resource])
 
-    def list(self, resource):
+    def list(self, resource: str) -> None:
         """List a resource, and start its watch. Raises ApiError."""
         things, version = list_all(self.api, resource, selector_of(resource))
         self.watch(resource, version)  # if this raises, the next call lists it again
         self.apply_list(resource, things)
 
-    def watch(self, resource, version):
+    def watch(self, resource: str, version: str) -> None:
         """Start a Reflector that watches a resource from this version."""
         gc.freeze()  # or else each full collection visits all of it, and all threads wait for seconds
         in_background(Reflector(self.api, resource, version, self.updates).work)
 
-    def apply_list(self, resource, things):
+    def apply_list(self, resource: str, things: Iterable[JsonObject]) -> None:
         """Replace all objects of a resource; missing ones are gone."""
         known = self.get(resource, {})
         listed = {key_in(thing): thing for thing in things}
@@ -106,7 +110,7 @@ class Objects(dict):
             if not is_same(known.get(key), thing):
                 self.changed(resource, key, thing)
 
-    def apply_updates(self, patience):
+    def apply_updates(self, patience: float) -> None:
         """Apply the updates of Reflectors. If there are none, wait up to `patience` seconds for some."""
         copied = {"nodes", "pods"}  # others are copied before a change: a memo may have the dict as its basis
         heartbeat()
@@ -122,13 +126,13 @@ class Objects(dict):
                     copied.add(resource)
                 self.apply(resource, content, has_gone=what == "DELETED")
 
-    def handle_failure(self, resource, why):
+    def handle_failure(self, resource: str, why: tuple[int, str]) -> None:
         """Note why a resource cannot be listed again. A rule that reads it gets the error."""
         self.failed[resource] = why
         if resource not in ("nodes", "pods"):
             self.pop(resource, None)
 
-    def apply(self, resource, thing, has_gone):
+    def apply(self, resource: str, thing: JsonObject, has_gone: bool) -> None:
         """Apply a change of an object, or its deletion."""
         key = key_in(thing)
         known = self[resource]
@@ -144,28 +148,28 @@ class Objects(dict):
 class ListedObjects(Objects):
     """Objects that are listed in each pass, as there is no watch: of manifests."""
 
-    def refresh(self):
+    def refresh(self) -> None:
         """List nodes and pods; all else is listed when a rule reads it. Raises ApiError."""
         for resource in self.keys() - {"nodes", "pods"}:
             del self[resource]
         for resource in ("pods", "nodes"):
             self.list(resource)
 
-    def watch(self, resource, version):
+    def watch(self, resource: str, version: str) -> None:
         """Do nothing: the next pass lists the resource again."""
 
 
-def version_of(thing):
+def version_of(thing: JsonObject | None) -> str:
     """Return the resourceVersion of an object, or ""."""
     return text_at(thing, "metadata", "resourceVersion")
 
 
-def uid_of(thing):
+def uid_of(thing: JsonObject | None) -> str:
     """Return the uid of an object, or ""."""
     return text_at(thing, "metadata", "uid")
 
 
-def is_same(thing, other):
+def is_same(thing: JsonObject | None, other: JsonObject) -> bool:
     """Return whether two versions of an object are the same. Another cluster may give equal versions."""
     version = version_of(thing)
     is_version = version != "" and version == version_of(other)

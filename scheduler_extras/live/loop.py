@@ -5,6 +5,10 @@ session.py runs it on a live cluster; manifests go through the same passes.
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Callable, Mapping
+from typing import Any
+
 from scheduler import log
 from scheduler_extras.api.retries import backoff
 from scheduler_extras.common.blame import FAILURE
@@ -13,7 +17,8 @@ from scheduler_extras.common.errors import ApiError, Malformed, Trouble
 from scheduler_extras.deciding.schedule import schedule
 
 
-def run(cluster, read_policies, stop, interval, once):
+def run(cluster: Any, read_policies: Callable[[], Mapping], stop: threading.Event, interval: float,
+        once: bool) -> None:
     """Make passes until `stop` is set. With `once`, end when no pod is due, or a pass fails."""
     while not stop.is_set():
         try:
@@ -28,7 +33,7 @@ def run(cluster, read_policies, stop, interval, once):
         cluster.rest(interval, stop)
 
 
-def schedule_pending_pods(cluster, policies, stop):
+def schedule_pending_pods(cluster: Any, policies: Mapping, stop: threading.Event) -> None:
     """Make a pass: try each waiting pod that is due. `policies` is {schedulerName: Policy}."""
     cluster.begin_pass(policies)  # applies updates from the watch, and finds out which pods are due
     while pod := cluster.next_pod(stop):  # highest priority first

@@ -35,10 +35,7 @@ class SchedulingQueue(dict):
             uid not in pods or record.policy is not policies[pods[uid].scheduler])]
 
     def renew(self, pods: dict[str, FullPod], policies: dict[str, FullPolicy]) -> None:
-        """Keep a record of each of these pods, {uid: Pod}. Drop other records, unless a write is unanswered.
-
-        If a pod has another Policy, it is tried at once.
-        """
+        """Keep a record of each of these pods, {uid: Pod}. If one has another Policy, it is tried at once."""
         moment = time.monotonic()
         for uid, pod in pods.items():
             if uid not in self:
@@ -49,7 +46,11 @@ class SchedulingQueue(dict):
             policy = policies[pod.scheduler]
             if record.policy is not policy:
                 record.obey(policy)
-        for uid in [uid for uid in self if uid not in pods]:
+        self.drop_others(pods)
+
+    def drop_others(self, pods: dict[str, FullPod]) -> None:
+        """Drop the records of pods that are not among these, {uid: Pod}, unless a write is unanswered."""
+        for uid in self.keys() - pods.keys():
             record = self[uid]
             latest = self.cache.pods.get(record.pod.key)
             if latest and latest.uid == uid and record.retry.attempts and not record.may_be_bound():

@@ -3,18 +3,27 @@
 runs.py calls `poll`.
 """
 
+from __future__ import annotations
+
+import argparse
 import contextlib
+import threading
 import time
 
 from scheduler import log
+from scheduler_extras.api.election import LeaderElection
 from scheduler_extras.api.proxy import load_what_ends_threads, share_memory_among_threads
 from scheduler_extras.common.clocks import HEARTBEAT
 from scheduler_extras.common.errors import ApiError
+from scheduler_extras.live.cache import Cache
+from scheduler_extras.live.live import LiveCluster
 from scheduler_extras.live.loop import run
 from scheduler_extras.live.record import WaitsFor
+from scheduler_extras.policy.reloading import PolicyFile
 
 
-def poll(cluster, policy_file, stop, options, election):
+def poll(cluster: LiveCluster, policy_file: PolicyFile, stop: threading.Event, options: argparse.Namespace,
+         election: LeaderElection | None) -> int:
     """Schedule a live cluster's pods; with leader election, only while leading. Return the exit code."""
     share_memory_among_threads()
     load_what_ends_threads()
@@ -34,20 +43,21 @@ def poll(cluster, policy_file, stop, options, election):
     return 1 if election and election.lost else code
 
 
-def sum_up(cluster):
+def sum_up(cluster: LiveCluster) -> None:
     """Log how many pods this run has bound, and how many are left."""
     pending = [record for record in cluster.pending.values() if record.waits_for is not WaitsFor.CONFIRMATION]
     log.info("bound %d, %d pending", cluster.cycle.bound, len(pending))
 
 
-def keep_up(cache):
+def keep_up(cache: Cache) -> None:
     """Apply updates while another replica leads, so that this one can take over at once."""
     with contextlib.suppress(ApiError):  # which the loop meets, once it runs
         cache.refresh()
     cache.arrived.clear()
 
 
-def run_to_the_end(cluster, policy_file, stop, interval, once):
+def run_to_the_end(cluster: LiveCluster, policy_file: PolicyFile, stop: threading.Event, interval: float,
+                   once: bool) -> int:
     """Run the loop, and wait until all is written. Return the exit code."""
     run(cluster, policy_file.current, stop, interval, once)
     cluster.at_rest()

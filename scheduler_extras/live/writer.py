@@ -10,6 +10,7 @@ import queue
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 from scheduler import binding
 from scheduler_extras.api.errors import Conflict, NotFound, TooLarge
@@ -52,7 +53,7 @@ class Writer(Threads):
 
     is_live = True  # controllers act on what is written
 
-    def __init__(self, api):
+    def __init__(self, api: Any):
         super().__init__()
         self.api = api
         self.may_write = lambda: True  # whether this replica leads
