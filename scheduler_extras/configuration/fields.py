@@ -11,11 +11,12 @@ from typing import Any, NamedTuple
 
 from scheduler_extras.deciding.extension_points import EXTENSION_POINTS
 from scheduler_extras.deciding.rule import PREDICATES, PRIORITIES, WHEN
-from scheduler_extras.policy.extenders import EXTENDER, FILTERED, NAME
+from scheduler_extras.policy.extenders import EXTENDER, FILTERED
 from scheduler_extras.policy.policy import ELECTION
 from scheduler_extras.reading.fields import JsonObject
 from scheduler_extras.reading.hints import REPLACEMENTS
 from scheduler_extras.reading.label_selectors import OPERATORS
+from scheduler_extras.reading.names import NAME
 from scheduler_extras.reading.node_affinity import is_valid_term
 from scheduler_extras.reading.schemas import Form, Schema
 from scheduler_extras.rules import PLUGIN_ORDER

@@ -9,9 +9,9 @@ from scheduler import NO_REQUESTS
 from scheduler_extras.common.errors import Malformed
 from scheduler_extras.deciding.rule import WHEN
 from scheduler_extras.manifests.fields import AMOUNTS, CONTAINERS, QUANTITY, SELECTING
-from scheduler_extras.policy.extenders import is_extended_resource, is_qualified
 from scheduler_extras.reading.fields import pick
 from scheduler_extras.reading.label_selectors import label_selector, labels_match
+from scheduler_extras.reading.names import is_extended_resource, is_qualified
 from scheduler_extras.reading.node_affinity import checked_field
 from scheduler_extras.reading.quantities import quantity
 from scheduler_extras.reading.schemas import in_short

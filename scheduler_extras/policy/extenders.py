@@ -1,13 +1,12 @@
 """Extenders: HTTP services that filter, prioritize and bind, as a Policy or a configuration names them.
 
-policy/policy.py asks them after the rules; live/writer.py has them bind.
+policy/policy.py calls them after the rules; live/writer.py has them bind.
 """
 
 import base64
 import collections
 import contextlib
 import json
-import re
 import tempfile
 import warnings
 from pathlib import Path
@@ -21,9 +20,9 @@ from scheduler_extras.common.errors import ApiError, Malformed, Unschedulable
 from scheduler_extras.common.log_texts import at_most, one_line, warn_once
 from scheduler_extras.deciding.decision import Failures, Vote
 from scheduler_extras.reading.fields import pick
-from scheduler_extras.reading.label_selectors import LABEL_VALUE
+from scheduler_extras.reading.names import is_extended_resource
 from scheduler_extras.reading.quantities import add_to
-from scheduler_extras.reading.schemas import NANOSECONDS, Form, decode, in_short
+from scheduler_extras.reading.schemas import NANOSECONDS, decode, in_short
 from scheduler_extras.rules.preemption import Victims
 
 
@@ -37,7 +36,7 @@ EXTENDER = {
 
 
 def left_to_extenders(configs):
-    """Return the names of the resources that extenders see to, so that the scheduler does not."""
+    """Return the names of the resources that extenders manage, and the scheduler ignores."""
     resources = [resource for config in configs for resource in config.get("managedResources", [])]
     return [resource.get("name") for resource in resources if resource.get("ignoredByScheduler")]
 
@@ -68,23 +67,6 @@ def extender_problems(configs):
         yield f"{place}.bindVerb: only one extender may bind, and {binders[0]} does"
 
 
-def is_extended_resource(name):
-    """Return whether this can be the name of an extended resource. Upstream: IsExtendedResourceName."""
-    is_native = "/" not in name or "kubernetes.io/" in name or name.startswith("requests.")
-    return not is_native and is_qualified(f"requests.{name}")
-
-
-def is_qualified(name):
-    """Return whether this can be the key of a label, or the name of a resource. Upstream: IsQualifiedName."""
-    domain, slash, word = name.rpartition("/")
-    part = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
-    is_domain = len(domain) <= 253 and re.fullmatch(rf"{part}(\.{part})*", domain)
-    return bool(word and len(word) <= 63 and LABEL_VALUE.fullmatch(word) and (is_domain or not slash))
-
-
-NAME = Form("a name, such as example.com/gpu", is_qualified, str)
-
-
 def tls_problems(tls, place):
     """Yield what is wrong with an extender's tlsConfig. Upstream: TLSConfigFor."""
     if tls.get("insecure") and (tls.get("caFile") or tls.get("caData")):
@@ -111,13 +93,13 @@ VICTIMS = {"Pods": [{"UID": str}], "NumPDBViolations": int}
 
 
 class Endpoint:
-    """How an extender is asked: its URL, the time it has, its certificates."""
+    """The URL of an extender, its timeout, and its certificates."""
 
     def __init__(self, config):
         self.url = config.get("urlPrefix", "").rstrip("/")
         self.timeout = config.get("httpTimeout", 0) / 10**9 or 5  # the Policy has nanoseconds
         self.session = requests.Session()
-        self.session.trust_env = False  # the Policy says all, and REQUESTS_CA_BUNDLE would overrule it
+        self.session.trust_env = False  # or else REQUESTS_CA_BUNDLE overrules the Policy
         self.session.headers["Accept-Encoding"] = "identity"  # some megabytes may unpack to some gigabytes
         tls = config.get("tlsConfig", {})
         self.made_files = []  # which last as long as they are referred to
@@ -143,7 +125,7 @@ class Endpoint:
         return made.name
 
     def ask(self, verb: str, body: dict, schema: object) -> object:
-        """Return what is answered in time to a POST. Raises ApiError, OSError, ValueError, RecursionError."""
+        """POST to a verb within the timeout. Raises ApiError, OSError, ValueError, RecursionError."""
         return within(self.timeout, self.post, verb, body, schema)
 
     def post(self, verb: str, body: dict, schema: object) -> object:
@@ -169,7 +151,7 @@ class Endpoint:
 
 
 class Extender:
-    """An HTTP extender of the Policy: a web service that has a say. Upstream: scheduler/core/extender.go."""
+    """An extender of the Policy, a web service. Upstream: scheduler/core/extender.go."""
 
     def __init__(self, config: dict, title: str, filtered: object = FILTERED):
         self.config = config
@@ -187,12 +169,12 @@ class Extender:
         containers = pick(pod.spec, list, "containers") + pick(pod.spec, list, "initContainers")
         named = {name for container in containers for part in ("requests", "limits")
                  for name in pick(container, dict, "resources", part)}
-        has_a_say = not self.resources or not self.resources.isdisjoint(named)
-        return bool(self.config.get(verb)) and has_a_say
+        is_concerned = not self.resources or not self.resources.isdisjoint(named)
+        return bool(self.config.get(verb)) and is_concerned
 
     @contextlib.contextmanager
     def blamed(self, verb, otherwise=""):
-        """Blame extender and verb for what goes wrong: raise Unschedulable, or say what is done instead."""
+        """Turn an error of the extender into Unschedulable; or with `otherwise`, into a warning."""
         try:
             yield
         except (ApiError, OSError, ValueError, RecursionError) as error:
@@ -202,18 +184,18 @@ class Extender:
             warn_once(f"{blame}; {otherwise}")
 
     def ask(self, verb, body, schema):
-        """Return what a verb answers in time."""
+        """POST to a verb, and return the answer."""
         return self.endpoint.ask(self.config[verb], body, schema)
 
     def ask_about(self, nodes, verb, pod, schema):
-        """Return what a verb answers in time about nodes: to their names, or to all that they are."""
+        """POST nodes to a verb, by name or in full, and return the answer."""
         names = [node.name for node in nodes] if self.names_only else None
         whole = None if self.names_only else {"metadata": {}, "items": [node.raw for node in nodes]}
         body = {"Pod": pod.raw, "NodeNames": names, "Nodes": whole}
         return self.ask(verb, body, schema)
 
     def filter(self, pod, nodes, failed):
-        """Return those of the nodes that the extender lets pass, and `failed` with the others added."""
+        """Return the nodes that the extender accepts, and `failed` with the others added."""
         if not nodes or not self.cares("filterVerb", pod):
             return nodes, failed
         otherwise = "it is ignorable, so the pods go on without it" if self.ignorable else ""
@@ -247,17 +229,17 @@ class Extender:
         return []
 
     def preempt(self, pod, found):
-        """Return which candidates for a preemption it leaves, {Node: Victims}; maybe others go there.
+        """Return the candidates for a preemption that it leaves, {Node: Victims}, maybe with other victims.
 
         If it fails, and is ignorable, it leaves all. Raises Unschedulable. Upstream: ProcessPreemption.
         """
         kind = "NodeNameToMetaVictims" if self.names_only else "NodeNameToVictims"
-        said = {}
+        candidates = {}
         for node, victims in found.items():
             pods = [{"UID": victim.uid} if self.names_only else victim.raw for victim in victims.pods]
-            said[node.name] = {"Pods": pods, "NumPDBViolations": victims.violations}
+            candidates[node.name] = {"Pods": pods, "NumPDBViolations": victims.violations}
         with self.blamed("preemptVerb", "it is ignorable, so it is passed over" if self.ignorable else ""):
-            answer = self.ask("preemptVerb", {"Pod": pod.raw, kind: said}, PREEMPTED)
+            answer = self.ask("preemptVerb", {"Pod": pod.raw, kind: candidates}, PREEMPTED)
             nodes = {node.name: node for node in found}
             left = pick(answer, dict, "NodeNameToMetaVictims", of=dict)
             if not left.keys() <= nodes.keys():
@@ -267,17 +249,17 @@ class Extender:
         return found
 
     def victims_in(self, thing, node):
-        """Read who is to go from a node. Raises Malformed, InputError."""
-        said = decode(thing, VICTIMS, f"the victims on {node.name}", skipped=[])
-        uids = [pod.get("UID", "") for pod in said.get("Pods", [])]
+        """Return the Victims on a node in an answer. Raises Malformed, InputError."""
+        victims = decode(thing, VICTIMS, f"the victims on {node.name}", skipped=[])
+        uids = [pod.get("UID", "") for pod in victims.get("Pods", [])]
         if not node.pods.keys() >= set(uids):
             raise Malformed(f"names others than the pods on {node.name}")
         if not (uids or self.ignorable):  # of one that is ignorable, just this node is passed over
             raise Malformed(f"names nobody on {node.name}")
-        return Victims([node.pods[uid] for uid in uids], said.get("NumPDBViolations", 0))
+        return Victims([node.pods[uid] for uid in uids], victims.get("NumPDBViolations", 0))
 
     def bind(self, pod, node_name):
-        """Have the extender bind the pod. Return True, as a rule does that has bound it."""
+        """Have the extender bind the pod. Return True, like a rule that has bound it."""
         with self.blamed("bindVerb"):
             body = {"PodName": pod.name, "PodNamespace": pod.namespace, "PodUID": pod.uid, "Node": node_name}
             self.ask("bindVerb", body, BOUND)
