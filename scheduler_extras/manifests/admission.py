@@ -20,8 +20,8 @@ SYSTEM_CLASSES = {  # the PriorityClasses that every cluster has
 
 NOT_OBEYED = {  # resource that plugins of admission obey -> what is said of an object
     "limitranges": "pods do not get its requests and limits here: add these to the pods themselves",
-    "runtimeclasses": "pods do not get its overhead, nodeSelector and tolerations here: add these to the pods "
-                      "themselves",
+    "runtimeclasses": "pods do not get its overhead, nodeSelector and tolerations here: add these to the "
+                      "pods themselves",
     "resourcequotas": "pods are not refused because of it here"}
 ANNOTATIONS = {  # of a namespace, which plugins of admission obey -> what pods get by it
     "scheduler.alpha.kubernetes.io/node-selector": "node selector",  # PodNodeSelector

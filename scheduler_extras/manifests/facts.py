@@ -133,7 +133,8 @@ FACTS = {  # part -> what is refused of its fields beside each other: (field, wh
     "Node spec": [twice("taints", "key", "effect")],
     **{part: [
         ("template.metadata.labels", "`selector` does not match template `labels`", selects_others),
-        ("template.spec.restartPolicy", 'Unsupported value, expected "Always"', lambda it: restarts(it) != "Always")]
+        ("template.spec.restartPolicy", 'Unsupported value, expected "Always"',
+         lambda it: restarts(it) != "Always")]
        for part in SELECTING},
     "Job spec": [("template.spec.restartPolicy", 'Required value, "OnFailure" or "Never"',
                   lambda it: restarts(it) == "Always")],

@@ -119,5 +119,4 @@ NEEDED = {  # part -> the fields without which it is refused
     "PersistentVolume spec": ["accessModes"],
     "PersistentVolumeClaim spec": ["accessModes"],
     "HorizontalPodAutoscaler spec": ["maxReplicas", "scaleTargetRef"],
-    "StorageClass": ["provisioner"],
     **{part: ["selector"] for part in SELECTING}}

@@ -22,7 +22,7 @@ NOT_MANIFESTS = [  # how a text begins -> what it is, and what to do about it
     (re.compile(r"Error: \S"), "this is an error message of helm, not a manifest"),
     (re.compile(r"No resources found"), "this is a message of kubectl: it found nothing"),
     (re.compile(r"[a-z0-9.]+/[a-z0-9.-]+$"), "this is a list of names; write -o json instead of -o name"),
-    (re.compile(r"<(!DOCTYPE|html)", re.IGNORECASE), "this is a web page, maybe of a proxy that wants a login"),
+    (re.compile(r"<(!DOCTYPE|html)", re.IGNORECASE), "this is a web page, maybe the login of a proxy"),
     (re.compile(r"Warning: |W\d{4} [\d:.]+ "),
      "this begins with a warning of kubectl; to keep it out, write 2>/dev/null instead of 2>&1")]
 
@@ -60,7 +60,8 @@ def what_it_is_instead(text, command):
     """
     lines = text.strip().splitlines() or [""]
     last = lines[-1] if KUBECTL_ERROR.match(lines[-1]) else ""
-    return what_a_line_is(lines[0], command) or what_a_line_is(last, command).replace("this is", "it ends with", 1)
+    of_last = what_a_line_is(last, command).replace("this is", "it ends with", 1)
+    return what_a_line_is(lines[0], command) or of_last
 
 
 def what_a_line_is(first, command):

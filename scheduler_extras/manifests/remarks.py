@@ -12,7 +12,7 @@ from scheduler_extras.manifests.fields import CONTAINERS, FIELDS
 from scheduler_extras.manifests.kinds import counts, is_of_kubernetes
 from scheduler_extras.manifests.refusals import CHECKED_KINDS, parts_of
 from scheduler_extras.manifests.workloads import WORKLOADS
-from scheduler_extras.reading.fields import pick
+from scheduler_extras.reading.fields import pick, text_at
 from scheduler_extras.reading.hints import nearly
 from scheduler_extras.reading.label_selectors import read_requirement
 
@@ -79,10 +79,10 @@ def remarks_on(kind, thing):
 
 def what_is_not_done(kind, thing):
     """Yield what is done for an object on a cluster, and not here, or only at certain moments."""
-    annotations = pick(thing, dict, "metadata", "annotations")
-    for annotation, what in HOOKS.items() if counts(kind) else ():
-        if annotations.get(annotation) and kind.name in ("Pod", *WORKLOADS):
-            yield what.format(annotations[annotation])
+    for annotation, what in HOOKS.items() if kind.name in ("Pod", *WORKLOADS) else ():
+        moment = text_at(thing, "metadata", "annotations", annotation)
+        if moment:
+            yield what.format(moment)
     if kind.name == "CronJob" and counts(kind) and not pick(thing, bool, "spec", "suspend"):
         yield NO_JOBS
     is_foreign = not (counts(kind) or is_of_kubernetes(kind) or (kind.group or "").endswith(NO_TEMPLATES))

@@ -275,8 +275,6 @@ REFUSED = {
         workload("Job", template={"restartPolicy": None}), 'spec.template.spec.restartPolicy: Required value, "OnFailure" or "Never"'),
     "a policy of a StatefulSet in small letters": (
         workload("StatefulSet", podManagementPolicy="parallel"), 'spec.podManagementPolicy: expected one of OrderedReady, Parallel, got "parallel"'),
-    "a StorageClass without a provisioner": (
-        kind("StorageClass", "c", apiVersion="storage.k8s.io/v1"), "provisioner: Required value"),
     "an autoscaler of nothing, as in a patch": (
         scaler_of({"minReplicas": 3}), "spec.maxReplicas: Required value; spec.scaleTargetRef: Required value"),
     "... with less at most than at least": (
@@ -297,7 +295,7 @@ PLACES = {"Node": "nodes", "Namespace": "namespaces", "PersistentVolume": "persi
           "PersistentVolumeClaim": "namespaces/default/persistentvolumeclaims",
           "PodDisruptionBudget": "../../apis/policy/v1beta1/namespaces/default/poddisruptionbudgets",
           "HorizontalPodAutoscaler": "../../apis/autoscaling/v1/namespaces/default/horizontalpodautoscalers",
-          "StorageClass": "../../apis/storage.k8s.io/v1/storageclasses", "PriorityClass": "../../apis/scheduling.k8s.io/v1/priorityclasses",
+          "PriorityClass": "../../apis/scheduling.k8s.io/v1/priorityclasses",
           "Job": "../../apis/batch/v1/namespaces/default/jobs",
           **{kind: f"../../apis/apps/v1/namespaces/default/{kind.lower()}s" for kind in ("Deployment", "StatefulSet")}}
 

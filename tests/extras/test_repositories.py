@@ -119,7 +119,7 @@ def in_tar(text):
 @table("data, said", {
     "an error of helm": (b"Error: cannot re-use a name that is still in use\n", "this is an error message of helm, not a manifest: Error: cannot"),
     "names": (b"node/n1\npod/p\n", "this is a list of names; write -o json instead of -o name: node/n1"),
-    "a login of a proxy": (b"<!DOCTYPE html>\n<html></html>", "this is a web page, maybe of a proxy that wants a login: <!DOCTYPE html>"),
+    "a login of a proxy": (b"<!DOCTYPE html>\n<html></html>", "this is a web page, maybe the login of a proxy: <!DOCTYPE html>"),
     "an archive": (in_tar(b"kind: Pod"), "this is an archive; unpack it with `tar -xf`, and give the folder to --cluster"),
     "... that is compressed": (gzip.compress(in_tar(b"kind: Pod")), "this is an archive; unpack it with `tar -xf`"),
     "a file that is compressed": (gzip.compress(b"kind: Pod"), "this file is compressed; pipe the output of `gunzip -c` to --cluster -"),
