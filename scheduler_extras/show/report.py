@@ -109,5 +109,5 @@ def how_to_place_others(pods, policies, options, screen):
         paths = " ".join(map(shlex.quote, options.cluster))
         policy = f" --policy {shlex.quote(options.policy)}" if options.policy else ""
         who = "the pod" if len(left) == 1 else f"the {len(left)} pods"
-        yield from ["", *screen.fold(f"to place {who} of default-scheduler: python scheduler_extras "
-                                     f"--cluster {paths}{policy} --scheduler-name default-scheduler", rest="    ")]
+        command = f"python scheduler_extras --cluster {paths}{policy} --scheduler-name default-scheduler"
+        yield from ["", *screen.fold(f"to place {who} of default-scheduler: {command}", rest="    ")]
