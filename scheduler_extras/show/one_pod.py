@@ -56,7 +56,7 @@ def policies_for(pod, policy_file, options):
 
 def decided_by(path):
     """Return the line that says which rules have decided, if these are not the ones in force."""
-    return f"decided by {path}"
+    return f"decided with {path}"
 
 
 def decide_now(pod, cluster, snapshot, policy):

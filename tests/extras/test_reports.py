@@ -561,11 +561,11 @@ def test_the_parts_of_a_cell_are_named_where_they_stand():
         ["n1 cannot be drained: default/p is kept by the PodDisruptionBudget default/b", "kubectl drain n1 --force\n"]),
     "a pod of another scheduler, by other rules": (
         [node("n1"), node("n2"), pod("p", nodeName="n1", schedulerName="default-scheduler")],
-        ["default/p -> n2  (1 of 2 nodes fit, score ", "1 pod fits elsewhere\ndecided by the default profile of today's kube-scheduler"]),
+        ["default/p -> n2  (1 of 2 nodes fit, score ", "1 pod fits elsewhere\ndecided with the default profile of kube-scheduler 1.36"]),
 })
 def test_whether_a_node_can_be_drained(things, said):
     text = (REPORTS / "drain-in-a-copy" / "cordoned.yaml").read_text() if things is None else yaml.safe_dump_all(things)
-    rules = [] if "decided by" in said[-1] else DEFAULTS
+    rules = [] if "decided with" in said[-1] else DEFAULTS
     run = run_scheduler("--cluster", "-", *rules, "--drain", "n1", input=text)
     text = re.sub(r"\n    ", " ", run.stdout)
     assert run.returncode == any("cannot be drained" in each for each in said)

@@ -139,7 +139,7 @@ def test_copies_are_counted_before_the_pods_that_wait_and_by_the_rules_of_the_po
     run = run_scheduler("--cluster", "-", "--fits", "p", input=yaml.safe_dump_all(things))
     assert run.stdout.splitlines() == [
         "default/p: 2 copies fit: 2 on n", "the next one stays pending: 0/1 nodes are available: 1 Insufficient cpu.",
-        "1 other waiting pod is not placed first", "decided by the default profile of today's kube-scheduler"]
+        "1 other waiting pod is not placed first", "decided with the default profile of kube-scheduler 1.36"]
 
 
 @pytest.mark.parametrize("arguments, said", [(["--once"], "the page is written when no pod is due\n"), ([], None)])
