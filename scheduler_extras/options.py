@@ -43,7 +43,8 @@ def option_parser():
   {Manifests.COMMAND} | \\
     python scheduler_extras --cluster -           schedule a copy of a live cluster
 
-exit codes: 0 success, 1 failure or an object skipped, 2 wrong usage, Policy or manifest""")
+exit codes: 0 success, even if pods stay pending; 1 failure, an object skipped, or --drain of a node that
+cannot be drained; 2 wrong usage, Policy or manifest""")
     parser.add_argument("--version", action="version", help="show the version and exit", version=(
         f"scheduler_extras {VERSION} (decides like kube-scheduler {UPSTREAM} with a Policy, "
         f"and like {LATEST} with a KubeSchedulerConfiguration)"))

@@ -132,6 +132,9 @@ def say_at_start(api, run):
         if policy.unchecked:
             what = ", ".join(policy.unchecked)
             log.info("%s: %s has no rule for %s; --policy DefaultProvider has", name, path, what)
+    if run.options.output == "html":
+        end = "you press Ctrl-C" if run.options.goes_on else "no pod is due"
+        log.info("the page is written when %s", end)
 
 
 def waiting_at_start(cluster, policies, options):

@@ -18,6 +18,17 @@ SYSTEM_CLASSES = {  # the PriorityClasses that every cluster has
     "system-node-critical": {"value": 2000001000}, "system-cluster-critical": {"value": 2000000000}}
 
 
+NOT_OBEYED = {  # resource that plugins of admission obey -> what is said of an object
+    "limitranges": "pods do not get its requests and limits here: add these to the pods themselves",
+    "runtimeclasses": "pods do not get its overhead, nodeSelector and tolerations here: add these to the "
+                      "pods themselves",
+    "resourcequotas": "pods are not refused because of it here"}
+ANNOTATIONS = {  # of a namespace, which plugins of admission obey -> what pods get by it
+    "scheduler.alpha.kubernetes.io/node-selector": "node selector",  # PodNodeSelector
+    "openshift.io/node-selector": "node selector",
+    "scheduler.alpha.kubernetes.io/defaultTolerations": "tolerations"}  # PodTolerationRestriction
+
+
 # What admission knows of the other objects: {name: class}, the names of volumes that claims have, and
 # resources that are taints of nodes, too.
 Known = collections.namedtuple("Known", "storage_classes priority_classes runtime_classes claimed tainted")
@@ -39,16 +50,44 @@ def admit(manifests, places=None):
 
     What controllers of volumes do comes with it.
     """
-    if places is None:
+    is_first = places is None
+    if is_first:
         for namespace in {namespace for _, namespace, _ in manifests.objects if namespace}:
             manifests.objects.setdefault(("namespaces", None, namespace), {"metadata": {"name": namespace}})
     known = what_is_known(manifests)
-    places = [*(manifests.objects if places is None else places)]
+    places = [*(manifests.objects if is_first else places)]
     for resource, admit_one in ADMITTED_BY.items():
         for place in [place for place in places if place[0] == resource]:
             with contextlib.suppress(Malformed):  # which rules will say that look at it
                 thing = manifests.objects[place]
                 manifests.leave_out(place, admit_one(place[-1], thing, known, manifests))
+    if is_first:
+        remark_on_plugins(manifests)
+
+
+def remark_on_plugins(manifests):
+    """Say what plugins of admission would do to pods, and this program does not.
+
+    Pods that a cluster has admitted have all that.
+    """
+    pods = [pod for (resource, *_), pod in manifests.objects.items()
+            if resource == "pods" and "uid" not in pod["metadata"]]
+    concerned = {("namespaces", None, text_at(pod, "metadata", "namespace")) for pod in pods} | {
+        ("runtimeclasses", None, text_at(pod, "spec", "runtimeClassName")) for pod in pods}
+    for place, (path, kind) in manifests.read_from.items():
+        if place in manifests.objects and {place, ("namespaces", None, place[1])} & concerned:
+            for remark in not_obeyed(place[0], manifests.objects[place]):
+                warn_once(f"{path}: {kind} {place[-1]}: {remark}")
+
+
+def not_obeyed(resource, thing):
+    """Yield what is not done for the pods of a namespace, or of a RuntimeClass, because of this object."""
+    if resource in NOT_OBEYED:
+        yield NOT_OBEYED[resource]
+    for annotation, what in ANNOTATIONS.items() if resource == "namespaces" else ():
+        if pick(thing, dict, "metadata", "annotations").get(annotation, "") not in ("", "[]"):
+            yield (f"pods do not get the {what} of its annotation {annotation} here: add these to the pods "
+                   "themselves")
 
 
 # Of each resource, a function that completes an object by what is known. It returns why admission refuses the

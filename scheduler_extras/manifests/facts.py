@@ -9,7 +9,7 @@ from scheduler import NO_REQUESTS
 from scheduler_extras.common.errors import Malformed
 from scheduler_extras.deciding.rule import WHEN
 from scheduler_extras.manifests.fields import AMOUNTS, CONTAINERS, QUANTITY, SELECTING
-from scheduler_extras.reading.fields import pick
+from scheduler_extras.reading.fields import pick, text_at
 from scheduler_extras.reading.label_selectors import label_selector, labels_match
 from scheduler_extras.reading.names import is_extended_resource, is_qualified
 from scheduler_extras.reading.node_affinity import checked_field
@@ -68,6 +68,16 @@ def selects_others(spec):
         return False
 
 
+def restarts(spec):
+    """Return the restartPolicy of a workload's template."""
+    return pick(spec, dict, "template", "spec").get("restartPolicy") or "Always"
+
+
+def is_of_the_system(priority_class):
+    """Return whether a PriorityClass is one of those that every cluster has."""
+    return text_at(priority_class, "metadata", "name").startswith("system-")
+
+
 def twice(field, *names):
     """Return the fact that two entries of a list are alike in what is said by these names."""
     def is_so(part):
@@ -103,6 +113,15 @@ FACTS = {  # part -> what is refused of its fields beside each other: (field, wh
          lambda it: it.get("minDomains") is not None and it.get("whenUnsatisfiable") == "ScheduleAnyway")],
     "podAffinityTerm": [WITHOUT_SELECTOR],
     f"required{WHEN}[]": [WITHOUT_SELECTOR],
+    "HorizontalPodAutoscaler spec": [
+        ("maxReplicas", "must be greater than or equal to `minReplicas`",
+         lambda it: it.get("maxReplicas") and it["maxReplicas"] < (it.get("minReplicas") or 1))],
+    "PodDisruptionBudget spec": [
+        ("", ": minAvailable and maxUnavailable cannot be both set",
+         lambda it: None not in (it.get("minAvailable"), it.get("maxUnavailable")))],
+    "PriorityClass": [
+        ("value", "maximum allowed value of a user defined priority is 1000000000",
+         lambda it: (it.get("value") or 0) > 10**9 and not is_of_the_system(it))],
     "metadata": [("name", "Required value", lambda it: not (it.get("name") or it.get("generateName")))],
     "resources": [("", ": HugePages require cpu or memory", lacks_cpu_and_memory)],
     "Pod spec": [
@@ -112,8 +131,13 @@ FACTS = {  # part -> what is refused of its fields beside each other: (field, wh
         ("containers", "containerPort must match `hostPort` when `hostNetwork` is true", ports_differ),
         twice("topologySpreadConstraints", "topologyKey", "whenUnsatisfiable"), twice("volumes", "name")],
     "Node spec": [twice("taints", "key", "effect")],
-    **{part: [("template.metadata.labels", "`selector` does not match template `labels`", selects_others)]
+    **{part: [
+        ("template.metadata.labels", "`selector` does not match template `labels`", selects_others),
+        ("template.spec.restartPolicy", 'Unsupported value, expected "Always"',
+         lambda it: restarts(it) != "Always")]
        for part in SELECTING},
+    "Job spec": [("template.spec.restartPolicy", 'Required value, "OnFailure" or "Never"',
+                  lambda it: restarts(it) == "Always")],
     "PersistentVolume spec": [
         ("nodeAffinity", "Local volume requires node affinity",
          lambda it: it.get("local") and not pick(it, dict, "nodeAffinity").get("required"))]}

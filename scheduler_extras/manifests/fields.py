@@ -80,6 +80,7 @@ FIELDS: dict[str, Schema] = {  # part -> what its fields may say: schemas, as th
     "affinity": dict.fromkeys(["nodeAffinity", "podAffinity", "podAntiAffinity"], dict),
     "Pod spec": {
         "preemptionPolicy": POLICIES, "priority": int, "hostNetwork": bool,
+        "restartPolicy": {"Always", "OnFailure", "Never"},
         **dict.fromkeys(["nodeName", "schedulerName", "priorityClassName", "runtimeClassName"], str),
         **dict.fromkeys(["affinity", "nodeSelector", "overhead", "resources"], dict),
         **dict.fromkeys(["containers", "initContainers", "schedulingGates", "tolerations",
@@ -88,6 +89,7 @@ FIELDS: dict[str, Schema] = {  # part -> what its fields may say: schemas, as th
     "Node status": {"allocatable": dict, "capacity": dict},
     "Service spec": {"selector": dict},
     **{part: SCALED for part in (*SELECTING, "ReplicationController spec")},
+    "StatefulSet spec": SCALED | {"podManagementPolicy": {"OrderedReady", "Parallel"}},
     "Job spec": {"parallelism": COUNT, "completions": COUNT, "suspend": bool, "template": dict,
                  "completionMode": {"NonIndexed", "Indexed"},
                  "podReplacementPolicy": {"TerminatingOrFailed", "Failed"}},
@@ -116,4 +118,5 @@ NEEDED = {  # part -> the fields without which it is refused
     "Pod spec": ["containers"],
     "PersistentVolume spec": ["accessModes"],
     "PersistentVolumeClaim spec": ["accessModes"],
+    "HorizontalPodAutoscaler spec": ["maxReplicas", "scaleTargetRef"],
     **{part: ["selector"] for part in SELECTING}}

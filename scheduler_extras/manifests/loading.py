@@ -30,12 +30,12 @@ def load(manifests, path, is_alone):
                 foreign[file] = load_file(manifests, file)
     except (OSError, ValueError) as error:
         raise InputError(f"{path}: {one_line(error)}") from error
-    manifests.foreign += [(file, thing) for file, things in foreign.items() for thing in things]
     kinds = {file: text_at(things[0], "kind") for file, things in foreign.items() if things}
     if templates:
         log.error("%s", templates_left_out(path, templates))
-    is_all = files == [path] and not manifests.objects  # then the run ends, and says so
-    if kinds and not is_all:
+    if is_alone and files == [path] and not manifests.objects:  # then the run ends with this error
+        manifests.foreign += [(file, thing) for file, things in foreign.items() for thing in things]
+    elif kinds:
         log.warning("%s", skipped_files(path, kinds))
 
 

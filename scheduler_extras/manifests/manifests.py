@@ -30,7 +30,7 @@ class Manifests(ManifestObjects):
         for path in paths:
             load(self, path, is_alone=len(paths) == 1)
         if paths and not self.by_name("nodes"):
-            for file, thing in self.foreign:
+            for file, thing in self.foreign:  # and nothing else
                 raise InputError(f"{file}: {no_object(thing)}")
             raise InputError(f"{path}: there is no Node; a copy of a cluster has all: {self.COMMAND}")
         prepare_pods(self, anew)
@@ -67,7 +67,8 @@ class Manifests(ManifestObjects):
         """Have a pod's controller make what waits for the pod."""
         there = len(self.objects)
         make_next_pod(self, pod)
-        admit(self, [*self.objects][there:])
+        if len(self.objects) > there:
+            admit(self, [*self.objects][there:])
 
     def nominate(self, place, node_name):
         """Have a pod that is there say where room is made for it."""

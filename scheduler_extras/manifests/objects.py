@@ -73,6 +73,9 @@ class ManifestObjects:
             name = metadata["name"] = name or generated(
                 pick(metadata, str, "generateName"), resource, namespace, self.objects)
             place = resource, namespace, name
+            before = self.objects.get(place)
+            if before and "status" in before:  # which stays, whatever is applied
+                thing.setdefault("status", before["status"])
             has_age = bool(metadata.get("creationTimestamp"))
             if counts(kind):
                 complete(resource, thing)
@@ -81,7 +84,6 @@ class ManifestObjects:
             remarks = [*remarks_on(kind, thing)]
         except (TypeError, ValueError) as error:
             raise Malformed(f"{kind.name} {name}: {error}") from error
-        before = self.objects.get(place)
         is_same = bool(before) and are_one(thing, before)
         if before and not has_age:
             metadata["creationTimestamp"] = before["metadata"].get("creationTimestamp")

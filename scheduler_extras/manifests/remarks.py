@@ -12,7 +12,7 @@ from scheduler_extras.manifests.fields import CONTAINERS, FIELDS
 from scheduler_extras.manifests.kinds import counts, is_of_kubernetes
 from scheduler_extras.manifests.refusals import CHECKED_KINDS, parts_of
 from scheduler_extras.manifests.workloads import WORKLOADS
-from scheduler_extras.reading.fields import pick
+from scheduler_extras.reading.fields import pick, text_at
 from scheduler_extras.reading.hints import nearly
 from scheduler_extras.reading.label_selectors import read_requirement
 
@@ -43,15 +43,9 @@ SPELT = {  # part -> fields that rules look at: of what is nearly one of these, 
     **{part: tuple(FIELDS[part]) for part in (
         "tolerations[]", "matchExpressions[]", "nodeAffinity", "podAffinity", "podAntiAffinity",
         "topologySpreadConstraints[]")}}
-NOT_OBEYED = {  # kind of an object that admission obeys -> what is said of it
-    "LimitRange": "pods do not get its requests and limits here: add these to the pods themselves",
-    "RuntimeClass": "pods do not get its overhead, nodeSelector and tolerations here: add these to the pods "
-                    "themselves",
-    "ResourceQuota": "pods are not refused because of it here"}
-ANNOTATIONS = {  # of a namespace, which plugins of admission obey -> what pods get by it
-    "scheduler.alpha.kubernetes.io/node-selector": "node selector",  # PodNodeSelector
-    "openshift.io/node-selector": "node selector",
-    "scheduler.alpha.kubernetes.io/defaultTolerations": "tolerations"}  # PodTolerationRestriction
+HOOKS = {  # annotation of an object that a tool creates at a certain moment only -> what is said of it
+    "helm.sh/hook": "Helm creates it only at {}; helm template --no-hooks leaves it out",
+    "argocd.argoproj.io/hook": "Argo CD creates it only at {}"}
 SPEC_FIELDS = {kind: tuple(fields.split()) for kind, fields in {  # of workloads, as of 1.36
     "Deployment": "replicas selector template strategy minReadySeconds revisionHistoryLimit paused "
                   "progressDeadlineSeconds rollbackTo",
@@ -67,6 +61,7 @@ SPEC_FIELDS = {kind: tuple(fields.split()) for kind, fields in {  # of workloads
                "successfulJobsHistoryLimit failedJobsHistoryLimit"}.items()}
 NO_TEMPLATES = ("kyverno.io", "gatekeeper.sh", "apiextensions.k8s.io")  # groups with patterns and schemas
 NO_PODS = "no pods are made of its template here: add the pods themselves"
+NO_JOBS = "no Jobs are created on its schedule here"
 
 
 def remarks_on(kind, thing):
@@ -83,29 +78,23 @@ def remarks_on(kind, thing):
 
 
 def what_is_not_done(kind, thing):
-    """Yield what is done for an object on a cluster, and not here."""
-    if counts(kind) and kind.name in NOT_OBEYED:
-        yield NOT_OBEYED[kind.name]
-    for annotation, what in ANNOTATIONS.items() if kind.name == "Namespace" else ():
-        if pick(thing, dict, "metadata", "annotations").get(annotation, "") not in ("", "[]"):
-            yield (f"pods do not get the {what} of its annotation {annotation} here: add these to the pods "
-                   "themselves")
-    if makes_pods_elsewhere(kind) and has_template_of_pods(thing, kind.name):
+    """Yield what is done for an object on a cluster, and not here, or only at certain moments."""
+    for annotation, what in HOOKS.items() if kind.name in ("Pod", *WORKLOADS) else ():
+        moment = text_at(thing, "metadata", "annotations", annotation)
+        if moment:
+            yield what.format(moment)
+    if kind.name == "CronJob" and counts(kind) and not pick(thing, bool, "spec", "suspend"):
+        yield NO_JOBS
+    is_foreign = not (counts(kind) or is_of_kubernetes(kind) or (kind.group or "").endswith(NO_TEMPLATES))
+    if is_foreign and has_template_of_pods(thing, kind.name):
         yield NO_PODS
-
-
-def makes_pods_elsewhere(kind):
-    """Return whether a kind's templates, if it has any, may be those of pods that are not made here."""
-    if counts(kind) or is_of_kubernetes(kind):
-        return kind.name in ("CronJob", "PodTemplate")
-    return not (kind.group or "").endswith(NO_TEMPLATES)
 
 
 def has_template_of_pods(thing, kind):
     """Return whether an object, or one in it, has a template of pods, or one that does not say of what."""
     spec = thing.get("spec") if isinstance(thing.get("spec"), dict) else {}
     is_empty = any(not part["template"] for part in (thing, spec) if "template" in part)
-    return is_empty or "jobTemplate" in spec or any(templates_in(thing, kind))
+    return is_empty or any(templates_in(thing, kind))
 
 
 def templates_in(part, name, is_in_one=False):

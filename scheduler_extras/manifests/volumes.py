@@ -28,7 +28,7 @@ def bind_claim(claim, classes, manifests):
     volume = volumes.get(named) if named else smallest_for(claim, volumes.values())
     provisioner = text_at(storage_class, "provisioner")
     if "uid" in claim["metadata"]:
-        warn_once(f"PersistentVolumeClaim {name}: it was not bound when it was copied, and is not here")
+        warn_once(f"PersistentVolumeClaim {name}: it was unbound in the copy, and stays unbound here")
     elif named and not (volume and is_free_for(claim, volume)):
         what = "is not there" if not volume else "does not match, or belongs to another claim"
         warn_once(f"PersistentVolumeClaim {name}: it stays unbound: its volume {named} {what}")

@@ -27,30 +27,34 @@ KIND_OF = {f"{kind.lower()}s": kind for kind in WORKLOADS}
 def replica_set_of(deployment, manifests, owned):
     """Return the ReplicaSet that makes a Deployment's pods, and have it count those of the others.
 
-    None: it makes none. One that is paused only scales the ReplicaSet that it has.
+    None: it is paused, and has no ReplicaSet.
     """
     workload = Workload("Deployment", deployment, manifests, owned)
-    missing = number_in(workload.spec, "replicas") - len(active(workload.adopted))
-    theirs = {}  # name of each of its ReplicaSets -> that, as a Workload
-    chosen = None
-    for each in owned["Deployment", workload.namespace, workload.name]:
-        of_each = Workload("ReplicaSet", each, manifests, owned)
-        theirs[of_each.name] = of_each
-        if not chosen and of_each.template_without_hash() == workload.template_without_hash():
-            chosen = each
-    if not chosen and pick(workload.spec, bool, "paused"):
-        in_use = [each for each in owned["Deployment", workload.namespace, workload.name]
-                  if number_in(each["spec"], "replicas")]
-        if len(in_use) != 1:
-            return None
-        chosen = in_use[0]
-    chosen = chosen or new_replica_set(workload)
-    for each in owned["Deployment", workload.namespace, workload.name]:
-        if each is not chosen:
-            each["spec"]["replicas"] = len(active(theirs[text_at(each, "metadata", "name")].pods))
-            missing -= each["spec"]["replicas"]
-    chosen["spec"]["replicas"] = max(missing, 0)
+    sets = owned["Deployment", workload.namespace, workload.name]
+    theirs = [Workload("ReplicaSet", each, manifests, owned) for each in sets]
+    same = [each for each, of_each in zip(sets, theirs, strict=True)
+            if of_each.template_without_hash() == workload.template_without_hash()]
+    is_paused = pick(workload.spec, bool, "paused")
+    in_use = [each for each in sets if number_in(each["spec"], "replicas")]
+    if is_paused and len(in_use) > 1:
+        return in_use[0]  # as it stands, and so do the others
+    if is_paused:
+        chosen = next(iter(in_use + same + newest_first(sets)), None)
+    else:
+        chosen = next(iter(same), None) or new_replica_set(workload)
+    if chosen:
+        missing = number_in(workload.spec, "replicas") - len(active(workload.adopted))
+        for each, of_each in zip(sets, theirs, strict=True):
+            if each is not chosen:
+                each["spec"]["replicas"] = len(active(of_each.pods))
+                missing -= each["spec"]["replicas"]
+        chosen["spec"]["replicas"] = max(missing, 0)
     return chosen
+
+
+def newest_first(things):
+    """Return objects, the one that was created last first."""
+    return sorted(things, key=lambda thing: text_at(thing, "metadata", "creationTimestamp"), reverse=True)
 
 
 def new_replica_set(workload):

@@ -23,7 +23,7 @@ from scheduler_extras.deciding.rule import PREDICATES
 from scheduler_extras.deciding.seen import shared_key
 from scheduler_extras.reading.pods_and_nodes import FullNode, FullPod
 from scheduler_extras.rules.always import ALWAYS_ASKED
-from scheduler_extras.rules.preemption import WHY_NOT_PREEMPTED
+from scheduler_extras.rules.preemption import WHY_NOT_PREEMPTED, is_hopeless
 
 
 # Imaginary pods: the pod of a Deployment, and one that has a constraint itself.
@@ -104,7 +104,7 @@ class FullPolicy:
         if not (decision.failed and decision.fits_nowhere):
             return  # there are no nodes, or another rule has failed
         is_silent = self.has_to_ask_for_preemption and not self.rules_with["post_filter"]
-        if is_silent and decision.pod.priority > 0:
+        if is_silent and may_have_victims(decision):
             how = "to do so, too: --preempt, or Preemption among the predicates"
             warn_once(f"kube-scheduler might delete less important pods to place {decision.pod.key}; {how}",
                       about="preemption")
@@ -152,6 +152,12 @@ class FullPolicy:
         active = {rule.name for rule in self.rules()}
         idle = [rule for rule in [*PREDICATES.values()] if rule.name not in active]  # they may change
         return {what: (rule, is_asked) for rule in idle for what, is_asked in rule.looks_at.items()}
+
+
+def may_have_victims(decision):
+    """Return whether there are less important pods where it may help a pod that they go."""
+    return any(other.priority < decision.pod.priority for name, against in decision.failed.items()
+               if not is_hopeless(against) for other in decision.nodes[name].pods.values())
 
 
 def add_up(decision: FullDecision, prepared: list, nodes: dict[str, FullNode]) -> dict[str, float]:

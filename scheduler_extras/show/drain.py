@@ -14,7 +14,7 @@ from scheduler_extras.reading.hints import did_you_mean
 from scheduler_extras.reading.pods_and_nodes import FullPod
 from scheduler_extras.rules.budgets import budgets_of
 from scheduler_extras.show.explain import explain, in_words
-from scheduler_extras.show.one_pod import policies_for
+from scheduler_extras.show.one_pod import decided_by, policies_for
 from scheduler_extras.show.report import in_json
 
 
@@ -39,7 +39,7 @@ class Cordoned:
 
 
 def show_drain(cluster, policy_file, options, screen):
-    """Show where the pods of a node would go, and which cannot. Return whether a rule failed.
+    """Show where the pods of a node would go. Return whether one cannot go, or a rule failed.
 
     Raises ApiError if there is no such node.
     """
@@ -55,7 +55,7 @@ def show_drain(cluster, policy_file, options, screen):
         screen.print(json.dumps({"node": node.name, **drain.outcome()}))
     else:
         screen.print("", *(line for text in drain.in_words() for line in screen.fold(text, rest="    ")))
-    return cluster.has_failed()
+    return cluster.has_failed() or bool(drain.pending or drain.kept)
 
 
 def show(decision, options, screen):
@@ -81,6 +81,7 @@ class Drain:
         self.kept = {}  # pod that a budget keeps -> the budget
         self.moved = {}  # pod -> its new node
         self.pending = {}  # pod -> why it fits nowhere else
+        self.paths = {}  # where the rules are from that decide -> None
         # name of a budget -> how many evicted pods are not back
         self.taken: collections.Counter[str] = collections.Counter()
 
@@ -99,7 +100,8 @@ class Drain:
     def evict(self, pod):
         """Take a pod off the node, and return the decision about where it goes."""
         nodes, snapshot = self.cluster.cache.nodes, self.cluster.snapshot
-        policies, _ = policies_for(pod, self.policy_file, self.options)
+        policies, path = policies_for(pod, self.policy_file, self.options)
+        self.paths[path] = None
         policy = snapshot.policies.setdefault(pod.scheduler, next(iter(policies.values())))
         budgets = self.budgets_of(pod)
         nodes.place(pod, "")
@@ -142,6 +144,8 @@ class Drain:
             yield f"{self.node.name} cannot be drained: {'; '.join(stuck)}; {went}"
         else:
             yield f"{self.node.name} can be drained: {went}"
+        for path in self.paths.keys() - {self.policy_file.path}:
+            yield decided_by(path)
         for why, keys in self.stays.items():
             yield f"not evicted: {', '.join(keys)}: {why}"
         for key in self.alone():
@@ -155,16 +159,17 @@ class Drain:
 
     def flags(self):
         """Yield the options without which kubectl drain refuses."""
+        gone = [pod for pod in self.pods if why_not_evicted(pod) in ("", IN_DELETION)]  # in the end
         if BY_DAEMON_SET in self.stays:
             yield "--ignore-daemonsets"
-        if any(volume.get("emptyDir") is not None for pod in self.pods if not why_not_evicted(pod)
-               for volume in pod.volumes):
+        if any(volume.get("emptyDir") is not None for pod in gone for volume in pod.volumes):
             yield "--delete-emptydir-data"
-        if self.alone():
+        if not all(pod.controller for pod in gone):
             yield "--force"
 
 
 BY_DAEMON_SET = "a DaemonSet's pods stay"
+IN_DELETION = "it is being deleted already"
 
 
 def why_not_evicted(pod):
@@ -173,4 +178,4 @@ def why_not_evicted(pod):
         return "static pods stay"
     if text_at(pod.controller, "kind") == "DaemonSet":
         return BY_DAEMON_SET
-    return "it is being deleted already" if pod.terminating else ""
+    return IN_DELETION if pod.terminating else ""

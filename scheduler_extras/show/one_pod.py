@@ -30,6 +30,8 @@ def show_one_pod(cluster, policy_file, stop, options, screen):
     policy = snapshot.policies.setdefault(pod.scheduler, next(iter(policies.values())))
     if options.fits:
         show_fits(pod, cluster, policy, options, screen)
+        if path != policy_file.path and options.output != "json":
+            screen.print(*screen.folded(decided_by(path)))
         return False
     is_in_a_run = options.cluster and pod.scheduler in policies
     others = decide_pods_before(pod, cluster, policies, stop) if is_in_a_run else 0
@@ -50,6 +52,11 @@ def policies_for(pod, policy_file, options):
         policies = read({"apiVersion": CONFIGURATION_VERSION}, pod.scheduler)
         return policies, f"the default profile of kube-scheduler {LATEST}"
     return policies, policy_file.path
+
+
+def decided_by(path):
+    """Return the line that says which rules have decided, if these are not the ones in force."""
+    return f"decided with {path}"
 
 
 def decide_now(pod, cluster, snapshot, policy):
@@ -75,10 +82,17 @@ def show_fits(pod, cluster, policy, options, screen):
     if options.output == "json":
         screen.print(json.dumps({"pod": pod.key, "fits": count, "nodes": nodes, "message": message}))
         return
-    places = ", ".join(f"{number} on {name}" for name, number in nodes.items())
-    screen.print(*screen.folded(f"{pod.key}: {count} {'copy fits' if count == 1 else 'copies fit'}"
-                                + (f": {places}" if places else "")),
-                 *screen.folded(f"the next one stays pending: {message}"))
+    if not count:
+        screen.print(*screen.folded(f"{pod.key}: no copy fits: {message}"))
+    else:
+        places = ", ".join(f"{number} on {name}" for name, number in nodes.items())
+        copies = "1 copy fits" if count == 1 else f"{count} copies fit"
+        screen.print(*screen.folded(f"{pod.key}: {copies}: {places}"),
+                     *screen.folded(f"the next one stays pending: {message}"))
+    others = [other for other in cluster.cache.pods.values() if not other.node_name and other is not pod]
+    if others:
+        who = "1 other waiting pod is" if len(others) == 1 else f"{len(others)} other waiting pods are"
+        screen.print(f"{who} not placed first")
 
 
 def copies_that_fit(pod, cluster, policy):

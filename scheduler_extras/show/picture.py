@@ -86,6 +86,11 @@ def pods_without_node(pods, snapshot, screen, reasons):
         yield from screen.fold(f"{key} {stands[key]}", rest="    ", max_lines=3)
     if others[MANY:]:
         yield f"and {len(others) - MANY} other pods without a node"
+    missing = sorted({pod.node_name for pod in others} - snapshot.nodes.keys() - {""})
+    if missing:
+        why = "the manifests may hold only some of the nodes"
+        how = "add the node, and --drain shows where they would go"
+        yield from screen.fold(f"pods stay on {missing[0]}, as {why}; {how}", rest="    ")
 
 
 def where_it_stands(pod, snapshot):

@@ -103,11 +103,11 @@ def those_gone(placed, pods, screen):
 
 
 def how_to_place_others(pods, policies, options, screen):
-    """Yield the command that places pods which name no scheduler, if there are any."""
+    """Yield the command that places the pods of kube-scheduler, if any wait."""
     left = [pod for pod in pods if pod.scheduler == "default-scheduler" and not pod.node_name]
     if left and "default-scheduler" not in policies:
         paths = " ".join(map(shlex.quote, options.cluster))
         policy = f" --policy {shlex.quote(options.policy)}" if options.policy else ""
-        who = "a pod that names" if len(left) == 1 else f"{len(left)} pods that name"
-        yield from ["", *screen.fold(f"to place {who} no scheduler: python scheduler_extras --cluster {paths}"
-                                     f"{policy} --scheduler-name default-scheduler", rest="    ")]
+        who = "the pod" if len(left) == 1 else f"the {len(left)} pods"
+        command = f"python scheduler_extras --cluster {paths}{policy} --scheduler-name default-scheduler"
+        yield from ["", *screen.fold(f"to place {who} of default-scheduler: {command}", rest="    ")]

@@ -122,7 +122,7 @@ def test_a_pod_that_affects_an_earlier_one_is_followed_by_a_second_look_which_sa
         kind("PodDisruptionBudget", "b", spec={"minAvailable": "1"}),
         'PodDisruptionBudget b{}: spec.minAvailable: expected a number of pods, or a share such as "50%", got "1"'),
     "a scaler of a number as a text": (
-        kind("HorizontalPodAutoscaler", "h", spec={"minReplicas": "2"}),
+        kind("HorizontalPodAutoscaler", "h", spec={"minReplicas": "2", "maxReplicas": 3, "scaleTargetRef": {"kind": "Deployment"}}),
         'HorizontalPodAutoscaler h{}: spec.minReplicas: expected a whole number, got "2"'),
 })
 def test_an_object_that_cannot_be_read_is_left_out_and_the_run_goes_on(thing, said):
@@ -178,12 +178,12 @@ def test_what_a_rule_cannot_read_is_why_the_pod_stays_pending(spec, thing, said)
 
 @table("thing, said", {
     "a CronJob": ({"kind": "CronJob", "metadata": {"name": "c"}, "spec": {"jobTemplate": {}}},
-                  "-: CronJob c: no pods are made of its template here: add the pods themselves\n"),
+                  "-: CronJob c: no Jobs are created on its schedule here\n"),
+    "... that is suspended": ({"kind": "CronJob", "metadata": {"name": "c"}, "spec": {"suspend": True, "jobTemplate": {}}}, ""),
     "a workload of somebody else's": ({"kind": "Rollout", "metadata": {"name": "c"}, "spec": {"template": {}}},
                                       "-: Rollout c: no pods are made of its template here: add the pods themselves\n"),
     "a template of pods that no controller makes": (
-        {"kind": "PodTemplate", "metadata": {"name": "c"}, "template": {"spec": {"containers": []}}},
-        "-: PodTemplate c: no pods are made of its template here: add the pods themselves\n"),
+        {"apiVersion": "v1", "kind": "PodTemplate", "metadata": {"name": "c"}, "template": {"spec": {"containers": []}}}, ""),
     "a template of nodes": ({"kind": "NodePool", "metadata": {"name": "c"}, "spec": {"template": {"spec": {"taints": []}}}}, ""),
     "a template of texts": ({"kind": "SealedSecret", "metadata": {"name": "c"}, "spec": {"template": {"type": "Opaque"}}}, ""),
     "what admission obeys": (

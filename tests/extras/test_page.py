@@ -154,6 +154,14 @@ def test_what_a_pod_lacks_is_red_and_the_least_change_is_named(browse):
     assert text_of(page, ".pending").startswith("warehouse pending It would help to tolerate gpu=true 0/5 nodes are available:")
 
 
+def test_a_file_without_a_decision_says_so(browse, tmp_path):
+    (tmp_path / "cluster.json").write_text(json.dumps(node("a")))
+    page = browse("--cluster", tmp_path / "cluster.json")
+    assert (text_of(page, "h1"), [*tiles(page)]) == ("No decision was made", ["a"])
+    press(page, "m")
+    assert text_of(page, ".empty") == "No decision was made."
+
+
 def test_the_matrix_has_nodes_by_rules(browse):
     page = browse("--cluster", DEMO, address="#pod=default/report")
     press(page, "m")

@@ -59,6 +59,9 @@ def test_of_many_pods_without_a_node_some_are_shown_and_the_others_counted():
     assert below[0] == "default/p000 stays pending: 0/1 nodes are available: 1 Insufficient cpu."
 
 
+AS_TO_GONE = ["pods stay on gone, as the manifests may hold only some of the nodes; add the", "    node, and --drain shows where they would go"]
+
+
 @table("thing, said", {
     "it fits nowhere": (pod("p", {"cpu": "9"}), "stays pending: 0/1 nodes are available: 1 Insufficient cpu."),
     "its scheduler's name is nearly ours": (
@@ -75,8 +78,8 @@ def test_of_many_pods_without_a_node_some_are_shown_and_the_others_counted():
 def test_of_a_pod_without_a_node_it_is_said_where_it_stands(thing, said):
     _, below = pictured(node("n"), thing)
     assert below[:1] == ([f"default/p {said}"] if said else [])
-    assert below[1:] == (["", "to place a pod that names no scheduler: python scheduler_extras --cluster -", "    --scheduler-name default-scheduler"]
-                         if thing["spec"]["schedulerName"] is None else [])
+    assert below[1:] == (["", "to place the pod of default-scheduler: python scheduler_extras --cluster -", "    --scheduler-name default-scheduler"]
+                         if thing["spec"]["schedulerName"] is None else AS_TO_GONE if "nodeName" in thing["spec"] else [])
 
 
 @table("size, place, below, placed", {

@@ -24,7 +24,7 @@ LATE = kind("StorageClass", "late", volumeBindingMode="WaitForFirstConsumer", pr
     "... that was copied so": (
         [kind("PersistentVolumeClaim", "c", metadata={"uid": "1"}, spec={"storageClassName": "soon"}),
          kind("StorageClass", "soon", provisioner="x")],
-        "PersistentVolumeClaim c: it was not bound when it was copied, and is not here"),
+        "PersistentVolumeClaim c: it was unbound in the copy, and stays unbound here"),
     "... to a volume that is not there": (
         [kind("PersistentVolumeClaim", "c", spec={"volumeName": "v"})],
         "PersistentVolumeClaim c: it stays unbound: its volume v is not there"),
@@ -44,7 +44,7 @@ def test_what_pods_wait_for_in_vain_among_manifests_is_said(things, said, tmp_pa
 
 def test_that_nobody_is_preempted_is_said_of_the_first_pod_that_might_preempt():
     classes = [priority_class(f"p{value}", value) for value in (0, 7, 8)]
-    things = [node("n"), *classes, *(pod(name, {"cpu": "9"}, priorityClassName=of) for name, of in (("a", "p0"), ("b", "p7"), ("c", "p8")))]
+    things = [node("n"), pod("there", nodeName="n"), *classes, *(pod(name, {"cpu": "9"}, priorityClassName=of) for name, of in (("a", "p0"), ("b", "p7"), ("c", "p8")))]
     _, said = placed(text=yaml.safe_dump_all(things))
     assert said == ("kube-scheduler might delete less important pods to place default/c; to do so, too: --preempt, "
                     "or Preemption among the predicates\n")

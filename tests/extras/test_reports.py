@@ -234,9 +234,9 @@ def status(thing, **more):
     return thing | {"status": more}
 
 
-def of_deployment(**fields):
+def of_deployment(name="w-1", **fields):
     """A ReplicaSet of Deployment w, of another template."""
-    thing = workload("ReplicaSet", "w-1", template={"hostPID": True}, **fields)
+    thing = workload("ReplicaSet", name, template={"hostPID": True}, **fields)
     thing["metadata"]["ownerReferences"] = [{"apiVersion": "apps/v1", "kind": "Deployment", "name": "w", "uid": "1", "controller": True}]
     return thing
 
@@ -250,6 +250,9 @@ def scaler(least, most=10, of="Deployment", **more):
 
 @table("things, count", {
     "a paused Deployment only scales what it has": ([workload("Deployment", paused=True, replicas=3), of_deployment(replicas=1)], 3),
+    "... which is the newest, if none is in use": ([workload("Deployment", paused=True, replicas=3), of_deployment(replicas=0)], 3),
+    "... and nothing where several are": (
+        [workload("Deployment", paused=True, replicas=9), of_deployment(replicas=2), of_deployment("w-2", replicas=1)], 3),
     "... and makes nothing where it has nothing": ([workload("Deployment", paused=True, replicas=3)], 0),
     "an autoscaler's least number": ([workload("Deployment"), scaler(4)], 4),
     "... its most": ([workload("Deployment", replicas=30), scaler(1, 5)], 5),
@@ -448,7 +451,7 @@ def test_a_chart_whose_pods_name_no_scheduler_is_told_how_they_are_placed():
     folder = REPORTS / "chart-as-it-is"
     command = f"--cluster {folder}/nodes.yaml {folder}/chart.yaml --policy DefaultProvider --scheduler-name default-scheduler"
     text = " ".join(run.stdout.split())
-    assert text.endswith(f"to place 61 pods that name no scheduler: python scheduler_extras {command}")
+    assert text.endswith(f"to place the 61 pods of default-scheduler: python scheduler_extras {command}")
 
 
 @table("policy, reason", {
@@ -550,12 +553,23 @@ def test_the_parts_of_a_cell_are_named_where_they_stand():
         [node("n1"), node("n2"), owned("d", "DaemonSet", nodeName="n1"), pod("p", nodeName="n1", volumes=[{"name": "v", "emptyDir": {}}])],
         ["not evicted: default/d: a DaemonSet's pods stay", "default/p has no controller",
          "kubectl drain n1 --ignore-daemonsets --delete-emptydir-data --force\n"]),
+    "a pod without a controller that is on its way out": (
+        [node("n1"), node("n2"), going(pod("p", nodeName="n1"))],
+        ["n1 can be drained: no pod is moved", "not evicted: default/p: it is being deleted already", "kubectl drain n1 --force\n"]),
+    "... that a budget keeps": (
+        [node("n1"), node("n2"), pod("p", labels={"app": "w"}, nodeName="n1"), budget(maxUnavailable=0)],
+        ["n1 cannot be drained: default/p is kept by the PodDisruptionBudget default/b", "kubectl drain n1 --force\n"]),
+    "a pod of another scheduler, by other rules": (
+        [node("n1"), node("n2"), pod("p", nodeName="n1", schedulerName="default-scheduler")],
+        ["default/p -> n2  (1 of 2 nodes fit, score ", "1 pod fits elsewhere\ndecided with the default profile of kube-scheduler 1.36"]),
 })
 def test_whether_a_node_can_be_drained(things, said):
     text = (REPORTS / "drain-in-a-copy" / "cordoned.yaml").read_text() if things is None else yaml.safe_dump_all(things)
-    run = run_scheduler("--cluster", "-", *DEFAULTS, "--drain", "n1", input=text)
+    rules = [] if "decided with" in said[-1] else DEFAULTS
+    run = run_scheduler("--cluster", "-", *rules, "--drain", "n1", input=text)
     text = re.sub(r"\n    ", " ", run.stdout)
-    assert run.returncode == 0 and [each for each in said if each not in text] == [], text + run.stderr
+    assert run.returncode == any("cannot be drained" in each for each in said)
+    assert [each for each in said if each not in text] == [], text + run.stderr
 
 
 def test_a_node_of_a_live_cluster_is_drained_on_paper(control_plane):

@@ -3,7 +3,7 @@
 const MOST_ROWS = 14;
 
 function matrix(decision) {
-  if (!decision) return h('p.empty', {}, 'No decision yet.');
+  if (!decision) return h('p.empty', {}, `${noDecision()}.`);
   const predicates = decision.rules.filter(title => !/^(devices|room for nominated pods)$/.test(title) || decision.refused.includes(title));
   const names = rowsOf(decision);
   const head = (title, kind, weight) => h(`th.${kind}`, {scope: 'col', title}, h('span', {}, title, weight !== undefined && ` × ${weight}`));

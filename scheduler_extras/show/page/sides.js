@@ -2,8 +2,13 @@
 
 const names = title => title.replace(/Priority$/, '');
 
+function noDecision() {
+  if (!isConnected()) return 'No decision was made';
+  return known.entries.length || nodes.size ? 'No decision yet' : 'Waiting for the scheduler';
+}
+
 function heading(decision, other) {
-  if (!decision) return h('h1', {}, known.entries.length || nodes.size ? 'No decision yet' : 'Waiting for the scheduler');
+  if (!decision) return h('h1', {}, noDecision());
   const where = !view.done ? null : !other ? h('span.no', {}, 'not known') : other.node
     ? h('span.yes', {}, isWhatIf() && other.node !== decision.node ? `It would go to ${other.node}` : `To ${other.node}`)
     : h('span.no', {}, decision.outcome?.remedy ? 'It waits for room' : 'Nowhere yet');
