@@ -12,7 +12,7 @@ from collections.abc import Callable, Generator
 
 from scheduler_extras.serve.server import Request, Response, Routes
 from scheduler_extras.show.frames import Frames
-from scheduler_extras.show.page.page import POLICY, document, page
+from scheduler_extras.show.page.page import POLICY, VERSION, document, page
 
 
 PAUSE = 0.1  # seconds between frames of a page, at least: what comes meanwhile is sent together
@@ -43,6 +43,7 @@ def events_of(frames: Frames, operator: Callable[[], dict] = dict) -> Generator[
 
     If some have been dropped meanwhile, the state comes again.
     """
+    yield server_sent("version", VERSION)
     with frames.being_read():
         number, state = frames.state()
         yield server_sent("state", state)

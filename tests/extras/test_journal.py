@@ -232,7 +232,7 @@ class Listener:
         """The frames as they come."""
         while True:
             lines = [*itertools.takewhile(bool, map(bytes.decode, self.lines))]
-            data = json.loads("".join(line.removeprefix("data: ") for line in lines[1:]) or "[]")
+            data = json.loads("".join(line.removeprefix("data: ") for line in lines[1:]) if lines[0] != "event: version" else "[]")
             yield from {"event: state": lambda: data["frames"], "event: frames": lambda: data}.get(lines[0], list)()
 
     def until(self, is_wanted):
@@ -287,7 +287,8 @@ def test_a_page_that_missed_frames_receives_the_state_again(monkeypatch):
     replace(monkeypatch, "MOST_DECISIONS", 2)
     journal = journal_of()
     sent = events_of(journal.frames)
-    assert next(sent).startswith(b"event: state") and next(sent) == b"event: alive\ndata: {}\n\n"
+    assert next(sent).startswith(b"event: version") and next(sent).startswith(b"event: state")
+    assert next(sent) == b"event: alive\ndata: {}\n\n"
     for i in range(5):
         record(journal, decide(SHIPPED, pod(f"p{i}"), node("a")))
     assert next(sent).startswith(b"event: state")

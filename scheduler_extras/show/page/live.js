@@ -11,6 +11,9 @@ function connect() {
     if (connection.is !== 'live') connection.is = 'live';
     listener(event);
   };
+  source.addEventListener('version', event => {
+    if (event.data !== document.documentElement.dataset.version) location.reload();
+  });
   source.addEventListener('state', hears(event => {
     const state = JSON.parse(event.data);
     const wasAt = view.live ? null : view.at;

@@ -25,6 +25,7 @@ def hash_of(text: str) -> str:
     return "'sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() + "'"
 
 
+VERSION = hash_of(STYLE + SCRIPT)  # of the page: one that is open after an update loads itself again
 POLICY = ("default-src 'none'; base-uri 'none'; form-action 'none'; img-src data:; "
           f"style-src {hash_of(STYLE)}; script-src {hash_of(SCRIPT)}; connect-src 'self'")
 
@@ -33,7 +34,7 @@ def page(data: str = "null") -> str:
     """Return the page. data: the state of a journal as JSON; without it, the page asks its server for it."""
     data = data.replace("<", "\\u003c")  # JSON may have it in strings only
     return f"""<!DOCTYPE html>
-<html lang="en"><head><meta charset="utf-8"><title>Where do pods go?</title>
+<html lang="en" data-version="{VERSION}"><head><meta charset="utf-8"><title>Where do pods go?</title>
 <meta http-equiv="Content-Security-Policy" content="{POLICY}">
 <meta name="viewport" content="width=device-width"><link rel="icon" href="data:,">
 <style>{STYLE}</style></head>

@@ -13,7 +13,8 @@ function heading(decision, other) {
 // What decides, in one line; below it, at the end, what has happened since, or what no rule has checked.
 function because(decision, step) {
   const since = decision && isEnd(decision, step) ? newsSince(decision).at(-1) : null;
-  const news = since ? `Since then: ${lineOf(since)}` : decision && isEnd(decision, step) && decision.notes[0];
+  const note = decision && isEnd(decision, step) && decision.notes[0]?.replace(decision.pod, 'It').replace(/, which [^,]*,/, '');
+  const news = since ? `Since then: ${lineOf(since)}` : note;
   return h('div.because', {}, reason(decision, step), news && h('p.news', {title: news}, news));
 }
 

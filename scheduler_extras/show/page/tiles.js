@@ -44,11 +44,11 @@ function tile(name, decision, step) {
   const about = decision ? verdict(decision, name, step) : {is: 'open'};
   const blame = new Set(about.blame || []);
   const scored = decision && showsPoints(decision, step) && decision.places.has(name);
-  const mark = about.is === 'out' ? '✗ ' : about.is === 'best' ? '✓ ' : '';
+  const mark = about.is === 'out' ? '✗' : about.is === 'best' ? '✓' : '';
   const isChanged = decision && newsSince(decision).some(each => each.names?.includes(name));
   return h(`article.tile.${about.is}${isChanged ? '.changed' : ''}`, {'data-node': name, onclick: () => clickNode(name),
     title: about.by ? Object.entries(about.by).map(([title, reasons]) => `${title}: ${reasons.join(', ')}`).join('\n') : name},
-    h('h3', {}, h('span.name', {}, mark, name), scored && h('b.total', {}, number(totalOf(decision, name)))),
+    h('h3', {}, mark && h('span.mark', {}, mark), h('span.name', {}, name), scored && h('b.total', {}, number(totalOf(decision, name)))),
     guess.choice === name && h('p.guessed', {}, guessInWords(decision, name, step)),
     bars(name, node, decision, about, blame),
     about.words && h('p.why', {}, about.words),
