@@ -23,6 +23,7 @@ from scheduler_extras.live.live import LiveCluster
 from scheduler_extras.live.record import PodRecord, RetryOn, WaitsFor
 from scheduler_extras.policy.policy import FullPolicy
 from scheduler_extras.policy.reloading import MOST_BYTES as MOST_OF_A_POLICY
+from scheduler_extras.reading.texts import parse, text_in
 from scheduler_extras.show.explain import in_words
 from scheduler_extras.show.frames import MOST_DECISIONS, Frames, with_changes
 from scheduler_extras.show.what_if import WhatIf
@@ -166,13 +167,9 @@ class Journal:
 
     def note_policies(self, policies: dict) -> None:
         """Add a frame with the Policies in force. How they differ from those before is in the log."""
-        text = ""
-        with contextlib.suppress(OSError, ValueError):
-            if Path(self.path).is_file() and Path(self.path).stat().st_size <= MOST_OF_A_POLICY:
-                text = Path(self.path).read_text()
         self.policies = dict(policies)
         self.what_if = WhatIf()
-        self.frames.add("policy", {"path": self.path, **policy_record(policies, text)})
+        self.frames.add("policy", {"path": self.path, **file_record(self.path), **policy_record(policies)})
 
     def note_queue(self, cluster: LiveCluster) -> None:
         """Add a frame with the pods that wait, unless it would repeat the last one."""
@@ -186,6 +183,15 @@ class Journal:
         if same != self.waiting:
             self.waiting = same
             self.frames.add("queue", {"count": len(waiting), "oldest": on_the_clock(oldest), "pods": pods})
+
+
+def file_record(path: str) -> dict:
+    """Return the text of a file, and the object in it; neither if it is a name, such as DefaultProvider."""
+    with contextlib.suppress(OSError, ValueError):
+        if Path(path).is_file():
+            text = text_in(path, MOST_OF_A_POLICY)
+            return {"text": text, "object": next(parse(text), None)}
+    return {"text": "", "object": None}
 
 
 def records_of_waiting(cluster: LiveCluster) -> list[PodRecord]:

@@ -109,9 +109,9 @@ def helps(decision: FullDecision, without: dict) -> str:
     return min(changes)[1] if changes else ""
 
 
-def policy_record(policies: dict, text: str) -> dict:
-    """Return the Policies in force, and the text of their file."""
-    return {"text": text, "by": {name: {
+def policy_record(policies: dict) -> dict:
+    """Return the Policies in force, by the name of their scheduler."""
+    return {"by": {name: {
         "predicates": list(dict.fromkeys(rule.title for rule in policy.predicates)),
         "always": [rule.title for rule in policy.predicates if rule.always],
         "priorities": [[rule.title, rule.weight] for rule in policy.priorities],
