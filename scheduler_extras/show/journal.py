@@ -33,7 +33,7 @@ from scheduler_extras.show.page.records import decision_record, node_record, pol
 # To record a decision takes longer than some decisions do. So the loop spends at most a share of its time on
 # it: of other decisions, only the outcome is recorded.
 
-UNWATCHED = 0.01, 0.1  # a share of the loop's time; seconds that are kept for a burst of pods
+UNWATCHED = 0.005, 0.1  # a share of the loop's time; seconds that are kept for a burst of pods
 WATCHED = 0.05, 1  # likewise, while a page is open
 ALL = math.inf, 0  # with which all is recorded
 MOST_WITH_LABELS = 500  # nodes of a cluster

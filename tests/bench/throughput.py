@@ -66,6 +66,7 @@ FULL = {  # the Policy in which pods look at one another
     "priorities": [{"name": name, "weight": 1} for name in (
         "LeastRequestedPriority", "BalancedResourceAllocation", "SelectorSpreadPriority", "TaintTolerationPriority",
         "NodeAffinityPriority", "InterPodAffinityPriority")]}
+TURNS = 120  # of listening
 LIFTED = "kube-scheduler, no limit"
 BY_PROXY = "kube-scheduler, by proxy"  # likewise, but in JSON and through kubectl proxy, as this script has to
 OURS, LISTENING, WATCHED = "scheduler.py", "with --listen", "with a page open"
@@ -584,7 +585,7 @@ def ratio_of_listening(count, path, pods):
     listening = cluster.observe, cluster.show, Observations(cluster)
     took = {quiet: [], listening: []}
     things = iter(MORE_PODS[pods](12000))
-    for turn in itertools.chain(*itertools.repeat(took, 120)):
+    for turn in itertools.chain(*itertools.repeat(took, TURNS)):
         cluster.observe, cluster.show, cluster.cycle.observer = turn
         cluster.pending.observer = cluster.cycle.observer
         cluster.snapshot.time_rule = None
