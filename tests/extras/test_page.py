@@ -413,8 +413,12 @@ def test_it_is_live(chromium, tmp_path, start_scheduler):
     edit(tmp_path / "policy.json", "PodFitsResources", "PodFits")
     becomes("footer .no", 'unknown predicate "PodFits"')
     becomes("#status", "● LIVE")
-    chromium.execute_script("known.policy = structuredClone(known.policy); known.policy.by['my-scheduler'].predicates.push('Added'); render()")
-    becomes(".rules .edited", "Added new")
+    chromium.execute_script("""
+        known.policy = structuredClone(known.policy);
+        known.policy.by['my-scheduler'].predicates.push('Added');
+        view.at = decisions().at(-1);
+        render();""")
+    becomes(".rules .edited b", "new")
     press(chromium, Keys.ARROW_UP)
     becomes("#status", "PAUSED")
     press(chromium, Keys.END)
