@@ -29,7 +29,7 @@ function heatMap(names, decision, step) {
     [...zones].map(([zone, members]) => h('section.zone', {}, h('h4', {}, `${zone || 'no zone'}: ${members.length}`),
       h('div.squares', {}, members.map(square)))));
   const helped = decision ? decision.help.split(' ').filter(word => nodes.has(word)) : [];
-  const shownTiles = [...new Set([...(order.length ? [order[0]] : []), selected, ...order.slice(1, 3), ...helped, ...names.slice(0, 2)])]
+  const shownTiles = [...new Set([...(order.length ? [order[0]] : []), selected, ...changed, ...order.slice(1, 3), ...helped, ...names.slice(0, 2)])]
     .filter(name => name && nodes.has(name)).slice(0, 2);
   return h('div.heat', {}, legend(decision, step, colours, totals), map,
     h('div.tiles.middle', {style: {'--columns': 2, '--rows': 1}}, shownTiles.map(name => tile(name, decision, step))));
@@ -76,7 +76,7 @@ function legend(decision, step, colours, totals) {
   const out = sum([...counts.values()].map(each => each.count));
   const left = decision.nodes - out;
   return h('p.legend', {}, h('span', {}, h('i.square.fits', {}), showsPoints(decision, step)
-    ? `${left} fit: ${number(totals[1])} to ${number(totals[0])} points` : `${left} left`),
+    ? `${left} fit: ${[...new Set([totals[1], totals[0]].map(number))].join(' to ')} points` : `${left} left`),
     [...counts].sort(([a], [b]) => a - b).map(([place, {count, words}]) =>
       h('span', {}, h(`i.square.out.r${place}`, {}), `${count}: ${place === 5 ? 'other reasons' : words}`)));
 }
