@@ -31,7 +31,7 @@ from scheduler_extras.runs import Run, run_live, run_manifests
 from scheduler_extras.serve.sandbox import versions_of
 from scheduler_extras.show.compare import compare
 from scheduler_extras.show.drain import Cordoned, show_drain
-from scheduler_extras.show.journal import ALL, SHARE, Journal, LogOfJournal
+from scheduler_extras.show.journal import ALL, Journal, LogOfJournal
 from scheduler_extras.show.log_lines import LogLines
 from scheduler_extras.show.one_pod import show_one_pod
 from scheduler_extras.show.page.page import document
@@ -106,7 +106,7 @@ def journal_for(options, path):
     is_a_page = options.output == "html"
     if not (is_a_page or options.listen):
         return None
-    journal = Journal(path, ALL if is_a_page or options.cluster else SHARE)
+    journal = Journal(path, *[ALL, ALL] if is_a_page or options.cluster else [])
     log.addHandler(LogOfJournal(journal))
     return journal
 

@@ -19,7 +19,7 @@ from scheduler_extras.live.session import poll
 from scheduler_extras.manifests.stateful_sets import pods_to_come
 from scheduler_extras.policy.reloading import PolicyFile
 from scheduler_extras.serve.health import health_routes
-from scheduler_extras.serve.metrics import State, metrics_route
+from scheduler_extras.serve.metrics import State, for_an_operator, metrics_route
 from scheduler_extras.serve.observations import Observations
 from scheduler_extras.serve.pages import page_routes
 from scheduler_extras.serve.sandbox import run_again_on_changes
@@ -47,12 +47,17 @@ class Run:
         is_listed = options.cluster or isinstance(options.explain, str) or options.fits or options.drain
         kind_of_cluster = ListedCluster if is_listed else LiveCluster
         sum_up = getattr(self.report, "sum_up", lambda: None)
-        if not self.journal:
-            return kind_of_cluster(writer, self.report, at_rest=sum_up)
-        cluster = kind_of_cluster(writer, both(self.report, self.journal.carried_out))
-        cluster.at_rest = both(sum_up, functools.partial(self.journal.look, cluster))
-        cluster.observe = functools.partial(self.journal.decided, cluster)
+        cluster = kind_of_cluster(writer, self.report, at_rest=sum_up)
+        if self.journal:
+            observe(cluster, self.journal)
         return cluster
+
+
+def observe(cluster, journal):
+    """Have a journal record what happens in a cluster."""
+    cluster.show = both(cluster.show, journal.carried_out)
+    cluster.at_rest = both(cluster.at_rest, functools.partial(journal.look, cluster))
+    cluster.observe = functools.partial(journal.decided, cluster)
 
 
 def both(*functions):
@@ -74,7 +79,8 @@ def run_live(writer, run):
         observations = Observations(cluster)
         metrics = {"/metrics": metrics_route(observations, State(cluster, election))}
         cluster.api.observer = cluster.cycle.observer = cluster.pending.observer = observations
-        listen(options.listen, metrics | health_routes(cluster, election) | page_routes(run.journal.frames))
+        listen(options.listen, metrics | health_routes(cluster, election)
+               | page_routes(run.journal.frames, functools.partial(for_an_operator, observations, election)))
     begin(cluster, run)
     return poll(cluster, run.policy_file, run.stop, options, election)
 
@@ -117,7 +123,8 @@ def listen(address, routes):
     host, port = address
     server = Server(host, port, routes)
     server.start()
-    log.info("serving %s at %s", ", ".join(server.routes), server.url)
+    paths = [path for path in server.routes if path.count("/") == 1]  # not /livez/ping
+    log.info("serving %s at %s", ", ".join(paths), server.url)
 
 
 def say_at_start(api, run):

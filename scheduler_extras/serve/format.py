@@ -6,8 +6,10 @@ metrics.py makes them.
 from __future__ import annotations
 
 import bisect
+import collections
 import copy
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 # Only one thread at a time may change a metric. Scrapes read them meanwhile, as they are.
@@ -54,11 +56,19 @@ class Histogram:
 
     def observe(self, number: float, *values: str) -> None:
         """Add an observation with these label values."""
-        numbers = self.series.get(values)
+        series = self.series.setdefault(values, [0] * (len(self.buckets) + 2))
+        series[bisect.bisect_left(self.buckets, number)] += 1
+        series[-1] += number
+
+    def observe_all(self, numbers: Sequence[float], *values: str) -> None:
+        """Add observations with these label values, which takes less time than one after another."""
         if not numbers:
-            numbers = self.series[values] = [0] * (len(self.buckets) + 2)
-        numbers[bisect.bisect_left(self.buckets, number)] += 1
-        numbers[-1] += number
+            return
+        series = self.series.setdefault(values, [0] * (len(self.buckets) + 2))
+        places = map(bisect.bisect_left, itertools.repeat(self.buckets), numbers)
+        for place, count in collections.Counter(places).items():
+            series[place] += count
+        series[-1] += sum(numbers)
 
     def named(self, name: str) -> Histogram:
         """Return the same observations under another name."""

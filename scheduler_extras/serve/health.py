@@ -32,21 +32,49 @@ def health_routes(cluster: LiveCluster, election: LeaderElection | None) -> Rout
     if election:
         alive["leaderElection"] = lambda: not election.lost
     ready = {"ping": lambda: True, "informer-sync": has_listed, "shutdown": lambda: not STOP.is_set()}
-    return {path: route(path, checks) for path, checks in
-            {"/livez": alive, "/readyz": ready, "/healthz": alive}.items()}
+    routes: Routes = {}
+    for path, checks in {"/livez": alive, "/readyz": ready, "/healthz": alive}.items():
+        routes[path] = route(path, checks)
+        routes |= {f"{path}/{name}": route_of_one(name, check) for name, check in checks.items()}
+    return routes
 
 
 def route(path: str, checks: dict[str, Check]) -> Callable[[Request], Response]:
-    """Return a handler that makes checks. It lists them if one fails, or with ?verbose."""
+    """Return a handler that makes checks except those that ?exclude= names.
+
+    It lists them if one fails, or with ?verbose.
+    """
     def handler(request: Request) -> Response:
         """Make the checks."""
-        passed = {name: check() for name, check in checks.items()}
+        excluded = request.query.get("exclude", [])
+        passed = {name: check() for name, check in checks.items() if name not in excluded}
         is_healthy = all(passed.values())
         if is_healthy and "verbose" not in request.query:
             return Response(b"ok")
-        lines = [f"[+]{name} ok" if is_ok else f"[-]{name} failed: reason withheld"
-                 for name, is_ok in passed.items()]
+        lines = [line_about(name, passed.get(name)) for name in checks]
+        unknown = [f'"{name}"' for name in dict.fromkeys(excluded) if name not in checks]
+        if unknown:
+            lines.append(f"warn: some health checks cannot be excluded: no matches for {','.join(unknown)}")
         lines.append(f"{path[1:]} check {'passed' if is_healthy else 'failed'}")
-        return Response("".join(f"{line}\n" for line in lines).encode(), status=200 if is_healthy else 500)
+        text = "".join(f"{line}\n" for line in lines)
+        return Response(text.encode(errors="replace"), status=200 if is_healthy else 500)
+
+    return handler
+
+
+def line_about(name: str, has_passed: bool | None) -> str:
+    """Return the line about a check; None: it was excluded."""
+    if has_passed is None:
+        return f"[+]{name} excluded: ok"
+    return f"[+]{name} ok" if has_passed else f"[-]{name} failed: reason withheld"
+
+
+def route_of_one(name: str, check: Check) -> Callable[[Request], Response]:
+    """Return a handler that makes one check."""
+    def handler(request: Request) -> Response:
+        """Make it."""
+        if check():
+            return Response(b"ok")
+        return Response(f"internal server error: {name} has failed\n".encode(), status=500)
 
     return handler

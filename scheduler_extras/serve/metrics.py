@@ -8,11 +8,13 @@ from __future__ import annotations
 import collections
 import platform
 from collections.abc import Callable
+from typing import Any
 
 from scheduler_extras.api.election import LeaderElection
 from scheduler_extras.common.version import UPSTREAM, VERSION
 from scheduler_extras.live.live import LiveCluster
 from scheduler_extras.live.record import WaitsFor
+from scheduler_extras.reading.fields import text_at
 from scheduler_extras.serve.format import Gauge, exposition
 from scheduler_extras.serve.observations import Observations, queue_of
 from scheduler_extras.serve.process import process_metrics
@@ -75,6 +77,18 @@ class State:
              "Whether this replica leads: 1 or 0."),
             (Gauge("scheduler_extras_build_info", self.build, "version", "kube_scheduler", "python"),
              "The version of this program, and of the kube-scheduler that it decides like.")]
+
+
+def for_an_operator(observations: Observations, election: LeaderElection | None) -> dict[str, Any]:
+    """Return what the last line of the page shows: which replica leads, and how many writes were refused."""
+    refused = [count for (code, method, _), count in list(observations.requests.numbers.items())
+               if method != "GET" and code[0] in "45"]
+    if not election:
+        return {"refused": sum(refused)}
+    leads = election.leads()
+    holder = text_at(election.observed, "holderIdentity") or "no replica"
+    return {"refused": sum(refused), "standby": not leads,
+            "leader": "this replica leads" if leads else f"{holder} leads"}
 
 
 def metrics_route(observations: Observations, state: State) -> Callable[[Request], Response]:

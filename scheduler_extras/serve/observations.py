@@ -5,10 +5,12 @@ The loop and the connections call it; metrics.py exports it.
 
 from __future__ import annotations
 
+import collections
+import operator
 import random
 import threading
 import time
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 from scheduler_extras.common.observer import Observer
@@ -19,10 +21,24 @@ from scheduler_extras.serve.format import Counter, Histogram, exponential
 
 
 SAMPLED = 0.1  # the share of attempts in which rules are timed, as upstream
+AT_ONCE = 500  # attempts that are counted at once
 MOST_ATTEMPTS = 15  # that the label `attempts` counts
 SECONDS = exponential(0.001, 2, 15)
 REQUEST_SECONDS = [0.005, 0.025, 0.1, 0.25, 0.5, 1, 2, 4, 8, 15, 30, 60]
 STEPS = {"predicates": ("Filter", "PreFilter"), "priorities": ("Score", "PreScore")}  # of a rule
+
+
+class Attempts(NamedTuple):
+    """Attempts to schedule pods, which have ended: a column for each number."""
+
+    profile: tuple[str, ...]
+    result: tuple[str, ...]
+    seconds: tuple[float, ...]
+    filtering: tuple[float, ...]
+    scoring: tuple[float, ...]
+    binding: tuple[float, ...]
+    number: tuple[int, ...]  # of attempts with the pod by now
+    waited: tuple[float, ...]  # since the pod entered the queue
 
 
 class Observations(Observer):
@@ -31,6 +47,8 @@ class Observations(Observer):
     def __init__(self, cluster: LiveCluster):
         self.snapshot = cluster.snapshot
         self.lock = threading.Lock()  # held while a request is counted
+        self.counting = threading.Lock()  # held while attempts are counted
+        self.ended: collections.deque[tuple] = collections.deque()  # attempts that are not counted yet
         self.host = urlsplit(cluster.api.server).netloc
         self.attempts = Counter("scheduler_schedule_attempts_total", "result", "profile")
         self.attempt_seconds = Histogram(
@@ -60,29 +78,43 @@ class Observations(Observer):
 
     def attempted(self, decision: Any, result: str) -> None:
         """Count an attempt, and note how long its steps took."""
-        profile = decision.pod.scheduler
         record = decision.pod.record
-        self.attempts.add(result, profile)
-        self.attempt_seconds.observe(time.monotonic() - decision.began_at, result, profile)
-        if result == "scheduled":
-            self.note_binding(decision, record, profile)
-        else:
+        moment = time.monotonic()
+        self.ended.append((
+            decision.pod.scheduler, result, moment - decision.began_at,
+            decision.filtered_at - decision.began_at, decision.decided_at - decision.filtered_at,
+            decision.binding_seconds, record.retry.attempts + 1, moment - record.added_at))
+        if result != "scheduled":
             self.note_failure(decision, record)
-        if decision.filtered_at:  # else a predicate has broken
-            self.point_seconds.observe(decision.filtered_at - decision.began_at, "Filter", "Success", profile)
+        if len(self.ended) >= AT_ONCE:
+            self.count_attempts()
         self.start_sampling()
 
-    def note_binding(self, decision: Any, record: PodRecord, profile: str) -> None:
-        """Note how long a pod has taken since it entered the queue, and how many attempts."""
-        number = record.retry.attempts + 1
-        self.pod_attempts.observe(number)
-        label = str(number) if number < MOST_ATTEMPTS else f"{MOST_ATTEMPTS}+"
-        self.pod_seconds.observe(time.monotonic() - record.added_at, label)
-        self.algorithm_seconds.observe(decision.decided_at - decision.began_at)
-        scoring = decision.decided_at - decision.filtered_at
-        self.point_seconds.observe(scoring, "Score", "Success", profile)
-        self.binding_seconds.observe(decision.binding_seconds)
-        self.point_seconds.observe(decision.binding_seconds, "Bind", "Success", profile)
+    def count_attempts(self) -> None:
+        """Count the attempts that have ended. One after another, they would take several times as long."""
+        with self.counting:
+            ended = [self.ended.popleft() for _ in range(len(self.ended))]
+            for profile, result in {attempt[:2] for attempt in ended}:
+                those = [attempt for attempt in ended if attempt[:2] == (profile, result)]
+                attempts = Attempts(*zip(*those, strict=True))
+                self.attempts.add(result, profile, amount=len(attempts.seconds))
+                self.attempt_seconds.observe_all(attempts.seconds, result, profile)
+                filtering = [each for each in attempts.filtering if each >= 0]  # else a predicate has broken
+                self.point_seconds.observe_all(filtering, "Filter", "Success", profile)
+                if result == "scheduled":
+                    self.count_bindings(profile, attempts)
+
+    def count_bindings(self, profile: str, attempts: Attempts) -> None:
+        """Count attempts whose pods were bound: how long that took since they entered the queue."""
+        self.pod_attempts.observe_all(attempts.number)
+        for number in set(attempts.number):
+            waited = [each for each, of in zip(attempts.waited, attempts.number, strict=True) if of == number]
+            label = str(number) if number < MOST_ATTEMPTS else f"{MOST_ATTEMPTS}+"
+            self.pod_seconds.observe_all(waited, label)
+        self.algorithm_seconds.observe_all([*map(operator.add, attempts.filtering, attempts.scoring)])
+        self.point_seconds.observe_all(attempts.scoring, "Score", "Success", profile)
+        self.binding_seconds.observe_all(attempts.binding)
+        self.point_seconds.observe_all(attempts.binding, "Bind", "Success", profile)
 
     def note_failure(self, decision: Any, record: PodRecord) -> None:
         """Note in which queue a pod waits now, which plugins have rejected it, and its victims."""
@@ -114,6 +146,7 @@ class Observations(Observer):
 
     def metrics(self) -> list[tuple[Counter | Histogram, str]]:
         """Return the metrics with their help texts."""
+        self.count_attempts()
         attempts = "Seconds from the start of an attempt to its end, the binding included."
         first_try = "Seconds from a pod's entering the queue to its binding."
         return [

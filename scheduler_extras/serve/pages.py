@@ -5,12 +5,14 @@ The command line adds them to the server.
 
 from __future__ import annotations
 
+import json
+import math
 import time
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 
 from scheduler_extras.serve.server import Request, Response, Routes
 from scheduler_extras.show.frames import Frames
-from scheduler_extras.show.page.page import POLICY, document, page
+from scheduler_extras.show.page.page import POLICY, VERSION, document, page
 
 
 PAUSE = 0.1  # seconds between frames of a page, at least: what comes meanwhile is sent together
@@ -18,15 +20,15 @@ ALIVE = 2  # seconds between signs of life; after 5 without one, the page says t
 HEADERS = {"Content-Security-Policy": f"{POLICY}; frame-ancestors 'none'"}
 
 
-def page_routes(frames: Frames) -> Routes:
-    """Return the routes of a journal's page."""
+def page_routes(frames: Frames, operator: Callable[[], dict] = dict) -> Routes:
+    """Return the routes of a journal's page. operator: returns what its last line shows beside the queue."""
     def index(request: Request) -> Response:
         """Answer with the page, which asks for the frames then."""
         return Response(page().encode(), "text/html; charset=utf-8", headers=HEADERS)
 
     def events(request: Request) -> Response:
         """Answer with the frames as they come."""
-        return Response(events_of(frames), "text/event-stream")
+        return Response(events_of(frames, operator), "text/event-stream")
 
     def saved(request: Request) -> Response:
         """Answer with the page of --output html."""
@@ -36,23 +38,28 @@ def page_routes(frames: Frames) -> Routes:
     return {"/": index, "/events": events, "/page.html": saved}
 
 
-def events_of(frames: Frames) -> Generator[bytes, None, None]:
+def events_of(frames: Frames, operator: Callable[[], dict] = dict) -> Generator[bytes, None, None]:
     """Yield the state of a journal, then its frames, as server-sent events.
 
     If some have been dropped meanwhile, the state comes again.
     """
-    number = None
-    while True:
-        texts = None if number is None else frames.since(number, ALIVE)
-        if texts is None:
-            number, state = frames.state()
-            yield server_sent("state", state)
-        elif texts:
-            number += len(texts)
-            yield server_sent("frames", f"[{', '.join(texts)}]")
-            time.sleep(PAUSE)
-        else:
-            yield server_sent("alive", "")
+    yield server_sent("version", VERSION)
+    with frames.being_read():
+        number, state = frames.state()
+        yield server_sent("state", state)
+        alive_at = -math.inf
+        while True:
+            if time.monotonic() >= alive_at + ALIVE:
+                alive_at = time.monotonic()
+                yield server_sent("alive", json.dumps(operator()))
+            texts = frames.since(number, ALIVE)
+            if texts is None:
+                number, state = frames.state()
+                yield server_sent("state", state)
+            elif texts:
+                number += len(texts)
+                yield server_sent("frames", f"[{', '.join(texts)}]")
+                time.sleep(PAUSE)
 
 
 def server_sent(kind: str, text: str) -> bytes:

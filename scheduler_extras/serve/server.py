@@ -38,7 +38,7 @@ class Request:
     """A GET request."""
 
     path: str
-    query: dict[str, str]  # of parameters that come twice, the last one
+    query: dict[str, list[str]]
 
 
 @dataclass
@@ -154,7 +154,7 @@ class Handler(BaseHTTPRequestHandler):
             return Response(b"the Host header names another server\n", status=421)
         if not handler:
             return Response(f"not found; there is {', '.join(self.server.routes)}\n".encode(), status=404)
-        query = {name: values[-1] for name, values in parse_qs(url.query, keep_blank_values=True).items()}
+        query = parse_qs(url.query, keep_blank_values=True)
         try:
             return handler(Request(url.path, query))
         except Exception as error:

@@ -6,9 +6,11 @@ journal.py adds them, in the loop's thread; the server's threads read them.
 from __future__ import annotations
 
 import collections
+import contextlib
 import json
 import threading
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 
@@ -44,7 +46,19 @@ class Frames:
         self.decisions = 0  # frames of decisions that are kept
         self.base: dict[str, str] = {}  # name of a node -> its record before the first frame
         self.base_policy = "null"
+        self.readers = 0  # pages that are open
         self.grown = threading.Condition()  # held while frames change
+
+    @contextlib.contextmanager
+    def being_read(self) -> Iterator[None]:
+        """Count a page as open during this block."""
+        with self.grown:
+            self.readers += 1
+        try:
+            yield
+        finally:
+            with self.grown:
+                self.readers -= 1
 
     def add(self, kind: str, content: dict, nodes: dict | None = None) -> None:
         """Add a frame, and drop what is too old."""

@@ -9,7 +9,9 @@ import collections
 import contextlib
 import json
 import logging
+import math
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 from scheduler_extras.common.blame import warn_if_broken
@@ -21,29 +23,52 @@ from scheduler_extras.live.live import LiveCluster
 from scheduler_extras.live.record import PodRecord, RetryOn, WaitsFor
 from scheduler_extras.policy.policy import FullPolicy
 from scheduler_extras.policy.reloading import MOST_BYTES as MOST_OF_A_POLICY
+from scheduler_extras.reading.texts import parse, text_in
 from scheduler_extras.show.explain import in_words
 from scheduler_extras.show.frames import MOST_DECISIONS, Frames, with_changes
 from scheduler_extras.show.what_if import WhatIf
 from scheduler_extras.show.page.records import decision_record, node_record, policy_record
 
 
-# To record a decision takes longer than some decisions do. So the loop spends at most 1 % of its time on it,
-# after a start of 0.1 s: of other decisions, only the outcome is recorded. The scheduler never waits.
+# To record a decision takes longer than some decisions do. So the loop spends at most a share of its time on
+# it: of other decisions, only the outcome is recorded.
 
-SHARE, AT_FIRST = 0.01, 0.1  # of the loop's time; seconds
-ALL = 1e9  # a share with which all is recorded
+UNWATCHED = 0.005, 0.1  # a share of the loop's time; seconds that are kept for a burst of pods
+WATCHED = 0.05, 1  # likewise, while a page is open
+ALL = math.inf, 0  # with which all is recorded
 MOST_WITH_LABELS = 500  # nodes of a cluster
 MOST_WAITING = 200  # pods of the queue that are named
+
+
+class Budget:
+    """A share of the time that passes. What is not spent is kept, up to so many seconds."""
+
+    def __init__(self, share: float, most: float):
+        self.share = share
+        self.window = most / share  # the seconds for which nothing was spent when `most` is kept
+        self.free_at = -math.inf  # in monotonic seconds
+
+    def is_left(self) -> bool:
+        """Return whether more may be spent by now."""
+        return time.monotonic() >= self.free_at
+
+    @contextlib.contextmanager
+    def spending(self) -> Iterator[None]:
+        """Count the time of this block. If something breaks in it, the scheduler goes on."""
+        began = time.monotonic()
+        with warn_if_broken("the page"):
+            yield
+        moment = time.monotonic()
+        self.free_at = max(self.free_at, moment - self.window) + (moment - began) / self.share
 
 
 class Journal:
     """Records a run in frames. The loop calls its methods."""
 
-    def __init__(self, path: str, share: float = SHARE):
+    def __init__(self, path: str, unwatched: tuple[float, float] = UNWATCHED,
+                 watched: tuple[float, float] = WATCHED):
         self.path = path  # of the Policy
-        self.share = share  # of the loop's time, at most
-        self.credit = AT_FIRST  # seconds that may be spent now
-        self.credited_at = time.monotonic()
+        self.unwatched, self.watched = Budget(*unwatched), Budget(*watched)
         self.frames = Frames()
         self.known: dict[str, str] = {}  # name of a node -> its record as JSON, as in the last frame
         self.memory: Memory | None = None  # of the snapshot that this is about
@@ -57,8 +82,9 @@ class Journal:
 
     def decided(self, cluster: LiveCluster, decision: FullDecision) -> None:
         """Record a decision before it is carried out."""
-        if self.may_spend():
-            with self.spending():
+        budget = self.budget()
+        if budget.is_left():
+            with budget.spending():
                 self.record(cluster, decision)
         else:
             self.skipped.append((time.time(), decision.pod.key, decision.node, decision.message))
@@ -76,8 +102,9 @@ class Journal:
 
     def look(self, cluster: LiveCluster) -> None:
         """Record what has changed in a cluster, between decisions."""
-        if self.may_spend():
-            with self.spending():
+        budget = self.budget()
+        if budget.is_left():
+            with budget.spending():
                 self.note_skipped()
                 self.follow(cluster.snapshot)
                 self.note_queue(cluster)
@@ -91,19 +118,9 @@ class Journal:
         self.frames.add("run", {"text": text})
         self.last.clear()
 
-    def may_spend(self) -> bool:
-        """Return whether there is time for what takes long."""
-        moment = time.monotonic()
-        self.credit = min(AT_FIRST, self.credit + self.share * (moment - self.credited_at))
-        self.credited_at = moment
-        return self.credit > 0
-
-    @contextlib.contextmanager
-    def spending(self):
-        """Count the time of this block. If something breaks in it, the scheduler goes on."""
-        with warn_if_broken("the page"):
-            yield
-        self.credit -= time.monotonic() - self.credited_at
+    def budget(self) -> Budget:
+        """Return the budget for what takes long."""
+        return self.watched if self.frames.readers else self.unwatched
 
     def record(self, cluster: LiveCluster, decision: FullDecision) -> None:
         """Add the frames of a decision, unless it repeats the last one about the pod."""
@@ -150,13 +167,9 @@ class Journal:
 
     def note_policies(self, policies: dict) -> None:
         """Add a frame with the Policies in force. How they differ from those before is in the log."""
-        text = ""
-        with contextlib.suppress(OSError, ValueError):
-            if Path(self.path).is_file() and Path(self.path).stat().st_size <= MOST_OF_A_POLICY:
-                text = Path(self.path).read_text()
         self.policies = dict(policies)
         self.what_if = WhatIf()
-        self.frames.add("policy", {"path": self.path, **policy_record(policies, text)})
+        self.frames.add("policy", {"path": self.path, **file_record(self.path), **policy_record(policies)})
 
     def note_queue(self, cluster: LiveCluster) -> None:
         """Add a frame with the pods that wait, unless it would repeat the last one."""
@@ -165,10 +178,20 @@ class Journal:
         self.queue_noted_at = time.monotonic()
         waiting = records_of_waiting(cluster)
         pods = [waiting_pod(record) for record in waiting[:MOST_WAITING]]
-        same = len(waiting), [{**pod, "since": 0, "again": round(pod["again"])} for pod in pods]
+        oldest = min((record.added_at for record in waiting), default=0)
+        same = len(waiting), oldest, [pod | {"again": round(pod["again"])} for pod in pods]
         if same != self.waiting:
             self.waiting = same
-            self.frames.add("queue", {"count": len(waiting), "pods": pods})
+            self.frames.add("queue", {"count": len(waiting), "oldest": on_the_clock(oldest), "pods": pods})
+
+
+def file_record(path: str) -> dict:
+    """Return the text of a file, and the object in it; neither if it is a name, such as DefaultProvider."""
+    with contextlib.suppress(OSError, ValueError):
+        if Path(path).is_file():
+            text = text_in(path, MOST_OF_A_POLICY)
+            return {"text": text, "object": next(parse(text), None)}
+    return {"text": "", "object": None}
 
 
 def records_of_waiting(cluster: LiveCluster) -> list[PodRecord]:
@@ -181,9 +204,13 @@ def records_of_waiting(cluster: LiveCluster) -> list[PodRecord]:
 
 def waiting_pod(record: PodRecord) -> dict:
     """Return what the page shows of a pod in the queue; times are in seconds since 1970."""
-    skew = time.time() - time.monotonic()
     return {"pod": record.pod.key, "attempts": record.retry.attempts, "for": record.waits_for.value,
-            "since": round(record.since + skew, 1), "again": round(tried_again_at(record) + skew, 1)}
+            "again": on_the_clock(tried_again_at(record))}
+
+
+def on_the_clock(moment: float) -> float:
+    """Return monotonic seconds as seconds since 1970."""
+    return round(moment + time.time() - time.monotonic(), 1)
 
 
 def tried_again_at(record: PodRecord) -> float:

@@ -15,11 +15,14 @@ coming     a new pod each second, from its creation to its Binding, among many t
 beside     a second scheduler fills the same nodes: how many pods are bound beyond what nodes have, beside how many
            there are if both are kube-schedulers.
 deciding   decisions/s without HTTP by the number of nodes; and pods that fit nowhere, once that has been found out.
+listening  what --listen costs: decisions/s without HTTP, with it and without, in turn; then pods/s and CPU beside a
+           control plane, also while a page is open and 300 pods a second come.
 
 CPU seconds and MiB (peak) are the scheduler's own. The machine should have nothing else to do.
 """
 
 import argparse
+import contextlib
 import functools
 import gc
 import itertools
@@ -43,7 +46,7 @@ from pathlib import Path
 import requests
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
-from helpers.control_plane import ControlPlane
+from helpers.control_plane import ControlPlane, free_port
 from helpers.extras import ROOT, SCHEDULER, claim, node, pod, storage_class
 from scheduler_extras.deciding.schedule import schedule
 from scheduler_extras.live.live import LiveCluster
@@ -52,6 +55,9 @@ from scheduler_extras.manifests.manifests import Manifests
 from scheduler_extras.manifests.writer import WriterOfManifests
 from scheduler_extras.policy.reloading import load_policies
 from scheduler_extras.reading.pods_and_nodes import FullPod
+from scheduler_extras.runs import observe
+from scheduler_extras.serve.observations import Observations
+from scheduler_extras.show.journal import UNWATCHED, Journal
 
 FULL = {  # the Policy in which pods look at one another
     "kind": "Policy", "apiVersion": "v1",
@@ -60,8 +66,10 @@ FULL = {  # the Policy in which pods look at one another
     "priorities": [{"name": name, "weight": 1} for name in (
         "LeastRequestedPriority", "BalancedResourceAllocation", "SelectorSpreadPriority", "TaintTolerationPriority",
         "NodeAffinityPriority", "InterPodAffinityPriority")]}
+TURNS = 120  # of listening
 LIFTED = "kube-scheduler, no limit"
 BY_PROXY = "kube-scheduler, by proxy"  # likewise, but in JSON and through kubectl proxy, as this script has to
+OURS, LISTENING, WATCHED = "scheduler.py", "with --listen", "with a page open"
 BASH = """while true; do
   for pod in $(KUBECTL -s SERVER get pods -o json | jq -r '.items[] |
       select(.spec.schedulerName == "my-scheduler" and .spec.nodeName == null) | .metadata.name'); do
@@ -85,6 +93,7 @@ class Bench:
         self.policies = {"policy.json": ROOT / "policy.json", "full": folder / "full.json"}
         (folder / "default.json").write_text(json.dumps({"kind": "Policy", "apiVersion": "v1"}))
         self.policies["DefaultProvider"] = folder / "default.json"
+        self.page = free_port()  # of --listen
         self.session = threading.local()
         self.metrics = requests.Session()  # asked plainly and on one connection, lest measuring take what is measured
         self.metrics.headers.update({"Authorization": "Bearer admin", "Accept-Encoding": "identity"})
@@ -118,8 +127,9 @@ class Bench:
         if name == "Bash loop":
             text = BASH.replace("KUBECTL", str(self.plane.assets / "kubectl")).replace("SERVER", self.plane.server)
             return ["bash", "-c", text]
-        if name == "scheduler.py":
-            return [*SCHEDULER, "--server", self.plane.server, "--policy", str(self.policies[policy])]
+        if name in (OURS, LISTENING, WATCHED):
+            more = ["--listen", str(self.page)] if name != OURS else []
+            return [*SCHEDULER, "--server", self.plane.server, "--policy", str(self.policies[policy]), *more]
         limit = ["--kube-api-qps=5000", "--kube-api-burst=5000"] if name != "kube-scheduler" else []
         if name == BY_PROXY:
             limit += [f"--master={self.plane.server}", "--kube-api-content-type=application/json"]
@@ -454,6 +464,45 @@ def deciding(_, rounds, *more):
           + ", ".join(f"{second:.2f} s" for second in took), flush=True)
 
 
+def listening(bench, rounds, only):
+    """Measure what --listen costs."""
+    print(f"\n{'decisions/s with --listen, as a ratio to those without':54} nodes", flush=True)
+    for kind, count in itertools.product(("equal pods", "a label of their own"), (50, 500)):
+        ratios = [alone(ratio_of_listening, count, str(ROOT / "policy.json"), kind) for _ in range(rounds)]
+        print(f"{kind:54} {count:5} {statistics.median(ratios):7.3f}  ({', '.join(f'{each:.3f}' for each in ratios)})", flush=True)
+    bench.plane.clear()
+    bench.create(nodes(300))
+    print(f"\n{'3,000 equal pods, 300 nodes':26}  bound  CPU s", flush=True)
+    for _ in range(rounds):
+        for name in (OURS, LISTENING, WATCHED):
+            with watching(bench.page) if name == WATCHED else contextlib.nullcontext():
+                result = bench.run(name, "policy.json", equal_pods(3000))
+            print(f"{name:26} {result.bound:6.0f} {result.cpu:6.1f}", flush=True)
+
+
+@contextlib.contextmanager
+def watching(port):
+    """Read the events of a page during this block, as soon as it is served."""
+    ended = threading.Event()
+
+    def read():
+        while not ended.is_set():
+            with contextlib.suppress(requests.RequestException), requests.get(
+                    f"http://127.0.0.1:{port}/events", stream=True, timeout=5) as answer:
+                for _ in answer.iter_content(1 << 16):
+                    if ended.is_set():
+                        break
+            time.sleep(0.05)
+
+    reader = threading.Thread(target=read)
+    reader.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        reader.join()
+
+
 def labelled_pods(count):
     """Return pods with a label of their own, as StatefulSets and indexed Jobs make them."""
     things = equal_pods(count)
@@ -496,19 +545,55 @@ def decisions_a_second(count, path, pods):
     """Return how many pods are decided about and assumed in a second of CPU time."""
     gc.set_threshold(50000)
     cluster, policies = in_memory(count, path, claims=5000 if MORE_PODS[pods] is claiming_pods else 0)
-    snapshot, policy = cluster.look(policies), policies["my-scheduler"]
+    cluster.look(policies)
     began = time.process_time()
     done = 0
     for thing in MORE_PODS[pods](5000):
-        waiting = FullPod(thing)
-        waiting.record = PodRecord(waiting)
-        decision = schedule(waiting, snapshot, policy)
-        if decision.node:
-            cluster.cycle.assume(decision)
+        decide_and_assume(cluster, thing)
         done += 1
         if time.process_time() > began + 3:
             break
     return done / (time.process_time() - began)
+
+
+def decide_and_assume(cluster, thing):
+    """Decide about a pod and assume it on its node; call what the loop calls for --listen."""
+    policy = cluster.snapshot.policies["my-scheduler"]
+    waiting = FullPod(thing)
+    waiting.record = PodRecord(waiting, policy=policy)
+    cluster.pending.observer.queued()
+    decision = schedule(waiting, cluster.snapshot, policy)
+    cluster.observe(decision)
+    if decision.node:
+        cluster.cycle.assume(decision)
+        cluster.cycle.observer.attempted(decision, "scheduled")
+    cluster.show(decision)
+
+
+def ratio_of_listening(count, path, pods):
+    """Return decisions a second with --listen as a ratio to those without it.
+
+    Both take turns in one process, 50 pods each, so that other work on the machine matters less.
+    """
+    gc.set_threshold(50000)
+    cluster, policies = in_memory(count, path)
+    cluster.api.server = "http://127.0.0.1:1"
+    cluster.look(policies)
+    quiet = cluster.observe, cluster.show, cluster.cycle.observer
+    share, most = UNWATCHED
+    observe(cluster, Journal(path, (share / 2, most / 2)))  # it is there for half of the time
+    listening = cluster.observe, cluster.show, Observations(cluster)
+    took = {quiet: [], listening: []}
+    things = iter(MORE_PODS[pods](12000))
+    for turn in itertools.chain(*itertools.repeat(took, TURNS)):
+        cluster.observe, cluster.show, cluster.cycle.observer = turn
+        cluster.pending.observer = cluster.cycle.observer
+        cluster.snapshot.time_rule = None
+        began = time.thread_time()
+        for thing in itertools.islice(things, 50):
+            decide_and_assume(cluster, thing)
+        took[turn].append(time.thread_time() - began)
+    return sum(took[quiet][10:]) / sum(took[listening][10:])  # the first turns fill the caches
 
 
 def seconds(function):
@@ -520,7 +605,7 @@ def seconds(function):
 
 def main():
     """Measure the parts that are asked for."""
-    parts = {"binding": binding, "coming": coming, "beside": beside, "deciding": deciding}
+    parts = {"binding": binding, "coming": coming, "beside": beside, "deciding": deciding, "listening": listening}
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("parts", nargs="*", metavar="PART", choices=[*parts, []], help=", ".join(parts))
     parser.add_argument("--rounds", type=int, default=3)

@@ -5,9 +5,12 @@ import contextlib
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
+import sys
 import time
+from pathlib import Path
 
 import pytest
 import requests
@@ -19,7 +22,8 @@ from scheduler_extras.api.errors import error_of
 from scheduler_extras.api.proxy import PooledProxy
 from scheduler_extras.common.errors import ApiError
 from helpers.control_plane import free_port, wait_for
-from helpers.extras import MANIFESTS, node, pod, run_scheduler, table
+from packaging.requirements import Requirement
+from helpers.extras import MANIFESTS, ROOT, node, pod, run_scheduler, table
 
 
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases"
@@ -410,3 +414,21 @@ def test_with_these_rights_nothing_is_forbidden_and_no_right_is_idle(pod_of_ours
         right for right in granted - unused if right[2] != "watch"}
     assert {("", "pods", "watch"), ("", "nodes", "watch")} <= used
     pod_of_ours.kubectl("delete", "--wait=false", "-f", "-", input=yaml.safe_dump_all(volumes))
+
+
+# ---- the image -----------------------------------------------------------------------------------------
+
+def test_each_instruction_of_the_dockerfile_works(tmp_path):
+    """No image is built: what it copies is there, its command starts, and its packages are in the ranges of requirements.txt."""
+    lines = [line.split() for line in (ROOT / "scheduler_extras" / "examples" / "Dockerfile").read_text().splitlines() if line[:1].isupper()]
+    assert [line[0] for line in lines] == ["FROM", "RUN", "COPY", "COPY", "USER", "ENTRYPOINT"]
+    for _, source, target in lines[2:4]:
+        copy = shutil.copytree if (ROOT / source).is_dir() else shutil.copy
+        copy(ROOT / source, tmp_path / Path(target).relative_to("/code") if copy is shutil.copytree else tmp_path)
+    _, program = json.loads(" ".join(lines[5][1:]))
+    answer = subprocess.run([sys.executable, tmp_path / Path(program).relative_to("/code"), "--version"],
+                            cwd="/", capture_output=True, text=True, timeout=60)
+    assert answer.returncode == 0 and answer.stdout.startswith("scheduler_extras ")
+    pinned = dict(word.split("==") for word in lines[1] if "==" in word)
+    for wanted in map(Requirement, (ROOT / "requirements.txt").read_text().split()):
+        assert wanted.specifier.contains(pinned[wanted.name.lower()]), wanted

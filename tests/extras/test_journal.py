@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import math
 import random
 import re
 import types
@@ -13,6 +14,7 @@ from helpers.everywhere import replace
 from scheduler_extras.policy.reading import read_policy
 from scheduler_extras.policy.reloading import load_policies
 from scheduler_extras.serve.pages import events_of
+from scheduler_extras.show import journal as journals
 from scheduler_extras.show.journal import Journal
 from helpers.extras import ROOT, decide, node, pod, run_scheduler, table
 from helpers.faulty import ApiServer
@@ -39,9 +41,9 @@ def record(journal, decision):
     journal.decided(types.SimpleNamespace(snapshot=decision.snapshot, pending={}, due=[]), decision)
 
 
-def journal_of(*decisions, share=1e9):
+def journal_of(*decisions, budget=journals.ALL):
     """A journal of decisions."""
-    journal = Journal("policy.json", share)
+    journal = Journal("policy.json", budget, budget)
     for decision in decisions:
         record(journal, decision)
     return journal
@@ -75,6 +77,12 @@ ZONED = [node("a", labels={"zone": "east"}), node("b", labels={"zone": "west"}, 
          pod("db", nodeName="a", metadata=LABELLED)]
 
 
+def about(decision, name):
+    """What is against a node, in words, and what is to blame."""
+    against = decision["against"][decision["out"][name]]
+    return against["words"], against["blame"]
+
+
 @table("incoming, objects, words, blame, help", {
     "cpu is short": (
         pod("p", {"cpu": "9"}), [node("a"), pod("q", {"cpu": "1"}, nodeName="a")], "needs cpu 9, free 3", ["room:cpu"], "6 cpu more on a"),
@@ -100,7 +108,7 @@ ZONED = [node("a", labels={"zone": "east"}), node("b", labels={"zone": "west"}, 
         "1 in zone east, 0 in west, maxSkew 1", ["label:zone"], "uncordon b")})
 def test_of_a_node_that_does_not_fit_it_has_the_cause_and_the_least_change_that_would_help(incoming, objects, words, blame, help):
     [decision] = frames(journal_of(decide(ALL, incoming, *objects)))
-    assert decision["causes"]["a"] == {"words": words, "blame": blame} and decision["help"] == help
+    assert about(decision, "a") == (words, blame) and decision["help"] == help
 
 
 def test_of_several_changes_the_smallest_is_named():
@@ -148,10 +156,10 @@ def test_it_is_bounded_and_what_is_dropped_is_in_the_base(monkeypatch):
 
 
 def test_without_time_for_it_decisions_are_recorded_in_brief_and_the_next_ones_in_full_again():
-    journal = journal_of(share=0)
-    journal.credit = -1
+    journal = journal_of()
+    journal.unwatched.free_at = math.inf
     record(journal, decide(SHIPPED, pod("p"), node("a")))
-    journal.credit = 1
+    journal.unwatched.free_at = -math.inf
     record(journal, decide(SHIPPED, pod("q"), node("a")))
     [skipped] = frames(journal, "skipped")
     assert [(name, place) for _, name, place, _ in skipped["rows"]] == [("default/p", "a")]
@@ -182,7 +190,7 @@ def test_what_no_rule_looks_at_is_noted():
 def test_of_5000_nodes_a_decision_takes_little_room():
     nodes = [node(f"node-{i}", cpu=str(4 + i % 3)) for i in range(5000)]
     [decision] = frames(journal_of(decide(SHIPPED, pod("p", {"cpu": "5"}), *nodes)))
-    assert len(json.dumps(decision)) < 200_000 and decision["causes"] == {} and decision["without"] == {}
+    assert len(json.dumps(decision)) < 200_000 and decision["against"][0]["blame"] == [] and decision["without"] == {}
 
 
 def test_a_run_on_a_cluster_ends_with_its_page():
@@ -224,8 +232,8 @@ class Listener:
         """The frames as they come."""
         while True:
             lines = [*itertools.takewhile(bool, map(bytes.decode, self.lines))]
-            data = json.loads("".join(line.removeprefix("data: ") for line in lines[1:]) or "[]")
-            yield from data["frames"] if lines[0] == "event: state" else data
+            data = json.loads("".join(line.removeprefix("data: ") for line in lines[1:]) if lines[0] != "event: version" else "[]")
+            yield from {"event: state": lambda: data["frames"], "event: frames": lambda: data}.get(lines[0], list)()
 
     def until(self, is_wanted):
         """The next frame that is wanted."""
@@ -279,7 +287,8 @@ def test_a_page_that_missed_frames_receives_the_state_again(monkeypatch):
     replace(monkeypatch, "MOST_DECISIONS", 2)
     journal = journal_of()
     sent = events_of(journal.frames)
-    assert next(sent).startswith(b"event: state")
+    assert next(sent).startswith(b"event: version") and next(sent).startswith(b"event: state")
+    assert next(sent) == b"event: alive\ndata: {}\n\n"
     for i in range(5):
         record(journal, decide(SHIPPED, pod(f"p{i}"), node("a")))
     assert next(sent).startswith(b"event: state")

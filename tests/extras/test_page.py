@@ -5,8 +5,10 @@ import os
 import re
 import shutil
 import time
+from pathlib import Path
 
 import pytest
+import yaml
 from helpers.control_plane import free_port, wait_for
 from helpers.extras import ROOT, UNCHECKED, node, pod, run_scheduler, table
 from selenium import webdriver
@@ -189,6 +191,24 @@ def test_what_if_shows_which_pods_would_move_and_copies_the_policy(browse):
     assert policy["priorities"][0] == {"name": "LeastRequestedPriority", "weight": 2}
     page.find_element(By.XPATH, "//button[.='back']").click()
     assert text_of(page, "h1") == "Where does ingress-1 go? To node-b"
+
+
+def test_a_policy_in_yaml_is_copied_as_yaml(browse, tmp_path):
+    policy = yaml.safe_load((ROOT / "policy.json").read_text())
+    (tmp_path / "policy.yaml").write_text(yaml.safe_dump(policy))
+    page = browse("--cluster", DEMO, "--policy", tmp_path / "policy.yaml", address="#pod=default/ingress-1")
+    page.execute_script("switchOff('PodToleratesNodeTaints'); show('policy')")
+    text = page.find_element(By.ID, "policy-text").text
+    del policy["predicates"][-1]
+    assert yaml.safe_load(text) == policy and not text.startswith("{")
+
+
+def test_without_javascript_there_is_a_table(pages):
+    text = Path(pages("--cluster", DEMO).removeprefix("file://")).read_text()
+    [table] = re.findall("<noscript>.*<table>(.*)</table></noscript>", text, re.S)
+    rows = [re.split("<t[dh]>", row)[1:] for row in table.splitlines()]
+    assert rows[0] == ["Pod", "Node", "Why"] and rows[1] == ["default/web-1", "node-b", "2 of 5 nodes fit"]
+    assert rows[-1][:2] == ["default/warehouse", ""] and rows[-1][2].startswith("0/5 nodes are available:")
 
 
 def test_guess_first_waits_for_a_click_and_counts(browse):
@@ -401,6 +421,12 @@ def test_it_is_live(chromium, tmp_path, start_scheduler):
     edit(tmp_path / "policy.json", "PodFitsResources", "PodFits")
     becomes("footer .no", 'unknown predicate "PodFits"')
     becomes("#status", "● LIVE")
+    chromium.execute_script("""
+        known.policy = structuredClone(known.policy);
+        known.policy.by['my-scheduler'].predicates.push('Added');
+        view.at = decisions().at(-1);
+        render();""")
+    becomes(".rules .edited b", "new")
     press(chromium, Keys.ARROW_UP)
     becomes("#status", "PAUSED")
     press(chromium, Keys.END)

@@ -61,7 +61,7 @@ ROUTES = {"/here": lambda request: Response(f"{request.path} {request.query}".en
 
 
 @table("path, method, host, status, text", {
-    "a route": ("/here?a=1&b=&a=2", "GET", None, 200, "/here {'a': '2', 'b': ''}"),
+    "a route": ("/here?a=1&b=&a=2", "GET", None, 200, "/here {'a': ['1', '2'], 'b': ['']}"),
     "only its head": ("/here", "HEAD", None, 200, ""),
     "no route": ("/there", "GET", None, 404, "not found; there is /here, /broken\n"),
     "a folder above": ("/../here", "GET", None, 404, "not found; there is /here, /broken\n"),
@@ -150,6 +150,11 @@ LISTED = {"pods": {}, "nodes": {}}
     "healthz is the same": ("/healthz?verbose", LISTED, {}, None, 200, "[+]ping ok\n[+]loop ok\nhealthz check passed\n"),
     "the loop hangs": ("/livez", LISTED, LATE, None, 500, "[+]ping ok\n[-]loop failed: reason withheld\nlivez check failed\n"),
     "the API server is away, so that the loop rests": ("/livez", {}, {"at": float("inf"), "limit": 60}, None, 200, "ok"),
+    "the loop hangs, which is excluded": ("/livez?exclude=loop&verbose", LISTED, LATE, None, 200, "[+]ping ok\n[+]loop excluded: ok\nlivez check passed\n"),
+    "one that there is not, excluded": ("/livez?exclude=etcd&verbose", LISTED, {}, None, 200,
+        '[+]ping ok\n[+]loop ok\nwarn: some health checks cannot be excluded: no matches for "etcd"\nlivez check passed\n'),
+    "one check": ("/livez/loop", LISTED, {}, None, 200, "ok"),
+    "one check fails": ("/livez/loop", LISTED, LATE, None, 500, "internal server error: loop has failed\n"),
     "ready": ("/readyz", LISTED, {}, None, 200, "ok"),
     "not ready: nodes were not listed": ("/readyz", {"pods": {}}, {}, None, 500,
                                          "[+]ping ok\n[-]informer-sync failed: reason withheld\n[+]shutdown ok\nreadyz check failed\n"),

@@ -1,6 +1,6 @@
 // Many nodes: a square for each, by zone; coloured by its points, or by why it does not fit.
 
-let selected = null;  // the node whose tile is shown beside the winner
+let selected = null;  // the node whose tile is shown beside the winner, or beside the one that a change would help
 
 function heatMap(names, decision, step) {
   const order = decision && showsPoints(decision, step) ? ranked(decision) : [];
@@ -12,10 +12,11 @@ function heatMap(names, decision, step) {
     if (!zones.has(zone)) zones.set(zone, []);
     zones.get(zone).push(name);
   }
-  const size = squareSize(names.length, zones.size);
+  const {size, across} = squareSize([...zones.values()].map(members => members.length));
+  const changed = new Set(decision ? newsSince(decision).flatMap(each => each.names || []) : []);
   const square = name => {
     const about = decision ? verdict(decision, name, step) : {is: 'open'};
-    const element = h(`i.square.${about.is}${name === decision?.node && isEnd(decision, step) ? '.best' : ''}`, {'data-node': name});
+    const element = h(`i.square.${about.is}${changed.has(name) ? '.changed' : ''}${name === decision?.node && isEnd(decision, step) ? '.best' : ''}`, {'data-node': name});
     if (about.is === 'out') element.classList.add(`r${colours.get(decision.out[name])}`);
     else if (order.length && decision.places.has(name)) {
       const share = totals[0] > totals[1] ? (totalOf(decision, name) - totals[1]) / (totals[0] - totals[1]) : 1;
@@ -23,34 +24,43 @@ function heatMap(names, decision, step) {
     }
     return element;
   };
-  const map = h('div.map', {style: {'--size': `${size}px`}, onclick: event => choose(event.target.dataset.node),
+  const map = h('div.map', {style: {'--size': `${size}px`, '--across': across}, onclick: event => choose(event.target.dataset.node),
     onmouseover: event => { if (event.target.dataset.node) event.target.title = inWords(event.target.dataset.node, decision, step); }},
     [...zones].map(([zone, members]) => h('section.zone', {}, h('h4', {}, `${zone || 'no zone'}: ${members.length}`),
       h('div.squares', {}, members.map(square)))));
-  const shownTiles = [...new Set([...(order.length ? [order[0]] : []), selected, ...order.slice(1, 3), ...names.slice(0, 2)])]
+  const helped = decision ? decision.help.split(' ').filter(word => nodes.has(word)) : [];
+  const shownTiles = [...new Set([...(order.length ? [order[0]] : []), selected, ...changed, ...order.slice(1, 3), ...helped, ...names.slice(0, 2)])]
     .filter(name => name && nodes.has(name)).slice(0, 2);
   return h('div.heat', {}, legend(decision, step, colours, totals), map,
     h('div.tiles.middle', {style: {'--columns': 2, '--rows': 1}}, shownTiles.map(name => tile(name, decision, step))));
 }
 
-// The largest squares with which all nodes fit into the space between the legend and the two tiles.
-function squareSize(count, zones) {
-  const wide = Math.max(document.querySelector('main')?.clientWidth || 700, 300) - 20;
-  const high = Math.max(innerHeight * .45 - 40 * Math.ceil(zones / 3), 120);
+// The largest squares with which all zones fit between the legend and the two tiles, and how many zones are side by side.
+function squareSize(counts) {
+  const main = document.querySelector('main');
+  const letter = parseFloat(getComputedStyle(document.documentElement).fontSize);
+  const wide = Math.max(main?.clientWidth || 700, 300), high = Math.max((main?.clientHeight || 600) * .7 - 6.5 * letter, 120);
   for (let size = 40; size > 4; size--) {
-    const columns = Math.floor((wide / Math.min(zones, 3) - 10) / (size + 1));
-    const rows = Math.ceil(count / Math.max(zones, 1) / columns);
-    if (rows * (size + 1) * Math.ceil(zones / 3) <= high) return size;
+    for (let across = Math.min(counts.length, Math.floor(wide / (6 * letter))); across > 0; across--) {
+      const columns = Math.floor((wide / across - 8) / (size + 1));
+      const rows = counts.map(count => Math.ceil(count / columns));
+      let needed = 0;
+      for (let i = 0; i < rows.length; i += across) needed += Math.max(...rows.slice(i, i + across)) * (size + 1) + 1.3 * letter;
+      if (needed <= high) return {size, across};
+    }
   }
-  return 4;
+  return {size: 4, across: Math.max(1, Math.min(counts.length, 3))};
 }
 
-// The colours of the reasons: the five most frequent have their own.
+// What is against nodes, without what differs from node to node.
+const kindOf = (decision, group) => decision.against[group].words.replace(/, free [^,]*/g, '');
+
+// The colours of what is against nodes: the five most frequent kinds have their own.
 function coloursOf(decision) {
   const counts = new Map();
-  Object.values(decision.out).forEach(i => counts.set(i, (counts.get(i) || 0) + 1));
+  Object.values(decision.out).forEach(group => counts.set(kindOf(decision, group), (counts.get(kindOf(decision, group)) || 0) + 1));
   const byCount = [...counts.keys()].sort((a, b) => counts.get(b) - counts.get(a));
-  return new Map(byCount.map((group, place) => [group, Math.min(place, 5)]));
+  return new Map(decision.against.map((_, group) => [group, Math.min(byCount.indexOf(kindOf(decision, group)), 5)]));
 }
 
 function legend(decision, step, colours, totals) {
@@ -59,14 +69,14 @@ function legend(decision, step, colours, totals) {
   Object.keys(decision.out).forEach(name => {
     if (verdict(decision, name, step).is !== 'out') return;
     const place = colours.get(decision.out[name]);
-    const group = counts.get(place) || {count: 0, words: decision.against[decision.out[name]].words.replace(/, free [^,]*/, '')};
+    const group = counts.get(place) || {count: 0, words: kindOf(decision, decision.out[name])};
     group.count += 1;
     counts.set(place, group);
   });
   const out = sum([...counts.values()].map(each => each.count));
   const left = decision.nodes - out;
   return h('p.legend', {}, h('span', {}, h('i.square.fits', {}), showsPoints(decision, step)
-    ? `${left} fit: ${number(totals[1])} to ${number(totals[0])} points` : `${left} left`),
+    ? `${left} fit: ${[...new Set([totals[1], totals[0]].map(number))].join(' to ')} points` : `${left} left`),
     [...counts].sort(([a], [b]) => a - b).map(([place, {count, words}]) =>
       h('span', {}, h(`i.square.out.r${place}`, {}), `${count}: ${place === 5 ? 'other reasons' : words}`)));
 }

@@ -1,6 +1,6 @@
 // The connection to the scheduler: frames come as server-sent events. Without a server, the page is a recording.
 
-const connection = {source: null, is: 'recording', heard: 0};
+const connection = {source: null, is: 'recording', heard: 0, operator: {}};
 const isConnected = () => connection.is !== 'recording';
 
 function connect() {
@@ -11,6 +11,9 @@ function connect() {
     if (connection.is !== 'live') connection.is = 'live';
     listener(event);
   };
+  source.addEventListener('version', event => {
+    if (event.data !== document.documentElement.dataset.version) location.reload();
+  });
   source.addEventListener('state', hears(event => {
     const state = JSON.parse(event.data);
     const wasAt = view.live ? null : view.at;
@@ -25,7 +28,12 @@ function connect() {
     arrived(known.entries.slice(before));
     forget();
   }));
-  source.addEventListener('alive', hears(() => showStatus()));
+  source.addEventListener('alive', hears(event => {
+    const before = JSON.stringify(connection.operator);
+    connection.operator = JSON.parse(event.data);
+    if (event.data !== before) render();
+    else showStatus();
+  }));
   source.onerror = () => {
     connection.is = 'lost';
     showStatus();
@@ -81,6 +89,7 @@ function watch() {
     connection.is = 'lost';
     showStatus();
   }
+  document.querySelectorAll('[data-since]').forEach(each => { each.textContent = ago(each.dataset.since); });
   document.querySelectorAll('[data-again]').forEach(each => {
     const waiting = known.queue.pods.find(pod => String(pod.again) === each.dataset.again);
     if (waiting) each.textContent = again(waiting);

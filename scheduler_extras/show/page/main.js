@@ -9,8 +9,7 @@ function render() {
   const other = decision && supposed(decision);
   const step = decision ? Math.min(view.step, stepsOf(other || decision).length - 1) : 0;
   view.done = !decision || isEnd(other || decision, step);
-  const isNewest = view.live && view.done && decision === decisions().at(-1);
-  goTo(!decision || isNewest ? known.changes.length : decision.world);
+  goTo(!decision || isNewest(decision) ? known.changes.length : decision.world);
   const middle = {nodes: () => nodeTiles(other, step), matrix: () => matrix(other), timeline, pending: pendingBoard,
     manifest: () => manifestOf(decision), policy: policyView, help}[view.mode];
   const focused = document.activeElement?.id;

@@ -19,7 +19,9 @@ SHOWN_OF_PODS = [  # fields; others come from the API server, or no rule looks a
     "tolerations", "topologySpreadConstraints", "schedulingGates", "overhead", "image", "resources", "ports",
     "volumes", *CONTAINERS]
 WISHES = ("annotations", "priority", "nodeSelector", "affinity", "tolerations", "topologySpreadConstraints")
-OMITTED = re.compile(r"(, )?\b(key|operator|values|matchExpressions|matchLabels): ")  # in short
+OMITTED = re.compile(r"(, )?\b(key|operator|values|matchExpressions|matchLabels|labelSelector): ")  # in short
+DOMAIN = re.compile(r"\b[\w.-]+\.(kubernetes|k8s)\.io/")  # of labels that everybody knows
+DUMPER = getattr(yaml, "CSafeDumper", yaml.SafeDumper)  # many times as fast, where there is libyaml
 MOST = 200  # characters of a wish, or of an annotation
 
 
@@ -29,7 +31,7 @@ def manifest_of(pod: FullPod) -> str:
     for kind in CONTAINERS:
         spec[kind] = [*map(shown_of, pick(pod.spec, list, kind, of=dict))]
     thing = {"kind": "Pod", "metadata": shown_of(metadata_of(pod)), "spec": shown_of(spec)}
-    return yaml.safe_dump(thing, sort_keys=False, allow_unicode=True)
+    return yaml.dump(thing, Dumper=DUMPER, sort_keys=False, allow_unicode=True)
 
 
 def as_written(pod):
@@ -61,6 +63,7 @@ def asks_of(pod: FullPod) -> list[tuple[str, str]]:
 
 def in_short(field, value):
     """Return the value of a field in a line, such as nodeAffinity: required: zone In east, of affinity."""
-    said = yaml.safe_dump({field: value}, sort_keys=False, allow_unicode=True, default_flow_style=True)
+    said = yaml.dump({field: value}, Dumper=DUMPER, sort_keys=False, allow_unicode=True,
+                     default_flow_style=True)
     said = re.sub(f"[][{{}}]|{WHEN}", "", said)
-    return shorten(" ".join(OMITTED.sub(" ", said).split()).removeprefix(f"{field}: "), MOST)
+    return shorten(" ".join(DOMAIN.sub("", OMITTED.sub(" ", said)).split()).removeprefix(f"{field}: "), MOST)

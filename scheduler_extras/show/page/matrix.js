@@ -12,7 +12,7 @@ function matrix(decision) {
     predicates.map(title => predicateCell(decision, name, title)),
     decision.votes.map(vote => pointsCell(decision, vote, name)),
     decision.places.has(name) ? h('td.sum', {}, number(totalOf(decision, name)))
-      : h('td.cause', {}, (decision.causes[name] || decision.against[decision.out[name]]).words)));
+      : h('td.cause', {}, decision.against[decision.out[name]].words)));
   const left = decision.nodes - names.length;
   return h('div.matrix', {}, h('table', {}, h('thead', {}, h('tr', {}, h('th', {scope: 'col'}, 'Node'),
     predicates.map(title => head(title, 'rule')), decision.votes.map(vote => head(vote.title, `rule.t${hue(vote.title)}`, vote.weight)),
@@ -29,7 +29,7 @@ function rowsOf(decision) {
   if (names.length <= MOST_ROWS) return names;
   const groups = new Map(Object.entries(decision.out).reverse().map(([name, group]) => [group, name]));
   const best = ranked(decision).slice(0, Math.max(MOST_ROWS - groups.size, 5));
-  return [...best, ...groups.values()].slice(0, MOST_ROWS);
+  return [...new Set([...best, ...groups.values(), ...names])].slice(0, MOST_ROWS);
 }
 
 function predicateCell(decision, name, title) {

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import html
+import json
 from pathlib import Path
 
 from scheduler_extras.show.frames import Frames
@@ -25,19 +27,24 @@ def hash_of(text: str) -> str:
     return "'sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() + "'"
 
 
+VERSION = hash_of(STYLE + SCRIPT)  # of the page: one that is open after an update loads itself again
 POLICY = ("default-src 'none'; base-uri 'none'; form-action 'none'; img-src data:; "
           f"style-src {hash_of(STYLE)}; script-src {hash_of(SCRIPT)}; connect-src 'self'")
 
 
-def page(data: str = "null") -> str:
-    """Return the page. data: the state of a journal as JSON; without it, the page asks its server for it."""
+def page(data: str = "null", table: str = "") -> str:
+    """Return the page. data: the state of a journal as JSON; without it, the page asks its server for it.
+
+    table: what there is to read without JavaScript.
+    """
     data = data.replace("<", "\\u003c")  # JSON may have it in strings only
     return f"""<!DOCTYPE html>
-<html lang="en"><head><meta charset="utf-8"><title>Where do pods go?</title>
+<html lang="en" data-version="{VERSION}"><head><meta charset="utf-8"><title>Where do pods go?</title>
 <meta http-equiv="Content-Security-Policy" content="{POLICY}">
 <meta name="viewport" content="width=device-width"><link rel="icon" href="data:,">
 <style>{STYLE}</style></head>
-<body><noscript>This page needs JavaScript, which is inside it: nothing is loaded.</noscript>
+<body><noscript><p>To be interactive, this page needs JavaScript. It loads nothing from elsewhere.</p>
+{table}</noscript>
 <script type="application/json" id="data">{data}</script><script>{SCRIPT}</script></body></html>
 """
 
@@ -45,4 +52,25 @@ def page(data: str = "null") -> str:
 def document(frames: Frames) -> str:
     """Return the page with a journal inside."""
     _, state = frames.state()
-    return page(state)
+    return page(state, table_of(state))
+
+
+def table_of(state: str) -> str:
+    """Return the decisions of a journal as a table in HTML."""
+    rows = [(frame["pod"], frame["node"] or "", outcome_of(frame))
+            for frame in json.loads(state)["frames"] if frame["kind"] == "decision"]
+    cells = "".join(f"<tr>{''.join(f'<td>{escaped(text)}' for text in row)}\n" for row in rows)
+    return f"<table><tr><th>Pod<th>Node<th>Why\n{cells}</table>"
+
+
+def outcome_of(decision: dict) -> str:
+    """Return in words how good the node is, or why a pod stays pending."""
+    if decision["node"] is None:
+        return decision["message"]
+    return f"{len(decision['fit'])} of {decision['nodes']} nodes fit"
+
+
+def escaped(text: str) -> str:
+    """Return a text as HTML in ASCII; what is not printed is shown by its code."""
+    printable = "".join(c if c.isprintable() else f"\\u{ord(c):04x}" for c in text)
+    return html.escape(printable).encode("ascii", "xmlcharrefreplace").decode()

@@ -11,9 +11,10 @@ from scheduler_extras.rules.spreading import HOSTNAME
 from scheduler_extras.show.explain import invalid_terms, made_one
 from scheduler_extras.show.page.causes import Cause, cause_of
 from scheduler_extras.show.page.manifest import asks_of, manifest_of
+from scheduler_extras.show.text import shorten
 
 
-MOST_IN_FULL = 60  # nodes for which it is recorded what in detail is against each
+MOST_IN_FULL = 300  # nodes for which it is recorded what in detail is against each; of more, only the reason
 MOST_PODS = 40  # that are named on a node
 ZONES = ("topology.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/zone", "zone")
 NOISE = {HOSTNAME, *(f"{beta}kubernetes.io/{name}" for beta in ("", "beta.") for name in ("arch", "os"))}
@@ -59,24 +60,29 @@ def decision_record(decision: FullDecision, without: dict) -> dict:
 def answers_record(decision: FullDecision, failed: dict, total: dict, votes: Iterable[Vote]) -> dict:
     """Return what the rules have answered: which nodes fit, their points, and why the others do not fit."""
     fit = list(total)
-    numbers = {}  # id of what is against a node -> its place among the different ones
+    has_details = len(decision.nodes) <= MOST_IN_FULL
+    places: dict[tuple, int] = {}  # what is against a node -> its place among the different ones
     against: list[dict] = []
     out = {}
     for name, reasons in failed.items():
-        if id(reasons) not in numbers:
-            numbers[id(reasons)] = len(against)
-            against.append({"by": reasons, **in_short(cause_of(decision, name, reasons))})
-        out[name] = numbers[id(reasons)]
-    details = {}
-    if len(decision.nodes) <= MOST_IN_FULL:
-        details = {name: in_short(cause_of(decision, name, reasons)) for name, reasons in failed.items()}
-    return {"fit": fit, "votes": [vote_record(vote, fit) for vote in votes],
-            "against": against, "out": out, "causes": details}
+        cause = cause_of(decision, name, reasons) if has_details else None
+        kind = (id(reasons), cause.words, *cause.blame) if cause else (id(reasons),)
+        if kind not in places:
+            places[kind] = len(against)
+            against.append({"by": reasons, **in_short(cause or in_general(reasons))})
+        out[name] = places[kind]
+    return {"fit": fit, "votes": [vote_record(vote, fit) for vote in votes], "against": against, "out": out}
 
 
 def in_short(cause: Cause) -> dict:
     """Return what a tile shows of a cause."""
     return {"words": cause.words, "blame": cause.blame}
+
+
+def in_general(against: dict[str, list[str]]) -> Cause:
+    """Return what holds for all nodes with these reasons, {predicate: its reasons}."""
+    reasons = dict.fromkeys(reason.removeprefix("node(s) ") for each in against.values() for reason in each)
+    return Cause(shorten(", ".join(reasons), 80))
 
 
 def vote_record(vote: Vote, fit: list) -> dict:
@@ -103,9 +109,9 @@ def helps(decision: FullDecision, without: dict) -> str:
     return min(changes)[1] if changes else ""
 
 
-def policy_record(policies: dict, text: str) -> dict:
-    """Return the Policies in force, and the text of their file."""
-    return {"text": text, "by": {name: {
+def policy_record(policies: dict) -> dict:
+    """Return the Policies in force, by the name of their scheduler."""
+    return {"by": {name: {
         "predicates": list(dict.fromkeys(rule.title for rule in policy.predicates)),
         "always": [rule.title for rule in policy.predicates if rule.always],
         "priorities": [[rule.title, rule.weight] for rule in policy.priorities],

@@ -4,6 +4,7 @@ const names = title => title.replace(/Priority$/, '');
 
 function noDecision() {
   if (!isConnected()) return 'No decision was made';
+  if (connection.operator.standby) return 'Standby';
   return known.entries.length || nodes.size ? 'No decision yet' : 'Waiting for the scheduler';
 }
 
@@ -15,28 +16,40 @@ function heading(decision, other) {
   return h('h1', {title: decision.pod}, 'Where does ', h('u', {}, short(decision.pod)), ' go? ', where);
 }
 
-// What decides, in one line: who falls at this step, or by what the winner wins.
+// What decides, in one line; below it, at the end, what has happened since, or what no rule has checked.
 function because(decision, step) {
-  if (!decision) return h('p.because', {}, 'Each pod that the scheduler decides about appears here.');
+  const since = decision && isEnd(decision, step) ? newsSince(decision).at(-1) : null;
+  const note = decision && isEnd(decision, step) && decision.notes[0]?.replace(decision.pod, 'It').replace(/, which [^,]*,/, '');
+  const news = since ? `Since then: ${lineOf(since)}` : note;
+  return h('div.because', {}, reason(decision, step), news && h('p.news', {title: news}, news));
+}
+
+// What has happened since the newest decision, while the page is LIVE.
+const isNewest = decision => view.live && view.done && decision?.n === decisions().at(-1)?.n;
+const newsSince = decision => !isNewest(decision) ? [] : known.entries.filter(each => each.n > decision.n
+  && (each.kind === 'change' || each.kind === 'brief' || each.kind === 'note' && !each.text.startsWith(decision.pod)));
+
+function reason(decision, step) {
+  if (!decision) return h('p', {}, connection.operator.standby ? `${connection.operator.leader}. This replica takes over when that one ends.` : 'Each pod that the scheduler decides about appears here.');
   const title = stepsOf(decision)[step];
-  if (step === 0 && decision.refused[0] !== title) return h('p.because', {}, guess.on && !guess.choice ? 'Guess: click a node.' : `${plural(decision.nodes, 'node')}: which of them fit?`);
+  if (step === 0 && decision.refused[0] !== title) return h('p', {}, guess.on && !guess.choice ? 'Guess: click a node.' : `${plural(decision.nodes, 'node')}: which of them fit?`);
   if (step <= decision.refused.length) {
     const count = Object.values(decision.out).filter(group => title in decision.against[group].by).length;
     const cause = decision.against.find(each => title in each.by).by[title].join(', ');
-    return h('p.because', {}, h('b', {}, title), `: ${plural(count, 'node')} out. `, h('q', {}, cause));
+    return h('p', {}, h('b', {}, title), `: ${plural(count, 'node')} out. `, h('q', {}, cause));
   }
   if (!decision.fit.length) {
-    return h('p.because.no', {title: decision.message}, decision.outcome?.remedy || (decision.help ? `It would help to ${verb(decision.help)}.` : decision.message));
+    return h('p.no', {title: decision.message}, decision.outcome?.remedy || (decision.help ? `It would help to ${verb(decision.help)}.` : decision.message));
   }
   const [first, second] = ranked(decision);
-  if (!isEnd(decision, step)) return h('p.because', {}, 'Points times weights: the highest total wins.');
+  if (!isEnd(decision, step)) return h('p', {}, 'Points times weights: the highest total wins.');
   const note = decision.outcome?.waits ? ` It waits: ${decision.outcome.waits}` : '';
-  if (second === undefined) return h('p.because', {}, `${first} is the only node that fits.${note}`);
+  if (second === undefined) return h('p', {}, `${first} is the only node that fits.${note}`);
   const ahead = totalOf(decision, first) - totalOf(decision, second);
-  if (!ahead) return h('p.because', {}, `${first} and ${second} tie: any of the best is taken, at random.${note}`);
+  if (!ahead) return h('p', {}, `${first} and ${second} tie: any of the best is taken, at random.${note}`);
   const leads = partsOf(decision, first).map((part, i) => [part - partsOf(decision, second)[i], i]).filter(([lead]) => lead);
   leads.sort(([a], [b]) => b - a);
-  return h('p.because', {}, h('b', {}, `wins by ${number(ahead)}`), ` over ${second}: `, leads.map(([lead, i], place) =>
+  return h('p', {}, h('b', {}, `wins by ${number(ahead)}`), ` over ${second}: `, leads.map(([lead, i], place) =>
     [place > 0 && ' · ', h(`b.t${hue(decision.votes[i].title)}`, {title: decision.votes[i].title}, `${means(decision.votes[i].title)} ${lead > 0 ? '+' : '−'}${number(Math.abs(lead))}`)]), note);
 }
 
@@ -76,15 +89,20 @@ function again(waiting) {
   return waiting.attempts === 0 ? 'next' : seconds > 0 && isConnected() ? `in ${seconds} s` : 'pending';
 }
 
-// The rules in force. A click switches a predicate off, in the page only: what if?
+const rulesOf = (policy, decision) => policy ? policy.by[decision?.by] || Object.values(policy.by)[0] : {predicates: [], priorities: [], always: []};
+
+// The rules in force; those that an edit has changed since the decision are marked. A click switches a predicate off, in the page only: what if?
 function rightSide(decision, step) {
-  const policy = (decision || known).policy;
-  const rules = policy ? policy.by[decision?.by] || Object.values(policy.by)[0] : {predicates: [], priorities: [], always: []};
+  const rules = rulesOf(isNewest(decision) ? known.policy : (decision || known).policy, decision);
+  const before = decision ? rulesOf(decision.policy, decision) : rules;
+  const gone = before.predicates.filter(title => !rules.predicates.includes(title));
+  const isNew = title => !before.predicates.includes(title);
+  const weights = new Map(before.priorities);
   const many = rules.predicates.length + rules.priorities.length > 13;
-  const isShown = title => !many || decision?.refused.includes(title) || title === whatIf.off;
+  const isShown = title => !many || decision?.refused.includes(title) || title === whatIf.off || isNew(title);
   const refusedSoFar = decision ? decision.refused.slice(0, step) : [];
-  const shownRules = rules.predicates.filter(isShown);
-  const rest = rules.predicates.length - shownRules.length;
+  const shownRules = [...rules.predicates.filter(isShown), ...gone];
+  const rest = rules.predicates.length + gone.length - shownRules.length;
   const moves = isWhatIf() ? movesInWords() : null;
   return h('aside.right', {},
     h('h2', {}, 'Predicates', h('small', {}, ' click: what if?')),
@@ -93,18 +111,19 @@ function rightSide(decision, step) {
       const isNow = decision && step > 0 && stepsOf(decision)[step] === title;
       const out = refusedSoFar.includes(title);
       const lit = decision && (step > decision.refused.length || rules.predicates.indexOf(title) < rules.predicates.indexOf(decision.refused[step - 1]));
-      const kind = whatIf.off === title ? '.off' : isNow ? '.now' : out ? '.refuses' : lit ? '.passes' : '';
+      const edit = isNew(title) ? 'new' : gone.includes(title) ? 'gone' : '';
+      const kind = edit ? `.edited.${edit}` : whatIf.off === title ? '.off' : isNow ? '.now' : out ? '.refuses' : lit ? '.passes' : '';
       return h(`li${kind}`, {role: 'button', tabindex: '0', title: rules.always.includes(title) ? `${title}: active whatever the Policy names` : title,
-        onclick: () => switchOff(title)}, h('span', {}, title), h('b', {}, whatIf.off === title ? 'off' : out ? `−${count}` : lit ? '✓' : ''));
+        onclick: () => switchOff(title)}, h('span', {}, title), h('b', {}, edit || (whatIf.off === title ? 'off' : out ? `−${count}` : lit ? '✓' : '')));
     }), rest > 0 && h('li.rest', {title: rules.predicates.filter(title => !isShown(title)).join('\n')}, `${rest} others`, h('b', {}, step > (decision?.refused.length || 0) ? '✓' : ''))),
     h('h2', {}, 'Priorities × weight'),
     h('ul.rules.weights', {}, rules.priorities.map(([title, inForce]) => {
       const weight = whatIf.weights[title] ?? inForce;
-      return h(`li${weight === inForce ? '' : '.off'}`, {title: `${title}: ${means(title)}`}, h(`i.key.c${hue(title)}`, {}), h('span', {}, names(title)),
+      return h(`li${weight !== inForce ? '.off' : weights.get(title) !== inForce ? '.edited' : ''}`, {title: `${title}: ${means(title)}`}, h(`i.key.c${hue(title)}`, {}), h('span', {}, names(title)),
         h('button', {'aria-label': `less ${title}`, onclick: () => weigh(title, weight - 1, inForce)}, '−'), h('b', {}, `×${weight}`),
         h('button', {'aria-label': `more ${title}`, onclick: () => weigh(title, weight + 1, inForce)}, '+'));
     })),
-    moves && h('div.what-if', {}, h('p', {}, h('b', {}, `What if: ${moves.count} of ${plural(moves.of, 'pod')} would move`), moves.unknown ? ` (of ${moves.unknown} not known)` : ''),
+    moves && h('div.what-if', {}, h('p', {}, h('b', {}, `What if: ${moves.count} of ${plural(moves.of, 'pod')} would move`), moves.unknown ? ` (${moves.unknown} not known${decision?.nodes > 500 ? ': only up to 500 nodes' : ''})` : ''),
       moves.lines.slice(0, 3).map(line => h('p', {}, line)),
       h('p', {}, h('button', {onclick: forgetWhatIf}, 'back'), editedPolicy() && h('button', {onclick: () => show('policy')}, 'copy Policy'))));
 }

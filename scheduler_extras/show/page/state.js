@@ -1,6 +1,6 @@
 // What the page knows: the frames of the journal, in their order, and the cluster as it was at each of them.
 
-const known = {id: null, last: 0, entries: [], changes: [], policy: null, queue: {count: 0, pods: []}, problem: ''};
+const known = {id: null, last: 0, entries: [], changes: [], policy: null, queue: {count: 0, oldest: 0, pods: []}, problem: ''};
 const nodes = new Map();  // name -> record, as of `applied` changes
 let applied = 0;
 
@@ -21,7 +21,7 @@ function take(frame) {
     goTo(known.changes.length);
     const lines = known.changes.length || nodes.size ? differencesOf(frame.nodes) : [];
     known.changes.push({after: frame.nodes, before: null});
-    if (lines.length) enter({kind: 'change', lines});
+    if (lines.length) enter({kind: 'change', lines, names: Object.keys(frame.nodes)});
   } else if (frame.kind === 'policy') {
     known.policy = frame;
     Object.values(frame.by).forEach(each => each.priorities.forEach(([title]) => hue(title)));
@@ -69,11 +69,11 @@ function put(name, record) {
 
 // Return in words how nodes differ from those before; not which pods are on them.
 function differencesOf(changed) {
-  const lines = [];
+  const lines = [], come = [], gone = [];
   for (const [name, now] of Object.entries(changed)) {
     const before = nodes.get(name);
     if (!before || !now) {
-      lines.push(`${name} ${now ? 'is new' : 'is gone'}`);
+      (now ? come : gone).push(name);
       continue;
     }
     const words = [];
@@ -87,8 +87,13 @@ function differencesOf(changed) {
     }
     if (words.length) lines.push(`${name}: ${words.join(', ')}`);
   }
+  for (const [names, what] of [[come, 'new'], [gone, 'gone']]) {
+    if (names.length) lines.unshift(`${inShort(names)} ${names.length === 1 ? 'is' : 'are'} ${what}`);
+  }
   return lines.length > 8 ? [...lines.slice(0, 7), `and ${lines.length - 7} more changes`] : lines;
 }
+
+const inShort = names => names.length > 3 ? `${names.slice(0, 2).join(', ')} and ${names.length - 2} other nodes` : names.join(', ');
 
 function signed(before, now, what) {
   return [...now.filter(each => !before.includes(each)).map(each => `+ ${what}${each}`),

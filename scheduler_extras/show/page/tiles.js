@@ -21,7 +21,7 @@ function verdict(decision, name, step) {
   if (name in decision.out) {
     const against = decision.against[decision.out[name]];
     const first = Math.min(...Object.keys(against.by).map(title => decision.refused.indexOf(title)));
-    return step > first ? {is: 'out', by: against.by, ...(decision.causes[name] || against)} : {is: 'open'};
+    return step > first ? {is: 'out', ...against} : {is: 'open'};
   }
   if (!decision.places.has(name)) return {is: 'open'};
   if (isEnd(decision, step) && name === decision.node) return {is: 'best'};
@@ -44,15 +44,24 @@ function tile(name, decision, step) {
   const about = decision ? verdict(decision, name, step) : {is: 'open'};
   const blame = new Set(about.blame || []);
   const scored = decision && showsPoints(decision, step) && decision.places.has(name);
-  const mark = about.is === 'out' ? '✗ ' : about.is === 'best' ? '✓ ' : '';
-  return h(`article.tile.${about.is}`, {'data-node': name, onclick: () => clickNode(name),
+  const mark = about.is === 'out' ? '✗' : about.is === 'best' ? '✓' : '';
+  const isChanged = decision && newsSince(decision).some(each => each.names?.includes(name));
+  return h(`article.tile.${about.is}${isChanged ? '.changed' : ''}`, {'data-node': name, onclick: () => clickNode(name),
     title: about.by ? Object.entries(about.by).map(([title, reasons]) => `${title}: ${reasons.join(', ')}`).join('\n') : name},
-    h('h3', {}, h('span.name', {}, mark, name), scored && h('b.total', {}, number(totalOf(decision, name)))),
-    guess.choice === name && h('p.guessed', {}, 'your guess'),
+    h('h3', {}, mark && h('span.mark', {}, mark), h('span.name', {}, name), scored && h('b.total', {}, number(totalOf(decision, name)))),
+    guess.choice === name && h('p.guessed', {}, guessInWords(decision, name, step)),
     bars(name, node, decision, about, blame),
     about.words && h('p.why', {}, about.words),
     scored && race(decision, name),
     chips(node, decision, about, blame));
+}
+
+// How good the guess was, once the winner is known.
+function guessInWords(decision, name, step) {
+  if (!decision.node || !isEnd(decision, step)) return 'your guess';
+  if (!decision.places.has(name)) return 'your guess: does not fit';
+  const behind = totalOf(decision, ranked(decision)[0]) - totalOf(decision, name);
+  return behind ? `your guess: ${number(behind)} less` : 'your guess: right';
 }
 
 // What others use of a node, what the pod would add (hatched), and by how much that is too much (red).

@@ -79,11 +79,14 @@ function footer() {
   lasts.forEach(each => { if (!each.node) reasons.set(each.message, (reasons.get(each.message) || 0) + 1); });
   const top = [...reasons].sort((a, b) => b[1] - a[1])[0];
   const queue = queueNow();
-  const oldest = Math.min(...queue.pods.map(each => each.since));
-  const words = [isConnected() && recent.length > 1 && `${number(recent.length / 10)} pods/s`, `${queue.count} wait`,
-    isConnected() && queue.count > 0 && `oldest ${Math.max(0, Math.round(Date.now() / 1000 - oldest))} s`,
+  const {leader, refused} = connection.operator;
+  const words = [leader, isConnected() && recent.length > 1 && `${number(recent.length / 10)} pods/s`, `${queue.count} wait`,
+    isConnected() && queue.count > 0 && h('span', {'data-since': queue.oldest}, ago(queue.oldest)),
+    refused > 0 && h('b.no', {}, `${plural(refused, 'write')} refused`),
     reasons.size > 1 && `most often: ${top[0].replace(/^0\/\d+ nodes are available: /, '').slice(0, 60)}`];
   return h('footer', {}, known.problem ? h('p.no', {role: 'alert', title: known.problem}, known.problem)
     : h('p', {}, last && h('time', {}, clock(last.at)), ' ', last ? lineOf(last) : ''),
-    h('p.operator', {}, words.filter(Boolean).join(' · ')));
+    h('p.operator', {}, words.filter(Boolean).flatMap((each, i) => i ? [' · ', each] : [each])));
 }
+
+const ago = since => `oldest ${Math.max(0, Math.round(Date.now() / 1000 - since))} s`;

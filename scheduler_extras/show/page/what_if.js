@@ -51,21 +51,30 @@ function movesInWords() {
     lines: moved.map(([decision, other]) => `${short(decision.pod)}: ${decision.node || 'pending'} → ${other.node || 'pending'}`)};
 }
 
-// The Policy file as it would say that; null if it is no Policy in JSON.
+// The Policy file as it would say that, in JSON or YAML as the file; null if it is no Policy.
 function editedPolicy() {
-  try {
-    const policy = JSON.parse(known.policy.text);
-    if (policy.kind !== 'Policy') return null;
-    if (policy.predicates) policy.predicates = policy.predicates.filter(each => each.name !== whatIf.off);
-    for (const each of policy.priorities || []) each.weight = whatIf.weights[each.name] ?? each.weight;
-    policy.priorities = policy.priorities?.filter(each => each.weight > 0);
-    const entries = list => list.map(each => `    ${JSON.stringify(each)}`).join(',\n');
-    const lines = Object.entries(policy).map(([key, value]) => Array.isArray(value)
-      ? `  ${JSON.stringify(key)}: [\n${entries(value)}\n  ]` : `  ${JSON.stringify(key)}: ${JSON.stringify(value)}`);
-    return `{\n${lines.join(',\n')}\n}\n`;
-  } catch {
-    return null;
-  }
+  const {object, text} = known.policy || {};
+  if (object?.kind !== 'Policy') return null;
+  const policy = structuredClone(object);
+  policy.predicates = policy.predicates?.filter(each => each.name !== whatIf.off);
+  policy.priorities = policy.priorities?.map(each => ({...each, weight: whatIf.weights[each.name] ?? each.weight}));
+  policy.priorities = policy.priorities?.filter(each => each.weight > 0);
+  return text.trimStart().startsWith('{') ? inJson(policy) : inYaml(policy);
+}
+
+// Entries of lists have a line each.
+const inALine = value => JSON.stringify(value, null, 1).replace(/\n\s*/g, ' ');
+const fieldsOf = policy => Object.entries(policy).filter(([, value]) => value !== undefined && value !== null);
+
+function inJson(policy) {
+  const list = entries => `[\n${entries.map(each => `    ${inALine(each)}`).join(',\n')}\n  ]`;
+  const lines = fieldsOf(policy).map(([key, value]) => `  "${key}": ${Array.isArray(value) ? list(value) : inALine(value)}`);
+  return `{\n${lines.join(',\n')}\n}\n`;
+}
+
+function inYaml(policy) {
+  const list = entries => entries.length ? entries.map(each => `\n- ${inALine(each)}`).join('') : ' []';
+  return fieldsOf(policy).map(([key, value]) => `${key}:${Array.isArray(value) ? list(value) : ` ${inALine(value)}`}\n`).join('');
 }
 
 function switchOff(title) {
