@@ -27,7 +27,7 @@ def wait_for(what, condition, seconds=60):
         if value:
             return value
         assert monotonic() < deadline, f"waited {seconds} s in vain until {what}"
-        time.sleep(max(pause, min(4 * (monotonic() - before), 1)))
+        time.sleep(max(pause, min(4 * (monotonic() - before), 0.2)))
         pause = min(2 * pause, 0.05)
 
 
