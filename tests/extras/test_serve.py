@@ -217,7 +217,7 @@ def test_it_counts_attempts_pods_queues_and_requests(metrics_of):
     scrape = metrics_of(server)
     counted = wait_for("both are tried", lambda: (found := scrape()) and found.get(
         ("scheduler_schedule_attempts_total", "scheduled", "my-scheduler")) and found.get(
-        ("scheduler_schedule_attempts_total", "unschedulable", "my-scheduler")) and found)
+        ("scheduler_schedule_attempts_total", "unschedulable", "my-scheduler")) and found.get(("scheduler_pending_pods", "unschedulable")) and found)
     expected = {
         ("scheduler_schedule_attempts_total", "scheduled", "my-scheduler"): 1,
         ("scheduler_scheduling_attempt_duration_seconds_count", "scheduled", "my-scheduler"): 1,
