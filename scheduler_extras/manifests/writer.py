@@ -16,6 +16,6 @@ class WriterOfManifests(Writer):
         """Ask the rules only. Whatever they have done, a Binding is to follow."""
         self.ask_binders(decision, [])
 
-    def place_of(self, pod):
-        """Say that the pod is on none, or has gone: what is carried out is always answered."""
+    def node_of(self, pod):
+        """Return "" for a pod that is there, else None: each request to manifests gets an answer."""
         return "" if ("pods", pod.namespace, pod.name) in self.api.objects else None
