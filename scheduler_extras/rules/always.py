@@ -4,36 +4,12 @@ policy/policy.py asks it after the predicates; rules that preempt call `nominate
 """
 
 import collections
-from dataclasses import replace
+import functools
 
-from scheduler_extras.deciding.asking import prepare
 from scheduler_extras.deciding.rule import SKIP, FullRule, Rejected
 from scheduler_extras.reading.fields import pick
 from scheduler_extras.reading.pods_and_nodes import FullPod, with_pods
-
-
-def reasons_supposing(pod, node, snapshot, gone=(), there=()):
-    """Return why the predicates refuse the node to the pod if some pods were gone and others there."""
-    predicates = snapshot.policies[pod.scheduler].predicates_to_ask()
-    return reasons_in_another_cluster(predicates, pod, node, snapshot, gone, there)
-
-
-def reasons_in_another_cluster(predicates, pod, node, snapshot, gone, there):
-    """Return why these predicates refuse the node to the pod if some pods were gone and others there."""
-    changed = with_pods(node, [each for each in [*node.pods.values(), *there] if each not in gone])
-    were_terminating = [each for each in gone if each.terminating or each.uid in snapshot.victims]
-    changed.taken_off = [*node.taken_off, *were_terminating]
-    supposed = replace(snapshot, nodes=snapshot.nodes | {node.name: changed}, memory=snapshot.memory.copy())
-    supposed.note_change(changed)
-    try:
-        return first_reasons(prepare(predicates, pod, supposed.nodes, supposed), changed)
-    except Rejected as error:
-        return [str(error)]
-
-
-def first_reasons(prepared, node):
-    """Return the reasons of the first of these Prepared predicates that has some against a node, or []."""
-    return next(filter(None, (rule.reasons(node) for rule in prepared)), [])
+from scheduler_extras.rules.supposed import Supposed, first_reasons, prepared_for_nodes
 
 
 def claims_of_devices(pod, nodes, snapshot):
@@ -56,26 +32,19 @@ def nominated_elsewhere(pod, nodes, snapshot):
     if not rivals:
         return SKIP
     on_nodes = collections.defaultdict(list)
-    placed = set().union(*(node.pods for node in nodes))
+    uids = {other.uid for other in rivals}
+    placed = {uid for node in nodes for uid in uids & node.pods.keys()}
     for other in rivals:
         if other.uid not in placed:
             on_nodes[other.nominated_node].append(other)
     predicates = snapshot.policies[pod.scheduler].predicates
-    prepared = prepare(predicates, pod, snapshot.nodes, snapshot)
-    concerns_others = pod.is_affine or any(rule.metadata is not None for rule in prepared)
-    if concerns_others or any(map(looks_around, predicates)):
-        return Rivals(on_nodes, snapshot, predicates, None)  # a cluster with those pods is made up
+    prepared = functools.cache(functools.partial(prepared_for_nodes, predicates, pod, snapshot))
     return Rivals(on_nodes, snapshot, predicates, prepared)
 
 
 def is_ours(pod, snapshot):
     """Return whether one of our schedulers still has to place a pod."""
     return pod.scheduler in snapshot.policies and pod.phase not in ("Succeeded", "Failed")
-
-
-def looks_around(rule):
-    """Return whether a rule may look at other pods without metadata: a user's own, ServiceAffinity."""
-    return rule.metadata and (rule.argument or not rule.steady)
 
 
 def room_for_nominated(pod, node, metadata):
@@ -86,11 +55,12 @@ def room_for_nominated(pod, node, metadata):
     there = metadata.on_nodes.get(node.name)
     if not there:
         return []
-    if metadata.prepared is None or any(other.is_affine or other.named_claims for other in there):
-        return reasons_in_another_cluster(metadata.predicates, pod, node, metadata.snapshot, (), there)
+    prepared = metadata.prepared()
+    if prepared is None or any(other.is_affine or other.named_claims for other in there):
+        return Supposed(metadata.predicates, pod, node, metadata.snapshot, there=there).reasons()
     if with_pods not in node.derived or node.derived[with_pods][0] != there:
         node.derived[with_pods] = there, with_pods(node, [*node.pods.values(), *there])
-    return first_reasons(metadata.prepared, node.derived[with_pods][1])
+    return first_reasons(prepared, node.derived[with_pods][1])
 
 
 def nominate(pod, node_name, snapshot):

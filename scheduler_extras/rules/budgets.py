@@ -5,17 +5,34 @@ preemption.py asks it.
 
 import collections
 import contextlib
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from scheduler_extras.common.errors import ApiError, InvalidSelector
 from scheduler_extras.deciding.answers import memo
 from scheduler_extras.reading.fields import pick
-from scheduler_extras.reading.label_selectors import label_selector, labels_match
+from scheduler_extras.reading.label_selectors import Requirement, label_selector, labels_match
 from scheduler_extras.reading.pods_and_nodes import FullPod
+from scheduler_extras.rules.label_index import labels_needed, labels_to_look_up
 
 
 # Stands for the budgets of policy/v1 where the API server has none, up to Kubernetes 1.20.
 NOT_SERVED: dict[str, dict] = {}
+
+
+class Budget(NamedTuple):
+    """A PodDisruptionBudget, as preemption looks at it for each pod."""
+
+    key: str
+    raw: dict  # the API's JSON
+    selector: Sequence[Requirement]
+    allowed: int  # how many more disruptions it allows
+    counted: dict  # names of pods whose disruption it counts already
+
+    def protects(self, pod):
+        """Return whether the disruption of a pod counts."""
+        return pod.name not in self.counted and labels_match(pod.labels, self.selector)
 
 
 def protected_by_budgets(pods, snapshot):
@@ -30,22 +47,26 @@ def protected_by_budgets(pods, snapshot):
             taken.update(budgets_to_change(victim, snapshot))
     protected = []
     for pod in pods:
-        budgets = budgets_of(pod, snapshot)
-        taken.update(budgets.keys())
-        allowed = {key: pick(budget, int, "status", "disruptionsAllowed") for key, budget in budgets.items()}
-        if any(taken[key] > allowed[key] for key in allowed):
+        is_protected = False
+        for budget in budgets_that_protect(pod, snapshot):
+            taken[budget.key] += 1
+            is_protected |= taken[budget.key] > budget.allowed
+        if is_protected:
             protected.append(pod)
     return protected
 
 
 def budgets_of(pod, snapshot):
     """Return the budgets that count the pod, {its name: the API's JSON}."""
-    found = {}
-    for key, budget, selector in budgets_in_namespaces(snapshot)[pod.namespace]:
-        counts_already = pod.name in pick(budget, dict, "status", "disruptedPods")
-        if pod.labels and labels_match(pod.labels, selector) and not counts_already:
-            found[key] = budget
-    return found
+    return {budget.key: budget.raw for budget in budgets_that_protect(pod, snapshot)}
+
+
+def budgets_that_protect(pod, snapshot):
+    """Return the Budgets that count the pod."""
+    by_label = budgets_by_label(snapshot)[pod.namespace]
+    labels = labels_to_look_up(pod) if pod.labels else []  # none protects a pod without labels
+    return [budget for label in labels if label in by_label
+            for budget in by_label[label] if budget.protects(pod)]
 
 
 @dataclass
@@ -66,18 +87,23 @@ def budgets_to_change(victim, snapshot):
             and (not victim.pod.terminating or budget == victim.budgets.get(key))]
 
 
-def budgets_in_namespaces(snapshot):
-    """Return {namespace: [(its name, the API's JSON, its selector)]} of the budgets that select any pods."""
+def budgets_by_label(snapshot):
+    """Return {namespace: {label: the Budgets that are filed there}}. An empty selector selects no pod.
+
+    There may be many budgets, and many pods: each is compared with those that may select one of its labels.
+    """
     budgets = all_budgets(snapshot)
 
     def sort():
         """Return them, sorted."""
-        found = collections.defaultdict(list)
-        for key, budget in budgets.items():
+        found: dict = collections.defaultdict(lambda: collections.defaultdict(list))
+        for key, raw in budgets.items():
             with contextlib.suppress(InvalidSelector):
-                selector = label_selector(pick(budget, dict, "spec").get("selector"))
-                if selector:  # an empty one selects no pod
-                    found[key.partition("/")[0]].append((key, budget, selector))
+                selector = label_selector(pick(raw, dict, "spec").get("selector"))
+                allowed = pick(raw, int, "status", "disruptionsAllowed")
+                budget = Budget(key, raw, selector, allowed, pick(raw, dict, "status", "disruptedPods"))
+                for label in labels_needed(selector) if selector else ():
+                    found[key.partition("/")[0]][label].append(budget)
         return found
 
     return memo("budgets", snapshot, [budgets], sort)

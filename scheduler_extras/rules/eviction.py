@@ -7,11 +7,7 @@ from scheduler import event
 from scheduler_extras.common.clocks import now
 from scheduler_extras.rules.always import nominate
 from scheduler_extras.rules.budgets import Victim, budgets_of
-
-
-def is_terminating(pod, snapshot):
-    """Return whether a pod is being deleted, or is a victim that is about to be."""
-    return pod.terminating or pod.uid in snapshot.victims
+from scheduler_extras.rules.supposed import is_leaving
 
 
 def make_room(pod, node, victims, snapshot, manner):
@@ -20,7 +16,7 @@ def make_room(pod, node, victims, snapshot, manner):
     So the room is kept before anybody makes it. Nominations end first, as those pods may soon be nominated to
     other nodes. A victim that waits for `permit` may be rejected instead.
     """
-    leaving = [victim for victim in victims if not is_terminating(victim, snapshot)]
+    leaving = [victim for victim in victims if not is_leaving(victim, snapshot)]
     for victim in leaving:
         snapshot.victims[victim.uid] = Victim(victim, budgets_of(victim, snapshot))
     requests = []

@@ -10,11 +10,13 @@ from dataclasses import dataclass
 from scheduler import sum_up
 from scheduler_extras.common.chance import CHANCE
 from scheduler_extras.common.errors import Unschedulable
-from scheduler_extras.deciding.rule import Unresolvable, predicate
+from scheduler_extras.deciding.asking import prepare
+from scheduler_extras.deciding.rule import Rejected, Unresolvable, predicate
 from scheduler_extras.reading.fields import pick
-from scheduler_extras.rules.always import nominate, reasons_supposing
+from scheduler_extras.rules.always import ALWAYS_ASKED, nominate
 from scheduler_extras.rules.budgets import protected_by_budgets
-from scheduler_extras.rules.eviction import is_terminating, make_room
+from scheduler_extras.rules.eviction import make_room
+from scheduler_extras.rules.supposed import Supposed, is_leaving, prepared_for_nodes
 
 
 @dataclass
@@ -34,7 +36,7 @@ class Manner:
 
     def is_waited_for(self, victim, snapshot):
         """Return whether a pod that has made room lets this one go before it makes more."""
-        return is_terminating(victim, snapshot)
+        return is_leaving(victim, snapshot)
 
     def keeps_nomination(self, pod, node_name, failed, snapshot):
         """Return whether a pod keeps its nomination to a node though preemption does not help it now.
@@ -173,8 +175,9 @@ def candidates(pod, failed, snapshot, percentage, absolute, manner):
         start = chance.randrange(len(nodes))
         nodes = nodes[start:] + nodes[:start]
     found = {}
+    prepared = prepared_for_any_node(pod, snapshot)
     for node in nodes:
-        victims, against[node.name] = victims_on(pod, node, snapshot, manner)
+        victims, against[node.name] = victims_on(pod, node, snapshot, manner, prepared)
         if victims:
             found[node] = victims
         if len(found) >= enough and any(victims.violations == 0 for victims in found.values()):
@@ -182,23 +185,31 @@ def candidates(pod, failed, snapshot, percentage, absolute, manner):
     return found, against
 
 
-def victims_on(pod, node, snapshot, manner):
+def victims_on(pod, node, snapshot, manner, prepared):
     """Return the Victims on a node, or None; and the reasons why there are none. (SelectVictimsOnNode)"""
     lower = lower_on(node, pod, manner)
     if not lower:
         return None, (NO_VICTIMS,)
-    reasons = reasons_supposing(pod, node, snapshot, lower)
+    predicates = snapshot.policies[pod.scheduler].predicates_to_ask()
+    supposed = Supposed(predicates, pod, node, snapshot, gone=lower, prepared=prepared)
+    reasons = supposed.reasons()
     if reasons:
         return None, reasons
     protected = protected_by_budgets(lower, snapshot)
-    gone = [*lower]
-    for other in sorted(lower, key=lambda other: other not in protected):  # all are gone; who may come back?
-        gone.remove(other)
-        if reasons_supposing(pod, node, snapshot, gone):
-            gone.append(other)
+    in_order = sorted(lower, key=lambda other: other not in protected)  # all are gone; who may come back?
+    gone = [other for other in in_order if not supposed.may_stay(other)]
     if not gone:  # it is an extender that refuses the node
         return None, (NO_VICTIMS,)
     return Victims(manner.in_order(gone), sum(other in protected for other in gone)), ()
+
+
+def prepared_for_any_node(pod, snapshot):
+    """Return the Prepared predicates, if they look at no pods but those on the node; else None."""
+    try:
+        prepared = prepared_for_nodes(snapshot.policies[pod.scheduler].predicates, pod, snapshot)
+        return prepared and prepared + prepare(ALWAYS_ASKED, pod, snapshot.nodes, snapshot)
+    except Rejected:
+        return None
 
 
 def lower_on(node, pod, manner):

@@ -26,7 +26,7 @@ from scheduler_extras.show.explain import in_words
 from helpers.extras import claim, cluster_of, node, pending_pods, pod, run_scheduler, storage_class, table, volume
 from helpers.fake_api import Told
 from helpers.faulty import ApiServer
-
+from helpers.preempting import budget, built, incoming, running
 
 FILES = {module.__file__ for module in MODULES}
 PROVIDER = load_policies("DefaultProvider", "my-scheduler")
@@ -191,6 +191,44 @@ def test_room_for_nominated_pods_is_added_up_without_a_cluster_for_each(monkeypa
     replace(monkeypatch, "prepare", lambda *things: prepared.append(things) or prepare(*things))
     decision = schedule(waiting, snapshot, PROVIDER["my-scheduler"])
     assert decision.node and len(prepared) == 3, "predicates, predicates beside nominated pods, priorities"
+
+
+def preempt(*objects):
+    """Have the pod that comes first among objects preempt."""
+    cluster = cluster_of(*objects)
+    [policy] = built().values()
+    [waiting] = pending_pods(cluster, {"my-scheduler": policy})
+    decision = schedule(waiting, cluster.look({"my-scheduler": policy}), policy)
+    policy.seek_remedy(decision, cluster.snapshot)
+    assert decision.remedy.startswith("It preempts default/v-")
+
+
+def with_victims(size, *more):
+    """A pod that preempts one of so many pods of a node, each with a label of its own."""
+    return [incoming("1"), node("n", cpu=str(size)), *more,
+            *(running(f"v-{i}", "n", labels={"own": str(i)}, start=59 - i) for i in range(size))]
+
+
+def test_who_may_stay_is_found_out_without_a_cluster_for_each_of_those_who_may_go(monkeypatch):
+    """With one for each, a pod that preempted on 50 nodes with 50 pods each kept all others waiting for a second."""
+    prepare, prepared = asking.prepare, []
+    replace(monkeypatch, "prepare", lambda *things: prepared.append(things) or prepare(*things))
+    counts = []
+    for size in (4, 40):
+        prepared.clear()
+        preempt(*with_victims(size))
+        counts.append(len(prepared))
+    assert counts[0] == counts[1]
+
+
+def test_budgets_that_select_other_pods_take_next_to_no_time_of_those_who_preempt():
+    def take(count):
+        """Preempt beside so many budgets."""
+        others = [budget(0, f"app-{i}", name=f"budget-{i}") for i in range(count)]
+        preempt(*with_victims(60, *others))
+
+    take(1)
+    assert steps(take, 200) < 2 * steps(take, 1)
 
 
 def test_nothing_is_kept_of_pods_that_are_gone():

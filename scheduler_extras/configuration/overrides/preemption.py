@@ -9,9 +9,9 @@ from scheduler_extras.configuration.overrides.registry import OVERRIDES
 from scheduler_extras.deciding.snapshot import FullSnapshot
 from scheduler_extras.reading.fields import pick
 from scheduler_extras.reading.pods_and_nodes import FullNode, FullPod
-from scheduler_extras.rules.eviction import is_terminating
 from scheduler_extras.rules.of_the_script import insufficient
 from scheduler_extras.rules.preemption import NOT_STARTED, Manner, importance, preempt, started
+from scheduler_extras.rules.supposed import is_leaving
 
 
 class Manner136(Manner):
@@ -27,7 +27,7 @@ class Manner136(Manner):
         reasons = [(each.get("status"), each.get("reason")) for each in conditions
                    if each.get("type") == "DisruptionTarget"]
         by_preemption = ("True", "PreemptionByScheduler") in reasons[:1]
-        return is_terminating(victim, snapshot) and (by_preemption or victim.uid in snapshot.victims)
+        return is_leaving(victim, snapshot) and (by_preemption or victim.uid in snapshot.victims)
 
     def keeps_nomination(self, pod: FullPod, node_name: str, failed: Any, snapshot: FullSnapshot) -> bool:
         """Return False: no pod keeps its nomination."""
