@@ -107,6 +107,8 @@ class BindingCycle:
         """Have a pod back off and wait for a node again. If it was assumed, free its room, run Unreserve."""
         record = decision.pod.record
         had_room = record.waits_for is not WaitsFor.NODE
+        if record.is_held():  # it was a victim, perhaps, and is rejected instead of deleted
+            self.cache.snapshot.victims.pop(decision.pod.uid, None)
         record.back_off(decision)
         if had_room:
             self.cache.forget(decision.pod)

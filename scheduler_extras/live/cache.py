@@ -231,7 +231,6 @@ class Cache:
     def forget(self, pod: FullPod) -> None:
         """Take a pod off the node on which it is assumed, unless the API server shows it on one."""
         self.has_changed = True  # it has kept room from others
-        self.snapshot.victims.pop(pod.uid, None)  # it may have been a victim that rules held
         latest = self.still_waiting(pod)
         if latest:
             self.nodes.place(latest, "")

@@ -11,6 +11,7 @@ from scheduler_extras.deciding.rule import FullRule, PREDICATES
 from scheduler_extras.live.record import WaitsFor
 from scheduler_extras.manifests.manifests import Manifests
 from scheduler_extras.policy.reloading import load_policies
+from helpers.control_plane import wait_for
 from helpers.extras import a_cluster, a_live_cluster, a_pass, node, pod, ROOT, run_scheduler, table, wait_until_told
 from helpers.fake_api import Server
 from helpers.preempting import A, budget, built, configured, decide, GOING, incoming, make_pass, POLICY, running, sent
@@ -222,6 +223,30 @@ def test_a_pod_whose_victims_are_being_asked_to_go_is_not_tried_meanwhile():
     del cluster.results.handle
     make_pass(cluster, built())
     assert preempted(server)["deleted"] == ["a", "b"]
+
+
+def test_a_victim_whose_binding_fails_is_a_victim_until_it_has_gone():
+    server, go_on = Server(node("n", cpu="1"), incoming(priority=0, name="low")), threading.Event()
+    plain = server.request
+
+    def request(method, path, *more, **options):
+        """Be slow to refuse the Binding, and to show whom it has deleted."""
+        if path.endswith("/binding"):
+            go_on.wait(60)
+            raise error_of(403, "no")
+        return {"kind": "Pod"} if method == "DELETE" else plain(method, path, *more, **options)
+
+    server.request = request
+    cluster = a_cluster(server)
+    handle = cluster.results.handle
+    cluster.results.handle = lambda patience=0: None
+    a_pass(cluster, built())
+    server.put(incoming())
+    a_pass(cluster, built())
+    assert [*cluster.snapshot.victims] == ["uid-low"]
+    go_on.set()
+    wait_for("the Binding is refused", lambda: handle(1) or cluster.pending["uid-low"].waits_for is WaitsFor.NODE)
+    assert [*cluster.snapshot.victims] == ["uid-low"]
 
 
 def test_where_pods_may_not_be_deleted_the_next_best_node_is_tried():
