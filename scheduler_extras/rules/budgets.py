@@ -21,7 +21,7 @@ from scheduler_extras.rules.label_index import labels_needed, labels_to_look_up
 NOT_SERVED: dict[str, dict] = {}
 
 
-class Budget(NamedTuple):
+class DisruptionBudget(NamedTuple):
     """A PodDisruptionBudget, as preemption looks at it for each pod."""
 
     key: str
@@ -62,7 +62,7 @@ def budgets_of(pod, snapshot):
 
 
 def budgets_that_protect(pod, snapshot):
-    """Return the Budgets that count the pod."""
+    """Return the DisruptionBudgets that count the pod."""
     by_label = budgets_by_label(snapshot)[pod.namespace]
     labels = labels_to_look_up(pod) if pod.labels else []  # none protects a pod without labels
     return [budget for label in labels if label in by_label
@@ -88,7 +88,7 @@ def budgets_to_change(victim, snapshot):
 
 
 def budgets_by_label(snapshot):
-    """Return {namespace: {label: the Budgets that are filed there}}. An empty selector selects no pod.
+    """Return {namespace: {label: the DisruptionBudgets that are filed there}}. An empty selector selects no pod.
 
     There may be many budgets, and many pods: each is compared with those that may select one of its labels.
     """
@@ -101,7 +101,7 @@ def budgets_by_label(snapshot):
             with contextlib.suppress(InvalidSelector):
                 selector = label_selector(pick(raw, dict, "spec").get("selector"))
                 allowed = pick(raw, int, "status", "disruptionsAllowed")
-                budget = Budget(key, raw, selector, allowed, pick(raw, dict, "status", "disruptedPods"))
+                budget = DisruptionBudget(key, raw, selector, allowed, pick(raw, dict, "status", "disruptedPods"))
                 for label in labels_needed(selector) if selector else ():
                     found[key.partition("/")[0]][label].append(budget)
         return found
