@@ -88,7 +88,7 @@ def budgets_to_change(victim, snapshot):
 
 
 def budgets_by_label(snapshot):
-    """Return {namespace: {label: the DisruptionBudgets that are filed there}}. An empty selector selects no pod.
+    """Return {namespace: {label: the budgets that are filed there}}. An empty selector selects no pod.
 
     There may be many budgets, and many pods: each is compared with those that may select one of its labels.
     """
@@ -101,7 +101,8 @@ def budgets_by_label(snapshot):
             with contextlib.suppress(InvalidSelector):
                 selector = label_selector(pick(raw, dict, "spec").get("selector"))
                 allowed = pick(raw, int, "status", "disruptionsAllowed")
-                budget = DisruptionBudget(key, raw, selector, allowed, pick(raw, dict, "status", "disruptedPods"))
+                counted = pick(raw, dict, "status", "disruptedPods")
+                budget = DisruptionBudget(key, raw, selector, allowed, counted)
                 for label in labels_needed(selector) if selector else ():
                     found[key.partition("/")[0]][label].append(budget)
         return found
