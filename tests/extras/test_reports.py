@@ -89,7 +89,7 @@ NO_PODS = "no pods are made of its template here: add the pods themselves"
         "claims-of-immediate-classes", ["cluster.yaml"], 0, {"default/db-0": "n2", "default/db-1": "n1"}, []),
     "patches of kustomize": (
         "patches-of-kustomize", ["repo"], 1, {"default/web": "n2"},
-        ["replicas.yaml: Deployment web is left out", "deployment.yaml stays; if this is a patch, render it: kubectl kustomize"]),
+        ["replicas.yaml: Deployment web is skipped", "deployment.yaml stays; if this is a patch, render it: kubectl kustomize"]),
     "a refused pod behind a valid one": (
         "patches-of-kustomize", ["pods.yaml"], 1, {"default/p": "n1"}, [f"Pod p{LEFT_OUT}: spec.containers: Required value; the one in "]),
 })
