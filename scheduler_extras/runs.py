@@ -123,8 +123,8 @@ def listen(address, routes):
     host, port = address
     server = Server(host, port, routes)
     server.start()
-    paths = [path for path in server.routes if path.count("/") == 1]  # not /livez/ping
-    log.info("serving %s at %s", ", ".join(paths), server.url)
+    others = [path for path in server.routes if path.count("/") == 1 and path != "/"]  # not /livez/ping
+    log.info("serving %s/ and %s", server.url, ", ".join(others))
 
 
 def say_at_start(api, run):

@@ -444,7 +444,7 @@ def test_the_server_answers_where_the_document_says(blocks, control_plane, tmp_p
     command = start.strip().replace(" scheduler_extras ", f" {EXTRAS} --server {control_plane.server} ")
     paths = re.findall(r"^\| (`/.*?) \|", IN_THE_CLUSTER.section("## Health and metrics"), re.M)
     with terminal(command, tmp_path / "output", tmp_path):
-        wait_for("it listens", lambda: "serving /metrics" in (tmp_path / "output").read_text())
+        wait_for("it listens", lambda: "/ and /metrics" in (tmp_path / "output").read_text())
         wait_for("it is ready", lambda: requests.get("http://127.0.0.1:10251/readyz", timeout=20).ok)
         for path in re.findall(r"`(/\w+)`", " ".join(paths)):
             assert requests.get(f"http://127.0.0.1:10251{path}?verbose", timeout=20).ok, path
