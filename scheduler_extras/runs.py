@@ -124,7 +124,7 @@ def listen(address, routes):
     server = Server(host, port, routes)
     server.start()
     others = [path for path in server.routes if path.count("/") == 1 and path != "/"]  # not /livez/ping
-    log.info("serving %s/ and %s", server.url, ", ".join(others))
+    log.info("serving %s and %s", server.url, ", ".join(others))
 
 
 def say_at_start(api, run):
