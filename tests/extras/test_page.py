@@ -407,7 +407,7 @@ def test_it_is_live(chromium, tmp_path, start_scheduler):
     port = free_port()
     options = ["--cluster", tmp_path / "demo.yaml", "--policy", tmp_path / "policy.json", "--listen", port]
     running = start_scheduler(*options)
-    wait_for("it serves", lambda: f"at http://127.0.0.1:{port}/" in running.err)
+    wait_for("it serves", lambda: f"serving http://127.0.0.1:{port}/" in running.err)
     chromium.get(f"http://127.0.0.1:{port}/#")
 
     def becomes(selector, text):

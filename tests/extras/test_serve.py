@@ -218,6 +218,7 @@ def test_it_counts_attempts_pods_queues_and_requests(metrics_of):
     counted = wait_for("both are tried", lambda: (found := scrape()) and found.get(
         ("scheduler_schedule_attempts_total", "scheduled", "my-scheduler")) and found.get(
         ("scheduler_schedule_attempts_total", "unschedulable", "my-scheduler")) and found.get(("scheduler_pending_pods", "unschedulable")) and found)
+    times = counted["scheduler_schedule_attempts_total", "unschedulable", "my-scheduler"]  # on a slow machine, twice
     expected = {
         ("scheduler_schedule_attempts_total", "scheduled", "my-scheduler"): 1,
         ("scheduler_scheduling_attempt_duration_seconds_count", "scheduled", "my-scheduler"): 1,
@@ -225,13 +226,13 @@ def test_it_counts_attempts_pods_queues_and_requests(metrics_of):
         ("scheduler_scheduling_algorithm_duration_seconds_count",): 1, ("scheduler_binding_duration_seconds_count",): 1,
         ("scheduler_pod_scheduling_attempts_sum",): 1, ("scheduler_pod_scheduling_sli_duration_seconds_count", "1"): 1,
         ("scheduler_queue_incoming_pods_total", "active", "PodAdd"): 2,
-        ("scheduler_queue_incoming_pods_total", "unschedulable", "ScheduleAttemptFailure"): 1,
+        ("scheduler_queue_incoming_pods_total", "unschedulable", "ScheduleAttemptFailure"): times,
         ("scheduler_pending_pods", "active"): 0, ("scheduler_pending_pods", "unschedulable"): 1,
         ("scheduler_pending_pods", "backoff"): 0, ("scheduler_pending_pods", "gated"): 1,
         ("scheduler_unschedulable_pods", "NodeResourcesFit", "my-scheduler"): 1,
         ("scheduler_unschedulable_pods", "NodeUnschedulable", "my-scheduler"): 1,
         ("scheduler_cache_size", "nodes"): 2, ("scheduler_cache_size", "pods"): 1,
-        ("scheduler_framework_extension_point_duration_seconds_count", "Filter", "Success", "my-scheduler"): 2,
+        ("scheduler_framework_extension_point_duration_seconds_count", "Filter", "Success", "my-scheduler"): 1 + times,
         ("scheduler_framework_extension_point_duration_seconds_count", "Bind", "Success", "my-scheduler"): 1,
         ("rest_client_requests_total", "201", "POST", server.url.removeprefix("http://")): None}
     for name, value in expected.items():
