@@ -36,8 +36,9 @@ def replica_set_of(deployment, manifests, owned):
             if of_each.template_without_hash() == workload.template_without_hash()]
     is_paused = pick(workload.spec, bool, "paused")
     in_use = [each for each in sets if number_in(each["spec"], "replicas")]
-    if is_paused and len(in_use) > 1:
-        return in_use[0]  # as it stands, and so do the others
+    if is_paused and len(in_use) > 1:  # the Deployment controller might scale them in proportion
+        warn_once(f"Deployment {workload.name} is paused in a rollout: its ReplicaSets keep their sizes here")
+        return in_use[0]
     if is_paused:
         chosen = next(iter(in_use + same + newest_first(sets)), None)
     else:

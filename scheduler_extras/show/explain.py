@@ -229,6 +229,6 @@ def shortage(decision, name, obstacles):
     if TOO_MANY_PODS in reasons and "pods" not in pick(node.raw, dict, "status", "allocatable"):
         words.append("does not say how many pods it takes")
     elif TOO_MANY_PODS in reasons:
-        words.append(f"{len(node.pods)} pods of {node.max_pods}")
+        words.append(f"{len(node.pods)} of {node.max_pods} pods")
     words += obstacles.words(name)
     return share, words

@@ -277,7 +277,7 @@ def test_the_names_of_failing_nodes_are_all_there_or_counted(count, end):
         [node("a", labels={"zone": "west"}), node("b", labels={"zone": "east"}, cpu="0")],
         {"topologySpreadConstraints": [{"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule",
                                         "labelSelector": {"matchLabels": {"app": "web"}}}]}, "a (2 in zone west, 0 in east, maxSkew 1)"),
-    "pods on a node, and how many it takes": ([node("a", pods="2")], {}, "a (2 pods of 2)"),
+    "pods on a node, and how many it takes": ([node("a", pods="2")], {}, "a (2 of 2 pods)"),
 })
 def test_pods_are_counted_as_cpu_is(nodes, of, said):
     there = [pod(name, labels={"app": "web"}, nodeName="a") for name in "xy"]
@@ -376,7 +376,7 @@ def test_the_labels_that_differ_are_said(spec, said):
 @table("status, said", {
     "none at all": ({"allocatable": None}, "       a (does not say how many pods it takes)"),
     "all but pods": ({"allocatable": {"cpu": "4", "memory": "4Gi"}}, "       a (does not say how many pods it takes)"),
-    "no room for pods": ({"allocatable": {"cpu": "4", "memory": "4Gi", "pods": "0"}}, "       a (0 pods of 0)"),
+    "no room for pods": ({"allocatable": {"cpu": "4", "memory": "4Gi", "pods": "0"}}, "       a (0 of 0 pods)"),
 })
 def test_of_a_node_that_does_not_say_how_many_pods_it_takes_that_is_said(status, said):
     lines = shown(decide(policy(), pod("p"), node("a", status=status)))

@@ -334,6 +334,12 @@ def test_the_toleration_that_some_clusters_add_for_devices_is_remarked_on():
     assert run.stderr.startswith("Pod train requests nvidia.com/gpu and does not tolerate this taint; GKE and AKS add a toleration")
 
 
+def test_a_deployment_that_is_paused_in_a_rollout_is_remarked_on():
+    things = [node("a"), workload("Deployment", paused=True, replicas=9), of_deployment(replicas=2), of_deployment("w-2", replicas=1)]
+    run = run_scheduler("--cluster", "-", input=yaml.safe_dump_all(things))
+    assert "Deployment w is paused in a rollout: its ReplicaSets keep their sizes here" in run.stderr.splitlines()
+
+
 @table("fields, said", {
     "a field that is misspelt": ({"replica": 5}, '-: Deployment w: spec.replica: unknown field; did you mean "replicas"?\n'),
     "a field of something else": ({"instances": 5}, "-: Deployment w: spec.instances: unknown field\n"),
