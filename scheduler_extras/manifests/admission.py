@@ -19,14 +19,16 @@ SYSTEM_CLASSES = {  # the PriorityClasses that every cluster has
 
 
 NOT_OBEYED = {  # resource that plugins of admission obey -> what is said of an object
-    "limitranges": "pods do not get its requests and limits here: add these to the pods themselves",
-    "runtimeclasses": "pods do not get its overhead, nodeSelector and tolerations here: add these to the "
+    "limitranges": "its requests and limits are not applied here; add them to the pods themselves",
+    "runtimeclasses": "its overhead, nodeSelector and tolerations are not applied here; add them to the "
                       "pods themselves",
-    "resourcequotas": "pods are not refused because of it here"}
-ANNOTATIONS = {  # of a namespace, which plugins of admission obey -> what pods get by it
-    "scheduler.alpha.kubernetes.io/node-selector": "node selector",  # PodNodeSelector
-    "openshift.io/node-selector": "node selector",
-    "scheduler.alpha.kubernetes.io/defaultTolerations": "tolerations"}  # PodTolerationRestriction
+    "resourcequotas": "it is not enforced here"}
+SELECTOR = "the node selector in its annotation {} is not applied here; add it to the pods themselves"
+TOLERATIONS = "the tolerations in its annotation {} are not applied here; add them to the pods themselves"
+ANNOTATIONS = {  # of a namespace, which plugins of admission obey -> what is said of it
+    "scheduler.alpha.kubernetes.io/node-selector": SELECTOR,  # PodNodeSelector
+    "openshift.io/node-selector": SELECTOR,
+    "scheduler.alpha.kubernetes.io/defaultTolerations": TOLERATIONS}  # PodTolerationRestriction
 
 
 # What admission knows of the other objects: {name: class}, the names of volumes that claims have, and
@@ -84,10 +86,9 @@ def not_obeyed(resource, thing):
     """Yield what is not done for the pods of a namespace, or of a RuntimeClass, because of this object."""
     if resource in NOT_OBEYED:
         yield NOT_OBEYED[resource]
-    for annotation, what in ANNOTATIONS.items() if resource == "namespaces" else ():
+    for annotation, remark in ANNOTATIONS.items() if resource == "namespaces" else ():
         if pick(thing, dict, "metadata", "annotations").get(annotation, "") not in ("", "[]"):
-            yield (f"pods do not get the {what} of its annotation {annotation} here: add these to the pods "
-                   "themselves")
+            yield remark.format(annotation)
 
 
 # Of each resource, a function that completes an object by what is known. It returns why admission refuses the

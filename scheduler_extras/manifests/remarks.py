@@ -60,7 +60,7 @@ SPEC_FIELDS = {kind: tuple(fields.split()) for kind, fields in {  # of workloads
     "CronJob": "schedule timeZone startingDeadlineSeconds concurrencyPolicy suspend jobTemplate "
                "successfulJobsHistoryLimit failedJobsHistoryLimit"}.items()}
 NO_TEMPLATES = ("kyverno.io", "gatekeeper.sh", "apiextensions.k8s.io")  # groups with patterns and schemas
-NO_PODS = "no pods are made of its template here: add the pods themselves"
+NO_PODS = "no pods are created from its template here; add the pods themselves"
 NO_JOBS = "no Jobs are created on its schedule here"
 
 

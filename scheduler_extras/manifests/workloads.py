@@ -118,7 +118,7 @@ def make_pods(manifests):
             if chosen:
                 makers[place] = "ReplicaSet", chosen
             else:
-                warn_once(f"Deployment {place[-1]} is paused: it gets no pods")
+                warn_once(f"Deployment {place[-1]} is paused, so it gets no pods")
     for place in [place for place in things if place in makers]:
         with manifests.or_left_out(place):
             make_pods_of(Workload(*makers[place], manifests, owned), owned)

@@ -96,7 +96,7 @@ def pods_without_node(pods, snapshot, screen, reasons):
 def where_it_stands(pod, snapshot):
     """Return in words what is to be known of a pod, except where it would go now."""
     waits = "" if pod.node_name else why_it_waits(pod, snapshot)
-    remark = "" if pod.node_name in snapshot.nodes else ", a node that does not exist"
+    remark = "" if pod.node_name in snapshot.nodes else " (no such node)"
     phrases = {
         f"is on {pod.node_name}{remark}": pod.node_name,
         "is being deleted": pod.terminating,
@@ -108,9 +108,7 @@ def where_it_stands(pod, snapshot):
 
 def whose_it_is(pod, policies):
     """Return in words which other scheduler a pod is left to, or which of ours may be meant."""
-    if pod.scheduler == "default-scheduler":
-        return "belongs to default-scheduler because it names no scheduler"
-    meant = nearly(pod.scheduler, tuple(policies))
+    meant = pod.scheduler != "default-scheduler" and nearly(pod.scheduler, tuple(policies))
     return f"names {pod.scheduler} (did you mean {meant}?)" if meant else f"belongs to {pod.scheduler}"
 
 

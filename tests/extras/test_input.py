@@ -181,17 +181,17 @@ def test_what_a_rule_cannot_read_is_why_the_pod_stays_pending(spec, thing, said)
                   "-: CronJob c: no Jobs are created on its schedule here\n"),
     "... that is suspended": ({"kind": "CronJob", "metadata": {"name": "c"}, "spec": {"suspend": True, "jobTemplate": {}}}, ""),
     "a workload of somebody else's": ({"kind": "Rollout", "metadata": {"name": "c"}, "spec": {"template": {}}},
-                                      "-: Rollout c: no pods are made of its template here: add the pods themselves\n"),
+                                      "-: Rollout c: no pods are created from its template here; add the pods themselves\n"),
     "a template of pods that no controller makes": (
         {"apiVersion": "v1", "kind": "PodTemplate", "metadata": {"name": "c"}, "template": {"spec": {"containers": []}}}, ""),
     "a template of nodes": ({"kind": "NodePool", "metadata": {"name": "c"}, "spec": {"template": {"spec": {"taints": []}}}}, ""),
     "a template of texts": ({"kind": "SealedSecret", "metadata": {"name": "c"}, "spec": {"template": {"type": "Opaque"}}}, ""),
     "what admission obeys": (
         {"kind": "LimitRange", "metadata": {"name": "x"}},
-        "-: LimitRange x: pods do not get its requests and limits here: add these to the pods themselves\n"),
+        "-: LimitRange x: its requests and limits are not applied here; add them to the pods themselves\n"),
     "a quota": (
         {"kind": "ResourceQuota", "metadata": {"name": "x"}},
-        "-: ResourceQuota x: pods are not refused because of it here\n"),
+        "-: ResourceQuota x: it is not enforced here\n"),
     "a class that gives nothing here": (
         pod("q", runtimeClassName="gvisor"), 'Pod q: spec.runtimeClassName: there is no RuntimeClass "gvisor"\n'),
     "a kind that is nearly one that is read": (

@@ -22,12 +22,12 @@ from helpers.faulty import answering, ApiServer
     "the first one of a run": ("web-1", "is pending. If scheduled now with policy.json:"),
     "one that has a node, as if it had none": (
         "default/database",
-        "is on node-a and belongs to default-scheduler because it names no scheduler. If scheduled now with the default profile of "
+        "is on node-a and belongs to default-scheduler. If scheduled now with the default profile of "
         "kube-scheduler 1.36:"),
     "another scheduler's": ("default/foreign", "belongs to other-scheduler. If scheduled now with policy.json:"),
     "the cluster's own scheduler's, by that one's rules": (
         "default/plain",
-        "belongs to default-scheduler because it names no scheduler. If scheduled now with the default profile of "
+        "belongs to default-scheduler. If scheduled now with the default profile of "
         "kube-scheduler 1.36:"),
     "one whose scheduler's name is nearly ours": (
         "default/slip", "names my-sheduler (did you mean my-scheduler?). If scheduled now with policy.json:"),
@@ -43,7 +43,7 @@ def test_explain_a_pod_and_who_decides(key, first, tmp_path):
 def test_the_policy_that_is_given_explains_any_pod(tmp_path):
     run = explain_one(tmp_path, "default/plain", "--policy", "policy.json")
     assert run.stdout.startswith(
-        "default/plain belongs to default-scheduler because it names no scheduler. If\nscheduled now with policy.json:\n")
+        "default/plain belongs to default-scheduler. If scheduled now with policy.json:\n")
 
 
 @table("asks, what, rule", {
@@ -317,7 +317,7 @@ def test_json_says_whether_a_pod_is_held(label, held, tmp_path):
     "one that has a node": (pod("p", nodeName="a"), "is on a"),
     "another scheduler's": (pod("p", schedulerName="other"), "belongs to other"),
     "one with scheduling gates": (pod("p", schedulingGates=[{"name": "quota"}]), "has scheduling gates (quota)"),
-    "one whose node is not there": (pod("p", nodeName="gone"), "is on gone, a node that does not exist"),
+    "one whose node is not there": (pod("p", nodeName="gone"), "is on gone (no such node)"),
     "another scheduler's that has a node": (pod("p", schedulerName="other", nodeName="a"), "is on a and belongs to other"),
     "one on a node, being deleted": (
         pod("p", nodeName="a", metadata={"deletionTimestamp": "2024-01-01T00:00:00Z"}),

@@ -67,11 +67,11 @@ AS_TO_GONE = ["pods stay on gone, as the manifests may hold only some of the nod
     "its scheduler's name is nearly ours": (
         pod("p", schedulerName="my-sheduler"), "names my-sheduler (did you mean my-scheduler?)"),
     "another scheduler's": (pod("p", schedulerName="volcano"), "belongs to volcano"),
-    "it names none": (pod("p", schedulerName=None), "belongs to default-scheduler because it names no scheduler"),
+    "it names none": (pod("p", schedulerName=None), "belongs to default-scheduler"),
     "gates": (pod("p", schedulingGates=[{"name": "quota"}]), "has scheduling gates (quota)"),
     "it is on its way out": (
         pod("p", metadata={"deletionTimestamp": "2024-01-01T00:00:00Z"}), "is being deleted"),
-    "its node is not there": (pod("p", nodeName="gone"), "is on gone, a node that does not exist"),
+    "its node is not there": (pod("p", nodeName="gone"), "is on gone (no such node)"),
     "it is done": (pod("p", status={"phase": "Succeeded"}), None),
     "it is placed": (pod("p"), None),
 })

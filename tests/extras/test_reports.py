@@ -30,7 +30,7 @@ def placed_in(run):
     return {re.sub("-[b-z2-9]{5,10}(?=-|$)", "", key): place for key, place in re.findall(r"^(\S+) -> (\S+)  ", run.stdout, re.M)}
 
 
-NO_PODS = "no pods are made of its template here: add the pods themselves"
+NO_PODS = "no pods are created from its template here; add the pods themselves"
 
 
 @table("report, files, code, places, said", {
@@ -76,9 +76,9 @@ NO_PODS = "no pods are made of its template here: add the pods themselves"
          f"Job j{LEFT_OUT}: spec.template.spec.affinity.podAntiAffinity: expected an object"]),
     "namespaces with a node selector": (
         "namespace-node-selector", ["cluster.yaml"], 0, {"ml/train": "cpu-1", "infra/router": "cpu-1"},
-        ["Namespace ml: pods do not get the node selector of its annotation", "Namespace ml: pods do not get the tolerations of its annotation",
-         "Namespace infra: pods do not get the node selector of its annotation openshift.io/node-selector"]),
-    "a paused Deployment": ("paused-deployment", ["cluster.yaml"], 0, {}, ["Deployment d is paused: it gets no pods"]),
+        ["Namespace ml: the node selector in its annotation", "Namespace ml: the tolerations in its annotation",
+         "Namespace infra: the node selector in its annotation openshift.io/node-selector is not applied here"]),
+    "a paused Deployment": ("paused-deployment", ["cluster.yaml"], 0, {}, ["Deployment d is paused, so it gets no pods"]),
     "nodes without a status": (
         "node-without-status", ["cluster.yaml"], 0, {},
         ["Node kwok-0: it has neither status.allocatable nor status.capacity", "Node kwok-1: status.allocatable has no pods"]),

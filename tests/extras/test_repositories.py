@@ -35,7 +35,7 @@ def of_namespace(name, **annotations):
 
 
 SELECTED = {"openshift.io/node-selector": "zone=a"}
-NOT_SELECTED = "pods do not get the node selector of its annotation openshift.io/node-selector here: add these to the pods themselves"
+NOT_SELECTED = "the node selector in its annotation openshift.io/node-selector is not applied here; add it to the pods themselves"
 CLASS = kind("RuntimeClass", "gvisor", apiVersion="node.k8s.io/v1", handler="runsc")
 
 
@@ -55,7 +55,7 @@ CLASS = kind("RuntimeClass", "gvisor", apiVersion="node.k8s.io/v1", handler="run
     "limits of a namespace where no pod is new": ([kind("LimitRange", "l", "other", apiVersion="v1"), pod("p")], []),
     "a RuntimeClass that a pod names": (
         [CLASS, pod("p", runtimeClassName="gvisor")],
-        ["-: RuntimeClass gvisor: pods do not get its overhead, nodeSelector and tolerations here: add these to the pods themselves"]),
+        ["-: RuntimeClass gvisor: its overhead, nodeSelector and tolerations are not applied here; add them to the pods themselves"]),
     "... that none names": ([CLASS, pod("p")], []),
     "a kind of that name in another group": ([kind("LimitRange", "l", "default", apiVersion="example.com/v1"), pod("p")], []),
 })
