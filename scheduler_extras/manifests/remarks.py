@@ -1,5 +1,5 @@
 """What is odd in a manifest, though an API server may take it: fields that are misplaced or misspelt, and
-what nobody obeys here.
+what is not applied here.
 
 objects.py asks it about each object.
 """

@@ -255,7 +255,7 @@ class Extender:
         if not node.pods.keys() >= set(uids):
             raise Malformed(f"names others than the pods on {node.name}")
         if not (uids or self.ignorable):  # of one that is ignorable, just this node is passed over
-            raise Malformed(f"names nobody on {node.name}")
+            raise Malformed(f"names no pod on {node.name}")
         return Victims([node.pods[uid] for uid in uids], victims.get("NumPDBViolations", 0))
 
     def bind(self, pod, node_name):

@@ -110,15 +110,15 @@ def preemption(pod, node):
     return []
 
 
-# Why nobody goes: a text, or {node: what is against it all the same}. The Policy puts it into the decision.
+# Why a pod preempts no other: a text, or {node: the reasons that remain}. It goes into the decision.
 
-WHY_NOT_PREEMPTED = "nobody is preempted"
+WHY_NOT_PREEMPTED = "why not preempted"
 NOT_HELPFUL = "Preemption is not helpful for scheduling"
 NO_VICTIMS = "No preemption victims found for incoming pod"
 
 
 def why_nobody(decision):
-    """Return kube-scheduler's words for why a pod preempts nobody; "" if it does, or was not asked to."""
+    """Return kube-scheduler's words for why a pod preempts no other; "" if it does, or preemption is off."""
     found = decision.why_not_preempted
     if isinstance(found, dict):
         found = sum_up({name: {"": reasons} for name, reasons in found.items()})
@@ -280,7 +280,7 @@ def what_decides(victims, others):
 def left_by_extenders(pod, found, snapshot):
     """Return the candidates that extenders leave, maybe with other victims. Raises Unschedulable.
 
-    A bug of 1.20 is not followed: there, none is asked (nobody calls WithExtenders).
+    A bug of 1.20 is not followed: there, no extender is called, because nothing calls WithExtenders.
     """
     for extender in snapshot.policies[pod.scheduler].extenders:
         if found and extender.cares("preemptVerb", pod):

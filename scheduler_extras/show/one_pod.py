@@ -106,4 +106,4 @@ def copies_that_fit(pod, cluster, policy):
             return counts, decision.message
         cluster.cache.nodes.place(copy, decision.node)
         counts[decision.node] += 1
-    return counts, f"after {MOST} copies nobody counts"
+    return counts, f"counting stops after {MOST} copies"

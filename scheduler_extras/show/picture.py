@@ -107,7 +107,7 @@ def where_it_stands(pod, snapshot):
 
 
 def whose_it_is(pod, policies):
-    """Return in words which other scheduler a pod is left to, or which of ours may be meant."""
+    """Return in words which other scheduler a pod belongs to, or which of ours it may mean."""
     meant = pod.scheduler != "default-scheduler" and nearly(pod.scheduler, tuple(policies))
     return f"names {pod.scheduler} (did you mean {meant}?)" if meant else f"belongs to {pod.scheduler}"
 

@@ -370,7 +370,7 @@ def test_an_extender_is_asked_who_may_go(service, names_only):
         {"NodeNameToMetaVictims": {"z": victims("uid-z")}}, "names nodes it was not asked about."),
     "a pod that is not there": (
         {"NodeNameToMetaVictims": {"a": victims("uid-b")}}, "names others than the pods on a."),
-    "nobody": ({"NodeNameToMetaVictims": {"a": victims(), "b": victims("uid-b")}}, "names nobody on a."),
+    "nobody": ({"NodeNameToMetaVictims": {"a": victims(), "b": victims("uid-b")}}, "names no pod on a."),
     "what cannot be read": ({"NodeNameToMetaVictims": {"a": []}}, "expected an object, got []."),
     "an error": ("oops", "Expecting value: line 1 column 1 (char 0)."),
 })
@@ -381,7 +381,7 @@ def test_what_an_extender_says_of_those_who_may_go(service, answer, said):
     assert said in text and text.startswith(("It preempts", "No preemption"))
     if "No preemption: extender " in text:
         assert text.startswith(f"No preemption: extender {service.url}: preempt: ")
-        is_read = said == "names nobody on a."  # so that what else it says counts, if it is ignorable
+        is_read = said == "names no pod on a."  # so that what else it says counts, if it is ignorable
         otherwise = "on-b on b, where that helps." if is_read else "on-a on a, where the victim matters least."
         assert remedy([extender | {"ignorable": True}]) == f"It preempts default/{otherwise}"
 
