@@ -11,19 +11,19 @@ import itertools
 import random
 import time
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from scheduler_extras.common.clocks import HEARTBEAT
 
 
 # Whatever results depend on, besides the nodes, is their `basis`. If that changes, they are computed again.
-# Each change of a node, or of a pod on it, gives the node a new version; answers about it are then
+# Each change of a node, or of the pods on it, gives the node a new version; answers about it are then
 # computed again.
 
 
-class SameForAnyNode(dict):
-    """{name: answer}, found without reading a node: a change of a node does not change it."""
+class OfNodesAlone(dict):
+    """{name: answer}, found without reading the pods on the nodes: pods that come and go do not change it."""
 
 
 @dataclass(slots=True)
@@ -32,40 +32,67 @@ class Finding:
 
     basis: object
     result: object
-    version: int  # of the memory, at that time
+    version: int  # of the changes that matter to it, at that time
     nodes: dict  # name -> Node, of those that the result is about
     answers: dict  # of these nodes, in their order; then of others
 
 
 @dataclass(eq=False)
-class Memory:
-    """The findings, and the version of each node that has changed."""
+class Changes:
+    """Which nodes have changed since when: each change gives its node a new version."""
 
-    MOST = 2_000_000  # answers about nodes, of about 50 bytes each: 100 MiB
-    version: int = 0  # grows with each change of a node, and is then this node's version
+    version: int = 0  # the newest
     versions: dict = field(default_factory=dict)  # name of a node -> its version; the newest is last
-    findings: dict = field(default_factory=dict)  # key -> Finding
-    changes: dict = field(default_factory=dict)  # version -> the nodes that have changed since
+    names: dict = field(default_factory=dict)  # version -> the nodes that have changed since
 
     def note(self, name: str) -> None:
         """Give a node that has changed a new version."""
         self.version += 1
         self.versions.pop(name, None)
         self.versions[name] = self.version
-        self.changes = {}
+        self.names = {}
 
-    def changed_since(self, version: int) -> frozenset:
+    def since(self, version: int) -> frozenset:
         """Return the names of the nodes that have changed since a version."""
-        if len(self.changes) > 10:  # a pod's rules were last asked at few versions, and sets may be large
-            self.changes = {}
-        if version not in self.changes:
+        if len(self.names) > 10:  # a pod's rules were last asked at few versions, and sets may be large
+            self.names = {}
+        if version not in self.names:
             changed = itertools.takewhile(lambda name: self.versions[name] > version, reversed(self.versions))
-            self.changes[version] = frozenset(changed)
-        return self.changes[version]
+            self.names[version] = frozenset(changed)
+        return self.names[version]
+
+    def copy(self) -> Changes:
+        """Return a copy that goes on from the same version."""
+        return Changes(self.version, dict(self.versions))
+
+
+@dataclass(eq=False)
+class Memory:
+    """The findings, and what has changed since."""
+
+    MOST = 2_000_000  # answers about nodes, of about 50 bytes each: 100 MiB
+    findings: dict = field(default_factory=dict)  # key -> Finding
+    changes: Changes = field(default_factory=Changes)  # of nodes, or of the pods on them
+    changes_of_nodes: Changes = field(default_factory=Changes)  # of nodes themselves
+
+    def note(self, name: str, is_by_pod: bool = False) -> None:
+        """Note that a node has changed, or only the pods on it."""
+        self.changes.note(name)
+        if not is_by_pod:
+            self.changes_of_nodes.note(name)
+
+    def changes_for(self, answers: dict) -> Changes:
+        """Return the changes after which these answers may differ."""
+        return self.changes_of_nodes if type(answers) is OfNodesAlone else self.changes
+
+    def is_of_nodes_alone(self, key: Hashable | None) -> bool:
+        """Return whether the answers under a key were found without reading the pods on the nodes."""
+        found = self.findings.get(key)
+        return found is not None and type(found.answers) is OfNodesAlone
 
     def copy(self) -> Memory:
         """Return a copy with the same findings."""
-        return replace(self, versions=dict(self.versions), findings=dict(self.findings))
+        return Memory(dict(self.findings), self.changes.copy(), self.changes_of_nodes.copy())
 
     def rename(self, before: Hashable, now: Hashable | None) -> None:
         """Move a finding from one key to another; None: drop it."""
@@ -90,7 +117,7 @@ def memo(key: Hashable | None, snapshot: Any, basis: object, compute: Callable) 
     memory = snapshot.memory
     last = memory.findings.get(key)
     if last is None or last.basis != basis:
-        last = Finding(basis, compute(), memory.version, {}, {})
+        last = Finding(basis, compute(), memory.changes.version, {}, {})
         memory.keep(key, last, len(snapshot.nodes))
     return last.result
 
@@ -108,13 +135,13 @@ def answers_about(nodes: dict, key: Hashable | None, snapshot: Any, ask: Callabl
     if last is None or last.basis != basis:
         answers = ask(nodes)
         result = update(None, {}, answers) if update else then(nodes, answers)
-    elif nodes is last.nodes and type(last.answers) is SameForAnyNode:
-        return last.result
     else:
-        are_same_nodes = nodes is last.nodes or nodes == last.nodes  # `is` takes no time
-        changed = memory.changed_since(last.version)
-        answers, updated = answers_by_now(last, nodes, ask, changed, are_same_nodes)
         result = last.result
+        changes = memory.changes_for(last.answers)
+        are_same_nodes = nodes is last.nodes or nodes == last.nodes  # `is` takes no time
+        if are_same_nodes and last.version == changes.version:
+            return result
+        answers, updated = answers_by_now(last, nodes, ask, changes.since(last.version), are_same_nodes)
         if update:
             result = update(result, last.answers, updated) if updated else result
         elif updated or not are_same_nodes:  # else it is what it was
@@ -122,7 +149,8 @@ def answers_about(nodes: dict, key: Hashable | None, snapshot: Any, ask: Callabl
             if len(answers) > len(nodes):
                 about_these = {name: answers[name] for name in nodes}
             result = then(nodes, about_these)
-    memory.keep(key, Finding(basis, result, memory.version, nodes, answers), len(snapshot.nodes))
+    version = memory.changes_for(answers).version
+    memory.keep(key, Finding(basis, result, version, nodes, answers), len(snapshot.nodes))
     return result
 
 
@@ -133,10 +161,11 @@ def answers_by_now(last: Finding, nodes: dict, ask: Callable, changed: frozenset
     Asks about changed and new nodes. Drops the answers about changed nodes that are not among these.
     """
     answers = last.answers
+    kind = type(answers)
     to_ask = changed & nodes.keys()
     if not are_same_nodes:
         to_ask |= nodes.keys() - answers.keys()
-    asked = ask({name: nodes[name] for name in sorted(to_ask)}) if to_ask else {}
+    asked = ask({name: nodes[name] for name in sorted(to_ask)}) if to_ask else kind()
     updated = {name: answer for name, answer in asked.items()
                if name not in answers or answers[name] != answer}
     outdated = changed - to_ask
@@ -146,6 +175,8 @@ def answers_by_now(last: Finding, nodes: dict, ask: Callable, changed: frozenset
             answers.pop(name, None)
     if not are_same_nodes:
         answers = {name: answers[name] for name in nodes} | answers  # in the order of the nodes
+    if kind is not dict:
+        answers = OfNodesAlone(answers) if type(asked) is kind else dict(answers)
     return answers, updated
 
 

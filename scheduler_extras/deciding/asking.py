@@ -12,12 +12,12 @@ from collections.abc import Callable, Generator, Iterable, Iterator
 from typing import Any
 
 from scheduler_extras.common.blame import STRINGS, check_number, check_points, strings_of, wrong_answer
-from scheduler_extras.deciding.answers import Memory, SameForAnyNode, answer_each, answers_about
+from scheduler_extras.deciding.answers import Memory, OfNodesAlone, answer_each, answers_about
 from scheduler_extras.deciding.decision import Vote
 from scheduler_extras.deciding.rule import SKIP, FullRule, Rejected, Unresolvable
 from scheduler_extras.deciding.seen import Seen, cache_key_of, looked_at
 from scheduler_extras.deciding.snapshot import FullSnapshot
-from scheduler_extras.reading.pods_and_nodes import FullNode, FullPod
+from scheduler_extras.reading.pods_and_nodes import OF_NODES_ALONE, FullNode, FullPod
 
 
 class Prepared:
@@ -73,7 +73,7 @@ class Prepared:
             then: Callable) -> Any:
         """Return then(nodes, {name: answer}), from the cache where possible. Record what the rule reads."""
         began = snapshot.time_rule and time.monotonic()
-        ask_some = functools.partial(self.ask_some, question)
+        ask_some = functools.partial(self.ask_some, question, snapshot.memory)
         result = answers_about(nodes, self.key, snapshot, ask_some, self.metadata, then)
         if self.key and looked_at(self.seen):
             self.note_reads(snapshot.memory)
@@ -81,11 +81,13 @@ class Prepared:
             snapshot.time_rule(self.rule, False, time.monotonic() - began)
         return result
 
-    def ask_some(self, question: Callable, nodes: dict[str, FullNode]) -> dict:
+    def ask_some(self, question: Callable, memory: Memory, nodes: dict[str, FullNode]) -> dict:
         """Return {name: answer} of nodes that have changed, or of all."""
         if self.rule.at_once:
             return self.rule.at_once(nodes, metadata=self.metadata)
-        if len(nodes) < 2 or self.metadata or not self.rule.steady:  # it may compare nodes with metadata
+        if self.metadata or not self.rule.steady:  # it may compare nodes with metadata
+            return answer_each(question, nodes)
+        if not nodes or (len(nodes) == 1 and not memory.is_of_nodes_alone(self.key)):
             return answer_each(question, nodes)
         return once_for_equal_nodes(question, nodes)
 
@@ -123,20 +125,22 @@ def once_for_equal_nodes(question: Callable, nodes: dict[str, FullNode]) -> dict
     answers = answer_each(question, {name: seen})
     reads = looked_at(seen)
     if not reads:
-        return SameForAnyNode(dict.fromkeys(nodes, answers[name]))
+        return OfNodesAlone(dict.fromkeys(nodes, answers[name]))
+    are_of_nodes_alone = reads.keys() <= OF_NODES_ALONE
     known = {values_of(first, reads): answers[name]}
-    if None in known:
+    if None in known and not are_of_nodes_alone:
         return answers | answer_each(question, dict(others))
     for name, node in others:
         values = values_of(node, reads)
-        if values in known:
+        if values is not None and values in known:
             answers[name] = known[values]
             continue
         seen = Seen(node)
         answers |= answer_each(question, {name: seen})
+        are_of_nodes_alone = are_of_nodes_alone and looked_at(seen).keys() <= OF_NODES_ALONE
         if values is not None and looked_at(seen).keys() <= reads.keys():
             known[values] = answers[name]
-    return answers
+    return OfNodesAlone(answers) if are_of_nodes_alone else answers
 
 
 def values_of(node: FullNode, attributes: Iterable[str]) -> tuple | None:

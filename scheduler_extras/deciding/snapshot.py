@@ -30,7 +30,7 @@ class FullSnapshot:
     def put(self, pod: FullPod, node: FullNode) -> None:
         """Put a pod on a node."""
         node.add(pod)
-        self.note_change(node)
+        self.note_change(node, is_by_pod=True)
 
     def take_off(self, pod: FullPod, node: FullNode) -> None:
         """Take a pod off a node again, if it is there."""
@@ -38,9 +38,9 @@ class FullSnapshot:
         if there:
             add_to(node._requested, {name: -amount for name, amount in there.requests.items()})
             add_to(node._nonzero, {name: -amount for name, amount in there.nonzero.items()})
-            self.note_change(node)
+            self.note_change(node, is_by_pod=True)
 
-    def note_change(self, node: FullNode) -> None:
-        """Drop what was computed about the node."""
+    def note_change(self, node: FullNode, is_by_pod: bool = False) -> None:
+        """Drop what was computed about a node; if only the pods on it have changed, what depends on these."""
         node.derived.clear()
-        self.memory.note(node.name)
+        self.memory.note(node.name, is_by_pod)

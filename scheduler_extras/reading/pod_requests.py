@@ -3,28 +3,15 @@
 FullPod reads its requests with it; admission checks limits with it.
 """
 
+import math
 from collections.abc import Mapping
 
-from scheduler import DEFAULT_REQUESTS
+from scheduler import DEFAULT_REQUESTS, NO_REQUESTS
 from scheduler_extras.reading.fields import JsonObject, pick
 from scheduler_extras.reading.quantities import Amounts, add_to, amounts
 
 
 NOTHING_SCORED = dict.fromkeys(DEFAULT_REQUESTS, 0)  # what scores count for a pod without containers
-
-
-def amounts_of_pod(spec: JsonObject, default: Amounts) -> Amounts:
-    """Return what a pod requests: max(its containers together, each init container alone) + overhead.
-
-    `default` stands in for what a container does not request. Upstream: computePodResourceRequest.
-    """
-    total: Amounts = {}
-    for container in pick(spec, list, "containers", of=dict):
-        add_to(total, default | amounts(container, "resources", "requests"))
-    for container in pick(spec, list, "initContainers", of=dict):
-        raise_to(total, default | amounts(container, "resources", "requests"))
-    add_to(total, amounts(spec, "overhead"))
-    return total
 
 
 def raise_to(total: Amounts, others: Mapping[str, int]) -> None:
@@ -42,10 +29,10 @@ def is_sidecar(init_container: JsonObject) -> bool:
     return init_container.get("restartPolicy") == "Always"
 
 
-def extended_requests(raw: JsonObject, uncounted_cpu: int) -> tuple[Amounts, Amounts, Amounts]:
+def requests_of_pod(raw: JsonObject) -> tuple[Amounts, Amounts, Amounts]:
     """Return what a pod requests, what scores count for it on a node, and what they count while it waits.
 
-    uncounted_cpu: the millicores that scores do not count while the pod waits.
+    The last includes `uncounted_cpu`.
     """
     spec = pick(raw, dict, "spec")
     overhead = amounts(spec, "overhead")
@@ -58,13 +45,20 @@ def extended_requests(raw: JsonObject, uncounted_cpu: int) -> tuple[Amounts, Amo
                   if name in DEFAULT_REQUESTS or name.startswith("hugepages-")}
     containers = container_requests(raw)
     requested = pod_amounts(containers, as_a_whole, overhead, {})
-    defaults = DEFAULT_REQUESTS
+    incoming = scored = NOTHING_SCORED | pod_amounts(containers, {}, overhead, DEFAULT_REQUESTS)
     if as_a_whole:
         defaults = {name: amount for name, amount in DEFAULT_REQUESTS.items() if name not in requested}
-    scored = pod_amounts(containers, as_a_whole, overhead, defaults)
-    incoming = NOTHING_SCORED | pod_amounts(containers, {}, overhead, DEFAULT_REQUESTS)
-    incoming["cpu"] -= uncounted_cpu
-    return requested, scored, incoming
+        scored = NOTHING_SCORED | pod_amounts(containers, as_a_whole, overhead, defaults)
+    return NO_REQUESTS | requested, scored, incoming
+
+
+def uncounted_cpu(spec: JsonObject) -> int:
+    """Return the millicores of a pod's overhead that scores do not count while it waits.
+
+    A bug of kube-scheduler 1.20: a core counts as a millicore. Upstream: calculatePodResourceRequest.
+    """
+    cpu = amounts(spec, "overhead").get("cpu", 0)
+    return cpu - math.ceil(cpu / 1000)
 
 
 def pod_amounts(
@@ -83,26 +77,30 @@ def pod_amounts(
         raise_to(most, together)
         if runs_on:
             total = together
-    total |= most | as_a_whole
+    total = total | most | as_a_whole
     add_to(total, overhead)
     return total
 
 
 def container_requests(raw: JsonObject) -> list[tuple[Amounts, bool]]:
     """Return a pair for each container: its requests, and whether it keeps running beside the next ones."""
-    statuses: dict[str, JsonObject] = {}
-    for kind in ("initContainerStatuses", "containerStatuses"):
-        statuses |= {pick(status, str, "name"): status for status in pick(raw, list, "status", kind, of=dict)}
+    statuses = container_statuses(raw) if raw.get("status") else {}
     pairs = []
     for kind in ("initContainers", "containers"):
         for container in pick(raw, list, "spec", kind, of=dict):
             wanted = amounts(container, "resources", "requests")
             runs_on = kind == "containers" or is_sidecar(container)
-            status = statuses.get(pick(container, str, "name"), {}) if runs_on else {}
+            status = statuses.get(pick(container, str, "name"), {}) if statuses and runs_on else {}
             if status.get("resources") is not None:
                 wanted = while_resized(wanted, status, raw)
             pairs.append((wanted, runs_on))
     return pairs
+
+
+def container_statuses(raw: JsonObject) -> dict[str, JsonObject]:
+    """Return {name of a container: its status}."""
+    return {pick(status, str, "name"): status for kind in ("initContainerStatuses", "containerStatuses")
+            for status in pick(raw, list, "status", kind, of=dict)}
 
 
 def while_resized(wanted: Amounts, status: JsonObject, raw: JsonObject) -> Amounts:
@@ -117,12 +115,3 @@ def while_resized(wanted: Amounts, status: JsonObject, raw: JsonObject) -> Amoun
     raise_to(largest, amounts(status, "resources", "requests"))
     raise_to(largest, amounts(status, "allocatedResources"))
     return largest
-
-
-def is_resized(raw: JsonObject) -> bool:
-    """Return whether a container of a pod counts for something other than its requests."""
-    if not pick(raw, list, "status", "containerStatuses", of=dict):  # the pod does not run yet
-        return False
-    requested = [amounts(container, "resources", "requests") for kind in ("initContainers", "containers")
-                 for container in pick(raw, list, "spec", kind, of=dict)]
-    return [wanted for wanted, _ in container_requests(raw)] != requested

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import functools
 import marshal
-import math
 from collections.abc import Callable, Iterable
 from types import MappingProxyType as read_only
 from typing import Any
@@ -16,9 +15,7 @@ from scheduler import DEFAULT_REQUESTS, NO_REQUESTS, Taint
 from scheduler_extras.common.errors import InvalidSelector, Unschedulable
 from scheduler_extras.reading.fields import JsonObject, pick, text_at
 from scheduler_extras.reading.node_affinity import node_selector_term, valid_terms
-from scheduler_extras.reading.pod_requests import (
-    NOTHING_SCORED, amounts_of_pod, is_resized, is_sidecar, extended_requests
-)
+from scheduler_extras.reading.pod_requests import is_sidecar, requests_of_pod, uncounted_cpu
 from scheduler_extras.reading.quantities import Amounts, add_to, amounts, quantity
 
 
@@ -57,13 +54,11 @@ class FullPod:
         self.tolerations = tuple(pick(spec, list, "tolerations", of=dict))
         self.volumes = tuple(pick(spec, list, "volumes", of=dict))
         self.containers = tuple(pick(spec, list, "containers", of=dict))
-        self.host_ports = host_ports_of(self.containers)
-        self.requests = read_only(NO_REQUESTS | amounts_of_pod(spec, {}))
-        self.nonzero = read_only(NOTHING_SCORED | amounts_of_pod(spec, DEFAULT_REQUESTS))  # for scores
-        # Upstream's bug: while the pod waits, a core of its overhead counts as a millicore.
-        overhead = amounts(spec, "overhead").get("cpu", 0)
-        cpu = self.nonzero["cpu"] - overhead + math.ceil(overhead / 1000)
-        self.nonzero_incoming = read_only(self.nonzero | {"cpu": cpu})  # calculatePodResourceRequest
+        requested, scored, incoming = requests_of_pod(raw)
+        self.requests = read_only(requested)
+        self.nonzero = read_only(scored)
+        self.uncounted_cpu = uncounted_cpu(spec)
+        self.nonzero_incoming = read_only(incoming | {"cpu": incoming["cpu"] - self.uncounted_cpu})
         self.derived: dict[Any, Any] = {}  # what rules have computed from the pod: see kept_with_pod
         pick(raw, list, "status", "conditions", of=dict)  # raises if they are malformed
         owners = pick(raw, list, "metadata", "ownerReferences", of=dict)
@@ -75,18 +70,10 @@ class FullPod:
         affinity = pick(spec, dict, "affinity")
         self.is_affine = any(pick(affinity, dict, side) for side in ("podAffinity", "podAntiAffinity"))
         self.init_containers = tuple(pick(spec, list, "initContainers", of=dict))
+        self.host_ports = host_ports_of([*self.containers, *filter(is_sidecar, self.init_containers)])
         for container in [*self.containers, *self.init_containers]:
             pick(container, str, "name")
         self.claims, self.named_claims = claim_keys_of(self)
-        self.uncounted_cpu = self.nonzero["cpu"] - self.nonzero_incoming["cpu"]
-        sidecars = [container for container in self.init_containers if is_sidecar(container)]
-        if sidecars:
-            self.host_ports = host_ports_of([*self.containers, *sidecars])
-        if sidecars or spec.get("resources") or is_resized(raw):
-            requested, scored, incoming = extended_requests(raw, self.uncounted_cpu)
-            self.requests = read_only(NO_REQUESTS | requested)
-            self.nonzero = read_only(NOTHING_SCORED | scored)
-            self.nonzero_incoming = read_only(incoming)
         self.signatures: dict[Any, Any] = {}  # names of attributes -> see `signature`
         self.record: Any = None  # of a pending pod: its PodRecord
         self.counts_on = ""  # the node on which the cache counts it: where it runs, or is assumed to run
@@ -195,6 +182,12 @@ class FullNode:
         self._pods[pod.uid] = pod
         add_to(self._requested, pod.requests)
         add_to(self._nonzero, pod.nonzero)
+
+
+# The attributes of a FullNode that do not depend on the pods on it.
+OF_NODES_ALONE = frozenset((
+    "raw", "name", "labels", "annotations", "unschedulable", "taints", "allocatable", "max_pods", "images",
+    "conditions"))
 
 
 def with_pods(node: FullNode, pods: Iterable[FullPod]) -> FullNode:

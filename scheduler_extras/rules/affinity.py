@@ -40,7 +40,8 @@ def affinity_around(pod: FullPod, snapshot: FullSnapshot) -> dict:
     own, _ = affinity_terms(pod)
     terms = itertools.chain(*own.values(), (term for _, term in near))
     namespaces = [snapshot.objects["namespaces"] for term in terms if term.namespace_selector]
-    basis = weakref.ref(pod), snapshot.memory.version, namespaces  # the same for predicate and priority
+    # The same for the predicate and the priority.
+    basis = weakref.ref(pod), snapshot.memory.changes.version, namespaces
     return memo("around", snapshot, basis, lambda: sum_up(own, near, placed.numbers, pod, snapshot))
 
 

@@ -151,8 +151,8 @@ class Journal:
             self.note_policies(snapshot.policies)
         memory = snapshot.memory
         is_another = memory is not self.memory
-        names = snapshot.nodes if is_another else memory.changed_since(self.version) & snapshot.nodes.keys()
-        self.memory, self.version = memory, memory.version
+        names = snapshot.nodes if is_another else memory.changes.since(self.version) & snapshot.nodes.keys()
+        self.memory, self.version = memory, memory.changes.version
         is_small = len(snapshot.nodes) <= MOST_WITH_LABELS
         nodes: dict[str, str | None] = {}
         for name in names:

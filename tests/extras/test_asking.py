@@ -1,5 +1,6 @@
 """Of which nodes and pods a rule is asked again, and of which its answers are remembered."""
 
+import copy
 import dataclasses
 import gc
 import json
@@ -304,7 +305,7 @@ def test_nodes_are_asked_again_about_a_pod_that_differs_if_a_rule_may_look_at_th
     nodes = set()
     tolerates = PREDICATES["PodToleratesNodeTaints"]
     monkeypatch.setitem(PREDICATES, "PodToleratesNodeTaints", dataclasses.replace(tolerates,
-        function=lambda pod, node: nodes.add(node.name) or [*pod.tolerations][:0]))
+        function=lambda pod, node: nodes.add(node.name) or [*node.pods, *pod.tolerations][:0]))
     policies = {"my-scheduler": read_policy({"kind": "Policy", "apiVersion": "v1", **policy})}
     snapshot = cluster.look(policies)
     for each in (pod("first"), pod("second", **other)):
@@ -313,6 +314,32 @@ def test_nodes_are_asked_again_about_a_pod_that_differs_if_a_rule_may_look_at_th
         vars(waiting).update(record=PodRecord(waiting))
         cluster.cycle.assume(schedule(waiting, snapshot, policies["my-scheduler"]))
     assert len(nodes) == asked
+
+
+@table("function, change, asked", {
+    "it reads the node's labels, and a pod comes": (lambda pod, node: [*node.labels][:0], pod("b", nodeName="n3"), 0),
+    "it reads the node's labels, and one comes": (
+        lambda pod, node: [*node.labels][:0], node("n3", labels={"pool": "a"}), 1),
+    "it reads pods only where there is a label, and a pod comes there": (
+        lambda pod, node: [*node.pods][:0] if "pods" in node.labels else [], pod("b", nodeName="n0"), 1),
+    "it reads pods only where there is a label, and that comes": (
+        lambda pod, node: [*node.pods][:0] if "pods" in node.labels else [], node("n3", labels={"pods": "yes"}), 1),
+    "it reads the node's copy, and a pod comes": (
+        lambda pod, node: [copy.copy(node).name][:0], pod("b", nodeName="n3"), 1),
+})
+def test_a_node_is_asked_again_once_what_the_rule_reads_of_it_may_differ(function, change, asked):
+    """Of eight nodes."""
+    names = []
+    rule = FullRule("Own", lambda pod, node: names.append(str(node.name)) or function(pod, node), steady=True)
+    server, policy = Server(), FullPolicy([rule], [])
+    for i in range(8):
+        server.put(node(f"n{i}", labels={} if i else {"pods": "yes"}))
+    cluster = a_cluster(server)
+    schedule(FullPod(pod("p")), cluster.look({"my-scheduler": policy}), policy)
+    names.clear()
+    server.put(change)
+    schedule(FullPod(pod("p")), cluster.look({"my-scheduler": policy}), policy)
+    assert len(names) == asked
 
 
 def test_pods_are_alike_by_the_names_of_their_tokens_volumes_only():
@@ -344,7 +371,7 @@ def test_what_was_remembered_of_a_cluster_of_other_nodes_is_forgotten():
     for i in range(6):
         server.put(node(f"n{i}", labels={ZONE: "a"}))
         snapshot = cluster.look(policies)
-        assert (snapshot.memory.findings, snapshot.memory.versions) == ({}, {})
+        assert (snapshot.memory.findings, snapshot.memory.changes.versions) == ({}, {})
         assert schedule(FullPod(pod("p", labels={"i": str(i)})), snapshot, policies["my-scheduler"]).node
         assert snapshot.memory.findings
 
