@@ -12,7 +12,7 @@ from scheduler_extras.deciding.snapshot import FullSnapshot
 from scheduler_extras.policy.policy import FullPolicy
 from scheduler_extras.reading.pods_and_nodes import FullNode, FullPod
 from scheduler_extras.rules.always import nominate
-from scheduler_extras.rules.preemption import why_nobody
+from scheduler_extras.rules.preemption import no_preemption_message
 
 
 class Profile(FullPolicy):
@@ -49,9 +49,9 @@ class Profile(FullPolicy):
             decision.message = " ".join(filter(None, [decision.message, self.why_no_remedy(decision)]))
 
     def why_no_remedy(self, decision):
-        """Return what the plugins say that run at postFilter and do not help. Upstream: PostFilterMsg."""
+        """Return the messages of the postFilter plugins that do not help. Upstream: PostFilterMsg."""
         of_devices = "no new claims to deallocate" if self.deallocates else ""
-        return ", ".join(filter(None, [of_devices, why_nobody(decision)]))
+        return ", ".join(filter(None, [of_devices, no_preemption_message(decision)]))
 
     def leaves_nomination(self, decision: FullDecision) -> bool:
         """Return whether DefaultPreemption keeps the nomination because the pod may not preempt."""

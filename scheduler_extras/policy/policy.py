@@ -23,7 +23,7 @@ from scheduler_extras.deciding.rule import PREDICATES
 from scheduler_extras.deciding.seen import shared_key
 from scheduler_extras.reading.pods_and_nodes import FullNode, FullPod
 from scheduler_extras.rules.always import ALWAYS_ASKED
-from scheduler_extras.rules.preemption import WHY_NOT_PREEMPTED, is_hopeless
+from scheduler_extras.rules.preemption import NoPreemption, is_hopeless
 
 
 # Imaginary pods: the pod of a Deployment, and one that has a constraint itself.
@@ -112,7 +112,8 @@ class FullPolicy:
             for rule in self.rules_with["post_filter"]:
                 failed = copy.deepcopy(dict(decision.failed))  # the rule may change it
                 remedy = call_hook(rule, "post_filter", decision.pod, failed, snapshot)
-                decision.why_not_preempted = decision.pod.derived.pop(WHY_NOT_PREEMPTED, "")
+                if isinstance(remedy, NoPreemption):
+                    decision.why_not_preempted = remedy.why
                 if remedy:
                     decision.requests, decision.remedy = with_reason(remedy)
                     return

@@ -1,6 +1,6 @@
-"""The rules of kube-scheduler that the script does not have, a file for each subject; and the order of all.
+"""The rules of kube-scheduler that the script lacks, one file per subject, and the order of all rules.
 
-Whoever imports this package has all rules in PREDICATES and PRIORITIES.
+Importing this package fills PREDICATES and PRIORITIES.
 """
 
 import importlib
@@ -11,14 +11,14 @@ for module in ("of_the_script", "ports", "resources", "labels", "spreading", "se
                "disks", "claims", "volume_zones", "always", "preemption"):
     importlib.import_module(f"scheduler_extras.rules.{module}")
 
-# The order in which plugins run; those of the user's own come last.
+# The order in which plugins run. Rules of the user's own come last, here and below.
 # Upstream: getDefaultPlugins in apis/config/v1, and before that algorithmprovider/registry.go.
 PLUGIN_ORDER = [
     "NodeUnschedulable", "NodeName", "TaintToleration", "NodeAffinity", "NodePorts", "NodeResourcesFit",
     "VolumeRestrictions", "EBSLimits", "GCEPDLimits", "NodeVolumeLimits", "AzureDiskLimits", "VolumeBinding",
     "VolumeZone", "PodTopologySpread", "InterPodAffinity", "DefaultPreemption",
     "NodeResourcesBalancedAllocation", "ImageLocality"]
-# The order in which a Policy has them run; those of the user's own come last.
+# The order in which predicates run under a Policy.
 # Upstream: predicatesOrdering in pkg/scheduler/framework/plugins/legacy_registry.go.
 PREDICATE_ORDER = [
     "CheckNodeUnschedulable", "HostName", "PodFitsHostPorts", "MatchNodeSelector", "PodFitsResources",
@@ -26,7 +26,7 @@ PREDICATE_ORDER = [
     "MaxEBSVolumeCount", "MaxGCEPDVolumeCount", "MaxCSIVolumeCountPred", "MaxAzureDiskVolumeCount",
     "MaxCinderVolumeCount", "CheckVolumeBinding", "NoVolumeZoneConflict", "EvenPodsSpread",
     "MatchInterPodAffinity", "Preemption"]
-# The order in which priorities are asked where a Policy leaves their list out.
+# The order of the default priorities, which are active if a Policy leaves out the list.
 PRIORITY_ORDER = [
     "LeastRequestedPriority", "MostRequestedPriority", "BalancedResourceAllocation", "NodeAffinityPriority",
     "TaintTolerationPriority", "RandomPriority", "NodeLabel", "NodePreferAvoidPodsPriority",

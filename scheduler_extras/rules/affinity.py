@@ -1,4 +1,4 @@
-"""Rules of inter-pod affinity and anti-affinity: the predicate MatchInterPodAffinity, and its priority.
+"""Inter-pod affinity and anti-affinity: the predicate MatchInterPodAffinity and InterPodAffinityPriority.
 
 `affinity_around` evaluates the terms once per pod, for both rules.
 """
@@ -34,7 +34,7 @@ EFFECTS_OF_TERMS = {
 def affinity_around(pod: FullPod, snapshot: FullSnapshot) -> dict:
     """Return the effects of the pod's terms and all others, {effect: {(topology key, value): weight}}."""
     placed = placed_terms(snapshot)
-    if not (placed.numbers or pod.is_affine):  # as in most clusters, so that this takes no time
+    if not (placed.numbers or pod.is_affine):  # no pod has terms, as in most clusters
         return collections.defaultdict(collections.Counter)
     near = placed.index.find("", labels_to_look_up(pod))
     own, _ = affinity_terms(pod)
@@ -48,12 +48,12 @@ def affinity_around(pod: FullPod, snapshot: FullSnapshot) -> dict:
 def sum_up(own, near, numbers, pod, snapshot):
     """Sum up the pod's own terms, and those of others that may select it; see `affinity_around`.
 
-    near: of others, (name of a list, term). numbers: {such a pair: {node: how many pods there have it}}.
+    near: terms of others, (name of a list, term). numbers: {such a pair: {node: the pods that have it}}.
     """
     around: dict[str, collections.Counter] = collections.defaultdict(collections.Counter)
 
     def add(what, keys, weight, numbers):
-        """Add the effect of a term on the domains of nodes, {name: how many pods there count}."""
+        """Add the effect of a term on the domains of nodes. numbers: {node: how many of its pods count}."""
         for name, number in numbers.items():
             labels = snapshot.nodes[name].labels
             for key in keys & labels.keys():
@@ -62,8 +62,8 @@ def sum_up(own, near, numbers, pod, snapshot):
     for list_name, (what, _, sign) in EFFECTS_OF_TERMS.items():
         terms = own[list_name]
         one_by_one = [[term] for term in terms]
-        has_to_meet_all = what == "together" and terms  # of the others, one pod has to
-        for group in [terms] if has_to_meet_all else one_by_one:
+        must_meet_all = what == "together" and terms  # required affinity: one pod must meet all its terms
+        for group in [terms] if must_meet_all else one_by_one:
             add(what, {term.key for term in group}, sign * group[0].weight, selected_by(group, snapshot))
     for list_name, term in near:
         _, what, sign = EFFECTS_OF_TERMS[list_name]
@@ -72,7 +72,7 @@ def sum_up(own, near, numbers, pod, snapshot):
     return around
 
 
-IN_GENERAL = "node(s) didn't match pod affinity/anti-affinity"  # which of the two follows
+IN_GENERAL = "node(s) didn't match pod affinity/anti-affinity"  # one of the next three follows
 NO_AFFINITY = Unresolvable("node(s) didn't match pod affinity rules")
 OWN_ANTI_AFFINITY = "node(s) didn't match pod anti-affinity rules"
 ANTI_AFFINITY_OF_OTHERS = "node(s) didn't satisfy existing pods anti-affinity rules"
@@ -80,11 +80,11 @@ AffineDomains = collections.namedtuple("AffineDomains", "keys may_begin together
 
 
 def affine_domains(pod, nodes, snapshot):
-    """Return the AffineDomains, where the pod must be and must not be; or SKIP. Raises Rejected.
+    """Return the AffineDomains where the pod must be and must not be; or SKIP. Raises Rejected.
 
-    For each of the `keys`, it must be in a domain with a pod that meets all its terms (`together`). If there
-    is none yet, and it meets them itself, any domain with the key will do (`may_begin`).
-    `apart`: the domains with pods that its anti-affinity excludes. `repelling`: those with pods whose
+    keys: the topology keys of its required affinity. together: the domains with a pod that meets all its
+    terms. may_begin: no pod meets them yet except the pod itself, so any domain with the keys will do.
+    apart: the domains with pods that its anti-affinity excludes. repelling: the domains with pods whose
     anti-affinity excludes it.
     """
     terms, problem = affinity_terms(pod)
@@ -104,14 +104,14 @@ def affine_domains(pod, nodes, snapshot):
            looks_at={"required pod affinity": functools.partial(requires, "podAffinity"),
                      "required pod anti-affinity": functools.partial(requires, "podAntiAffinity")})
 def match_inter_pod_affinity(pod, node, metadata):
-    """The node's domains have the pods that its affinity requires, and none that anti-affinity excludes."""
+    """The node's domains have the pods that affinity requires, and none that anti-affinity excludes."""
     here = node.labels.items()
     if metadata.may_begin:
-        has_company = metadata.keys <= node.labels.keys()
+        is_together = metadata.keys <= node.labels.keys()
     else:
-        has_company = all((key, node.labels.get(key)) in metadata.together for key in metadata.keys)
+        is_together = all((key, node.labels.get(key)) in metadata.together for key in metadata.keys)
     reason: str
-    if not has_company:
+    if not is_together:
         reason = NO_AFFINITY
     elif not metadata.apart.isdisjoint(here):
         reason = OWN_ANTI_AFFINITY
@@ -124,9 +124,9 @@ def match_inter_pod_affinity(pod, node, metadata):
 
 
 def affine_scores(pod, nodes, snapshot, hard_weight=1):
-    """Return {(topology key, value): the weights of the terms for this domain, less those against it}.
+    """Return {(topology key, value): the sum of the weights for this domain minus those against it}.
 
-    hard_weight: the weight of other pods' required terms.
+    hard_weight: the weight of other pods' required terms (hardPodAffinitySymmetricWeight).
     """
     _, problem = affinity_terms(pod)
     if problem:
@@ -141,7 +141,7 @@ def affine_scores(pod, nodes, snapshot, hard_weight=1):
 
 
 def normalize_affinity(points, among=(0,)):
-    """Scale scores so that the lowest is 0 and the highest 100. among: values that count like scores."""
+    """Scale scores so that the lowest becomes 0 and the highest 100. among: values included in that range."""
     scores = [*points.values(), *among]
     low = min(scores)
     high = max(scores)
@@ -152,5 +152,5 @@ def normalize_affinity(points, among=(0,)):
 @priority("InterPodAffinityPriority", metadata=affine_scores, reduce=normalize_affinity,
           plugin="InterPodAffinity", by_default=1, steady=True)
 def inter_pod_affinity(pod, node, metadata):
-    """The weights of the preferences for the node's domains, less those against them."""
+    """The sum of the weights for the node's domains, minus those against them."""
     return sum([metadata[pair] for pair in node.labels.items()]) if metadata else 0

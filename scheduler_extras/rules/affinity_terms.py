@@ -1,4 +1,4 @@
-"""The terms of inter-pod affinity: those of a pod, and those of all placed pods.
+"""Affinity terms: those of a pod, and those of all placed pods.
 
 affinity.py sums up their effects on a pod.
 """
@@ -44,13 +44,13 @@ class AffinityTerm:
             return False
         if pod.namespace in self.namespaces:
             return True
-        if not self.namespace_selector:  # {} selects all namespaces; null, no other one
+        if not self.namespace_selector:  # {} selects all namespaces, null no further one
             return self.namespace_selector is not None
         namespace = snapshot.objects["namespaces"].get(pod.namespace, {})
         return labels_match(pick(namespace, dict, "metadata", "labels"), self.namespace_selector)
 
 
-# Meaning -> the one AffinityTerm with it, shared by all pods.
+# Meaning -> the AffinityTerm with it, which all pods share.
 TERMS: weakref.WeakValueDictionary[bytes, AffinityTerm] = weakref.WeakValueDictionary()
 
 
@@ -63,16 +63,17 @@ def affinity_term(pod, term, weight):
     return known or TERMS.setdefault(meaning, AffinityTerm(pod, term, weight, meaning))
 
 
-# Name of a list of terms -> how it is named in a pod's spec: podAffinity and podAntiAffinity have two each.
+# Name of a list of terms -> the two parts of its path in a pod's spec: podAffinity and podAntiAffinity have
+# two lists each.
 LISTS = {when + side: (when, side)
          for when, side in itertools.product(("required", "preferred"), ("Affinity", "AntiAffinity"))}
 
 
 @kept_with_pod
 def affinity_terms(pod: FullPod) -> tuple[dict, str | None]:
-    """Return {name of a list: the pod's terms, none if one is invalid}, and the error of an invalid one."""
+    """Return {name of a list: the pod's terms} and an error or None. A list with an invalid term is empty."""
     lists: dict[str, list] = {list_name: [] for list_name in LISTS}
-    if not pod.is_affine:  # like most pods: return fast
+    if not pod.is_affine:  # as most pods
         return lists, None
     problem = None
     for list_name, (when, side) in LISTS.items():
@@ -84,17 +85,17 @@ def affinity_terms(pod: FullPod) -> tuple[dict, str | None]:
                 same[1] += pick(raw, int, "weight") or 1
             lists[list_name] = [affinity_term(pod, term, weight) for term, weight in alike.values()]
         except Malformed as error:
-            problem = f"parsing pod: {list_name}Terms: {error}"  # as upstream, the last one
+            problem = f"parsing pod: {list_name}Terms: {error}"  # of several, the last one, as upstream
     return lists, problem
 
 
 def selected_by(terms: list[AffinityTerm], snapshot: FullSnapshot) -> dict:
-    """Return {node: how many pods there all of these terms select}, of nodes with such pods."""
+    """Return {node: how many of its pods match all of these terms}, without nodes that have none."""
     key = "selected", b"".join(term.meaning for term in terms)
     namespaces = [snapshot.objects["namespaces"] for term in terms if term.namespace_selector]
 
     def are_selected(pod):
-        """Return whether all of the terms select a pod."""
+        """Return whether all the terms select a pod."""
         return all(term.selects(pod, snapshot) for term in terms)
 
     return answers_about(
@@ -103,18 +104,18 @@ def selected_by(terms: list[AffinityTerm], snapshot: FullSnapshot) -> dict:
 
 
 def terms_on(node: FullNode) -> dict:
-    """Return the terms of the pods on a node, {(name of a list, term): how many of these pods have it}."""
-    return dict(collections.Counter(  # dicts are compared faster
+    """Return the terms of the pods on a node, {(name of a list, term): how many of its pods have it}."""
+    return dict(collections.Counter(  # a dict, because these are compared faster than Counters
         (list_name, term) for pod in node.pods.values() if pod.is_affine
         for list_name, terms in affinity_terms(pod)[0].items() for term in terms))
 
 
-# numbers: {(name of a list, term): {node: how many pods there have it}}. index: the LabelIndex of such pairs.
+# numbers: {(name of a list, term): {node: how many pods have it}}. index: the LabelIndex of such pairs.
 PlacedTerms = collections.namedtuple("PlacedTerms", "numbers index")
 
 
 def with_terms(placed, before, now):
-    """Return PlacedTerms, as some nodes have other terms than before. before, now: {node: its terms_on}."""
+    """Return PlacedTerms after the terms on some nodes have changed. before, now: {node: its terms_on}."""
     placed = placed or PlacedTerms({}, LabelIndex())
     changed: dict[Any, dict] = collections.defaultdict(dict)
     for name, terms in now.items():
@@ -125,11 +126,11 @@ def with_terms(placed, before, now):
         numbers[term] = without_zeros(numbers.get(term, {}) | by_node)
         if not numbers[term]:
             del numbers[term]
-    come_or_gone = [term for term in changed if (term in numbers) != (term in placed.numbers)]
-    filings = [("", label, term) for term in come_or_gone for label in labels_needed(term[1].requirements)]
+    new_or_gone = [term for term in changed if (term in numbers) != (term in placed.numbers)]
+    filings = [("", label, term) for term in new_or_gone for label in labels_needed(term[1].requirements)]
     return PlacedTerms(numbers, placed.index.updated(filings))
 
 
 def placed_terms(snapshot: FullSnapshot) -> PlacedTerms:
-    """Return the terms of placed pods."""
+    """Return the terms of all placed pods."""
     return answers_about(snapshot.nodes, "terms", snapshot, for_each(terms_on), update=with_terms)

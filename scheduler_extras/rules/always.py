@@ -1,31 +1,36 @@
-"""What is asked whatever the Policy: claims of devices, and the room that is kept for nominated pods.
+"""Predicates that are active under any Policy: claims of devices, and room for nominated pods.
 
-policy/policy.py asks it after the predicates; rules that preempt call `nominate`.
+policy/policy.py calls them after the Policy's own. Rules that preempt call `nominate`.
 """
+
+from __future__ import annotations
 
 import collections
 import functools
+from typing import Any
 
 from scheduler_extras.deciding.rule import SKIP, FullRule, Rejected
 from scheduler_extras.reading.fields import pick
-from scheduler_extras.reading.pods_and_nodes import FullPod, with_pods
+from scheduler_extras.deciding.snapshot import FullSnapshot
+from scheduler_extras.reading.pods_and_nodes import FullNode, FullPod, with_pods
 from scheduler_extras.rules.supposed import Supposed, first_reasons, prepared_for_nodes
 
 
-def claims_of_devices(pod, nodes, snapshot):
-    """Reject a pod that claims devices, unless it runs, so that it has them."""
+def claims_of_devices(pod: FullPod, nodes: list[FullNode], snapshot: FullSnapshot) -> object:
+    """Reject a pod that claims devices, unless it is bound, and so has them already."""
     if pod.spec.get("resourceClaims") and not pod.spec.get("nodeName"):
         raise Rejected("pod claims devices (spec.resourceClaims), which this scheduler does not allocate")
     return SKIP
 
 
+# on_nodes: {node: the other pods nominated to it}. prepared: returns the pod's Prepared predicates, or None.
 Rivals = collections.namedtuple("Rivals", "on_nodes snapshot predicates prepared")
 
 
-def nominated_elsewhere(pod, nodes, snapshot):
-    """Return for which other pods, no less important, room is being made where; and whom to ask about them.
+def rivals_of(pod: FullPod, nodes: list[FullNode], snapshot: FullSnapshot) -> Any:
+    """Return the Rivals of a pod: other nominated pods of equal or higher priority; or SKIP.
 
-    They are pods of our schedulers, as kube-scheduler's nominator has those of its own queue.
+    Only pods of our own schedulers count, as upstream's nominator only has pods of its own queue.
     """
     rivals = [other for other in snapshot.nominated
               if other.uid != pod.uid and other.priority >= pod.priority and is_ours(other, snapshot)]
@@ -42,15 +47,15 @@ def nominated_elsewhere(pod, nodes, snapshot):
     return Rivals(on_nodes, snapshot, predicates, prepared)
 
 
-def is_ours(pod, snapshot):
-    """Return whether one of our schedulers still has to place a pod."""
+def is_ours(pod: FullPod, snapshot: FullSnapshot) -> bool:
+    """Return whether a pod names one of our schedulers, and has not finished."""
     return pod.scheduler in snapshot.policies and pod.phase not in ("Succeeded", "Failed")
 
 
-def room_for_nominated(pod, node, metadata):
-    """The pod still fits once those are there that are nominated to the node. Upstream: addNominatedPods.
+def room_for_nominated(pod: FullPod, node: FullNode, metadata: Rivals) -> list[str]:
+    """The pod fits even with the pods that are nominated to the node. Upstream: addNominatedPods.
 
-    Where none of the pods concerns more than its node, no cluster with them is made up, to be quick.
+    Unless a rule needs other nodes, this adds them to a copy of the node alone, which is fast.
     """
     there = metadata.on_nodes.get(node.name)
     if not there:
@@ -63,8 +68,8 @@ def room_for_nominated(pod, node, metadata):
     return first_reasons(prepared, node.derived[with_pods][1])
 
 
-def nominate(pod, node_name, snapshot):
-    """Nominate a pod to a node, or to none: for the pods that come next, and by the request returned."""
+def nominate(pod: FullPod, node_name: str | None, snapshot: FullSnapshot) -> tuple[str, str, dict]:
+    """Nominate a pod to a node in the snapshot; None ends its nomination. Return the request to write it."""
     snapshot.nominated = [other for other in snapshot.nominated if other.uid != pod.uid]
     if node_name:
         status = pick(pod.raw, dict, "status") | {"nominatedNodeName": node_name}
@@ -73,7 +78,7 @@ def nominate(pod, node_name, snapshot):
         "metadata": {"uid": pod.uid}, "status": {"nominatedNodeName": node_name}}
 
 
-ALWAYS_ASKED = [  # whatever the Policy
+ALWAYS_ASKED = [
     FullRule("Devices", lambda pod, node: (), metadata=claims_of_devices, title="devices", steady=True),
-    FullRule("NominatedPods", room_for_nominated, metadata=nominated_elsewhere,
+    FullRule("NominatedPods", room_for_nominated, metadata=rivals_of,
              title="room for nominated pods")]

@@ -1,6 +1,6 @@
-"""Rules about claims: where their volumes can be used, and which volume each gets once a node is chosen.
+"""CheckVolumeBinding: the nodes on which a pod's claims have or can get volumes, and binding these.
 
-`bind_volumes` is called before the Binding (PreBind).
+`bind_volumes` runs before the Binding (PreBind). Upstream: plugins/volumebinding.
 """
 
 import collections
@@ -24,29 +24,29 @@ NO_VOLUME_TO_BIND = "node(s) didn't find available persistent volumes to bind"
 UNBOUND_IMMEDIATE = "pod has unbound immediate PersistentVolumeClaims"
 SELECTED_NODE = "volume.kubernetes.io/selected-node"
 ClaimsToBind = collections.namedtuple("ClaimsToBind", "bound delayed")
-Volume = collections.namedtuple("Volume", "raw reach")  # reach: what a node's labels must meet one of
+Volume = collections.namedtuple("Volume", "raw reach")  # reach: lists of Requirements; a node must meet one
 EVERYWHERE: list[list] = [[]]
 
 
 class DelayedClaim:
-    """A claim that gets a volume once a node is chosen. Keeps what is the same for all nodes."""
+    """A claim that gets a volume once a node is chosen (WaitForFirstConsumer), and what suits it."""
 
     def __init__(self, claim, snapshot):
         self.claim = claim
         self.snapshot = snapshot
-        self.size = storage(claim, "resources", "requests")
+        self.size = storage(claim, "resources", "requests")  # bytes
         # The name of the node for which a volume is to be provisioned, or None.
         self.selected_node = pick(claim, dict, "metadata", "annotations").get(SELECTED_NODE)
         self.storage_class = storage_class_of(claim, snapshot)
 
     def __eq__(self, other):
-        """Return whether another claim is equal in all that answers depend on."""
-        looked_at = "selected_node", "storage_class", "room", "volumes"
-        return all(getattr(self, name) == getattr(other, name) for name in looked_at)
+        """Return whether another claim is equal in everything that the predicate reads."""
+        names = "selected_node", "storage_class", "room", "volumes"
+        return all(getattr(self, name) == getattr(other, name) for name in names)
 
     @functools.cached_property
     def volumes(self):
-        """The free Volumes that suit the claim, smallest first; or only the one that names the claim."""
+        """The free Volumes that suit the claim, smallest first; or only the one reserved for the claim."""
         free = []
         claim = self.claim
         selector = label_selector(pick(claim, dict, "spec").get("selector") or {})
@@ -67,7 +67,7 @@ class DelayedClaim:
         return [with_reach(volume) for volume in free]
 
     def volume_for(self, node, taken):
-        """Return the first of the volumes that is not taken, and can be used on the node, or None."""
+        """Return the first volume that is not taken and can be used on the node, or None."""
         for volume in self.volumes:
             if volume.raw["metadata"]["name"] not in taken and satisfies_one(node.labels, volume.reach):
                 return volume.raw
@@ -75,7 +75,7 @@ class DelayedClaim:
 
     @functools.cached_property
     def room(self):
-        """Where a new volume has room: lists of requirements, of which a node's labels must meet one."""
+        """The nodes where a new volume has room: lists of Requirements, one of which a node must meet."""
         driver = self.snapshot.objects["csidrivers"].get(pick(self.storage_class, str, "provisioner"), {})
         if not pick(driver, bool, "spec", "storageCapacity"):
             return EVERYWHERE
@@ -89,27 +89,27 @@ class DelayedClaim:
 
 
 def volumes_to_claim(snapshot):
-    """Return volumes, smallest first, {(namespace, name) of their claim, or else their class: [volume]}.
+    """Return {(namespace, name) of a claim, or the name of a class: its volumes, smallest first}.
 
-    Volumes without a bound claim may be reserved for one.
+    A volume that is Available is listed under its class, even if it is reserved for a claim.
     """
     volumes = snapshot.objects["persistentvolumes"]
 
-    def sort():
-        """Return the volumes, sorted."""
-        sorted_out = collections.defaultdict(list)
+    def index():
+        """Return the volumes by claim or class."""
+        found = collections.defaultdict(list)
         for volume in sorted(volumes.values(), key=lambda volume: storage(volume, "capacity")):
             owner = pick(volume, dict, "spec", "claimRef")
             has_claim = owner and pick(volume, str, "status", "phase") != "Available"
             key = (owner.get("namespace"), owner.get("name")) if has_claim else class_name_of(volume)
-            sorted_out[key].append(volume)
-        return sorted_out
+            found[key].append(volume)
+        return found
 
-    return memo("volumes", snapshot, [volumes], sort)
+    return memo("volumes", snapshot, [volumes], index)
 
 
 def why_unusable(name, claim, pod):
-    """Return why the pod cannot use a claim, whatever the node, or None. Upstream: podHasPVCs."""
+    """Return why the pod cannot use a claim on any node, or None. Upstream: podHasPVCs."""
     if not claim:
         return f'persistentvolumeclaim "{name}" not found'
     if pick(claim, str, "metadata", "deletionTimestamp"):
@@ -118,7 +118,7 @@ def why_unusable(name, claim, pod):
 
 
 def claims_to_bind(pod, nodes, snapshot, why_unusable=why_unusable):
-    """Return the ClaimsToBind: where bound claims can be used, and others in upstream's order; or SKIP."""
+    """Return the ClaimsToBind: the reach of bound claims, and DelayedClaims in upstream's order; or SKIP."""
     bound = {}
     delayed = []
     is_any_immediate = False
@@ -142,17 +142,17 @@ def claims_to_bind(pod, nodes, snapshot, why_unusable=why_unusable):
 
 
 def waits_for_consumer(claim, snapshot):
-    """Return whether a claim gets its volume only once a pod uses it."""
+    """Return whether a claim gets its volume only when a pod uses it."""
     return storage_class_of(claim, snapshot).get("volumeBindingMode") == "WaitForFirstConsumer"
 
 
 def storage(thing, *path):
-    """Return the bytes that a claim requests or a volume has."""
+    """Return the size in bytes that a claim requests or a volume has."""
     return quantity(str(pick(thing, dict, "spec", *path).get("storage") or 0))
 
 
 def reserve_volumes(claims, node, record):
-    """Reserve volumes for claims, or request new ones, in memory. Return the requests that write it."""
+    """Reserve volumes for claims, or request new ones, in the cache. Return the requests that write this."""
     patches = []
     for delayed, volume in find_volumes(claims, node):
         claim = delayed.claim
@@ -174,7 +174,7 @@ def reserve_volumes(claims, node, record):
 def bind_volumes(pod, node, snapshot, timeout=600, late="timed out waiting for the condition"):
     """Reserve volumes for the pod's claims, or request their provisioning. Controllers do the rest.
 
-    timeout: after how many seconds the pod falls back, with the text `late`.
+    timeout: seconds after which the pod gives up its node, with the message `late`.
     """
     if not pod.claims:
         return None
@@ -192,12 +192,12 @@ def bind_volumes(pod, node, snapshot, timeout=600, late="timed out waiting for t
         raise Unschedulable(f"{failing} the volume or the node that was chosen has been given up")
     if claims.delayed and has_waited and time.monotonic() - pod.record.since > timeout:
         raise Unschedulable(f"{failing} {late}")
-    is_awaited = claims.delayed and snapshot.is_live  # or else no controller binds them
+    is_awaited = claims.delayed and snapshot.is_live  # on manifests, no controller would bind them
     return (patches, "volumes are being bound or provisioned") if is_awaited else None
 
 
 def patch(thing, resource, annotations, **more):
-    """Return the request that changes an object, unless another client has changed it."""
+    """Return the request that changes an object, which fails if another client has changed it meanwhile."""
     metadata = thing["metadata"]
     place = f"namespaces/{metadata['namespace']}/" if "namespace" in metadata else ""
     return "PATCH", f"/api/v1/{place}{resource}/{metadata['name']}", {
@@ -209,7 +209,7 @@ def patch(thing, resource, annotations, **more):
            looks_at={"claims": lambda pod, node: pod.claims})
 def check_volume_binding(pod, node, metadata, gone="pvc(s) bound to non-existent pv(s)",
                          out_of_reach=OUT_OF_REACH):
-    """The node can use the volumes of the pod's bound claims, and has or gets volumes for the others."""
+    """The node can use the volumes of the pod's bound claims, and there are volumes for the others."""
     for reach in metadata.bound:
         if reach is None:
             yield gone
@@ -230,9 +230,9 @@ def check_volume_binding(pod, node, metadata, gone="pvc(s) bound to non-existent
 
 
 def find_volumes(delayed, node):
-    """Yield (DelayedClaim, volume) pairs; None: a volume has to be provisioned.
+    """Yield (DelayedClaim, its volume on this node, or None if one must be provisioned).
 
-    Upstream: plugins/volumebinding, and volume/scheduling/scheduler_binder.go.
+    Upstream: volume/scheduling/scheduler_binder.go.
     """
     taken: set[str] = set()
     for each in delayed:
@@ -245,7 +245,7 @@ def find_volumes(delayed, node):
 
 
 def can_provision(storage_class, node):
-    """Return whether the class's provisioner makes volumes for this node."""
+    """Return whether the storage class can provision volumes for this node."""
     if pick(storage_class, str, "provisioner") in ("", "kubernetes.io/no-provisioner"):
         return False
     topologies = pick(storage_class, list, "allowedTopologies", of=dict)
@@ -258,7 +258,7 @@ def can_provision(storage_class, node):
 
 
 def could_serve(volume, claim):
-    """Return whether a volume has the size, classes and mode of a claim, and is not being deleted."""
+    """Return whether a volume has the claim's size, classes and mode, and is not terminating."""
     modes = {pick(thing, str, "spec", "volumeMode") or "Filesystem" for thing in (volume, claim)}
     attributes = {pick(thing, str, "spec", "volumeAttributesClassName") for thing in (volume, claim)}
     is_alike = class_name_of(volume) == class_name_of(claim) and len(modes) == len(attributes) == 1
@@ -268,14 +268,14 @@ def could_serve(volume, claim):
 
 
 def names_claim(owner, claim):
-    """Return whether a volume's claimRef names this claim; it may do so without a uid."""
+    """Return whether a volume's claimRef names this claim. It may leave out the uid."""
     metadata = claim["metadata"]
     same_name = all(owner.get(name) == metadata.get(name) for name in ("namespace", "name"))
     return same_name and (owner.get("uid") or metadata.get("uid")) == metadata.get("uid")
 
 
 def with_reach(volume):
-    """Return a Volume: by the label expressions of its nodeAffinity, the nodes on which it can be used."""
+    """Return the Volume with its reach, which follows from its nodeAffinity."""
     required = pick(volume, dict, "spec", "nodeAffinity", "required")
     terms = valid_terms(pick(required, list, "nodeSelectorTerms", of=dict))
     return Volume(volume, [
@@ -284,5 +284,5 @@ def with_reach(volume):
 
 
 def satisfies_one(labels, terms):
-    """Return whether labels meet all requirements of one of the terms."""
+    """Return whether labels meet all Requirements of one of these lists."""
     return any(labels_match(labels, requirements) for requirements in terms)

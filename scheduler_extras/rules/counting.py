@@ -1,4 +1,4 @@
-"""Counting matching pods per node, for the rules of affinity and spreading."""
+"""Counting the matching pods on each node, for the rules about affinity and spreading."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from scheduler_extras.rules.label_index import LabelIndex, labels_needed
 
 
 def count_pods(node: FullNode, matches: Callable, namespace: str | None = None) -> int:
-    """Return how many pods on a node match. matches is called once for pods with equal labels.
+    """Return how many pods on a node match. `matches` is called once for all pods with equal labels.
 
-    namespace: counts only its pods; None: those of all.
+    namespace: the namespace whose pods count; None for all.
     """
     by_namespace = pods_by_namespace(node)
     if namespace is not None and namespace not in by_namespace:  # as on most nodes
@@ -26,20 +26,20 @@ def count_pods(node: FullNode, matches: Callable, namespace: str | None = None) 
 
 
 def nodes_that_may_count(namespace: str, requirements: Iterable[Requirement], snapshot: FullSnapshot) -> set:
-    """Return the names of the nodes with pods of a namespace that may meet these requirements."""
+    """Return the names of the nodes that have pods of a namespace which may meet these requirements."""
     index = answers_about(snapshot.nodes, "nodes by label", snapshot, for_each(labels_on), update=with_labels)
     return index.find(namespace, labels_needed(requirements))
 
 
 def labels_on(node):
-    """Return the labels of the pods on a node, {(namespace, (key, value))}, and for each namespace None."""
+    """Return the labels of the pods on a node, {(namespace, (key, value))}, and {(namespace, None)}."""
     return frozenset([
         (namespace, label) for namespace, alike in pods_by_namespace(node).items()
         for pods in alike.values() for label in (None, *pods[0].labels.items())])
 
 
 def with_labels(index, before, now):
-    """Return the LabelIndex of nodes after the labels on some of them have changed."""
+    """Return the LabelIndex of nodes after the labels of the pods on some of them have changed."""
     return (index or LabelIndex()).updated(
         (*filing, name) for name, labels in now.items() for filing in labels ^ before.get(name, frozenset()))
 
@@ -50,7 +50,7 @@ def without_zeros(numbers: dict) -> dict:
 
 
 def pods_by_namespace(node):
-    """Return the pods on a node, {namespace: {signature: the pods with equal labels}}."""
+    """Return the pods on a node, {namespace: {signature: pods with equal labels}}."""
     if pods_by_namespace not in node.derived:
         found: dict[str, dict] = {}
         node.derived[pods_by_namespace] = found

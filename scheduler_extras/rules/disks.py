@@ -1,6 +1,6 @@
-"""Rules about network disks, and about how many volumes a node can attach.
+"""Rules about network disks: conflicts over a disk, and how many volumes a node can attach.
 
-NoDiskConflict takes the place of the rule in scheduler.py; a cloud's predicates are one rule with a table.
+NoDiskConflict replaces the rule in scheduler.py. The predicates of the clouds share one function and a table.
 """
 
 from __future__ import annotations
@@ -21,7 +21,10 @@ from scheduler_extras.reading.pods_and_nodes import kept_with_pod
 
 
 def claims_of(pod, snapshot, keys=None):
-    """Yield (name, claim, volume) for each claim of the pod, or each of these; what is not there is empty."""
+    """Yield (name, claim, volume) for each claim of the pod. A missing claim or volume is {}.
+
+    keys: only the claims with these keys, namespace/name.
+    """
     for key in pod.claims if keys is None else keys:
         claim = snapshot.objects["persistentvolumeclaims"].get(key, {})
         volume_name = pick(claim, str, "spec", "volumeName")
@@ -32,17 +35,17 @@ def claims_of(pod, snapshot, keys=None):
 def class_name_of(thing):
     """Return the name of the storage class of a claim or a volume."""
     annotations = pick(thing, dict, "metadata", "annotations", of=str)
-    of_old = annotations.get("volume.beta.kubernetes.io/storage-class")
-    return pick(thing, str, "spec", "storageClassName") if of_old is None else of_old
+    beta = annotations.get("volume.beta.kubernetes.io/storage-class")
+    return pick(thing, str, "spec", "storageClassName") if beta is None else beta
 
 
 def storage_class_of(claim, snapshot):
-    """Return the storage class of a claim; empty if it is not there."""
+    """Return the storage class of a claim; {} if it is missing."""
     return snapshot.objects["storageclasses"].get(class_name_of(claim), {})
 
 
 def exclusive_claims(pod, nodes, snapshot):
-    """Return True if another pod uses a ReadWriteOncePod claim of the pod; else None."""
+    """Return True if another pod uses a ReadWriteOncePod claim of this pod; else None."""
     if not pod.named_claims:
         return None
     exclusive = set()
@@ -53,14 +56,14 @@ def exclusive_claims(pod, nodes, snapshot):
     return (exclusive and not exclusive.isdisjoint(in_use)) or None
 
 
-# Source of a volume -> the fields that identify the disk. Of an rbd, each of its monitors, too.
+# Source of a volume -> the fields that identify the disk. An rbd is identified by each of its monitors, too.
 DISK_IDENTITIES = {"gcePersistentDisk": ["pdName"], "awsElasticBlockStore": ["volumeID"], "iscsi": ["iqn"],
                    "rbd": ["image", "pool"]}
 
 
 @kept_with_pod
 def disks_of(pod):
-    """Return the pod's network disks, {identity: whether it may be shared}; of an rbd, for each monitor."""
+    """Return the pod's network disks, {identity: whether it can be shared}; an rbd once for each monitor."""
     disks: dict[tuple, bool] = {}
     for volume in pod.volumes:
         for source in [each for each in DISK_IDENTITIES if volume.get(each)]:
@@ -82,7 +85,7 @@ def disks_conflict(pod, other):
            steady=True,
            looks_at={"a network disk": lambda pod, node: disks_of(pod)})
 def no_disk_conflict(pod, node, metadata):
-    """No pod there has a disk that this pod mounts, unless both only read it, or its exclusive claim."""
+    """No pod on the node mounts a disk of this pod, unless both only read it, or uses its exclusive claim."""
     if disks_of(pod) and any(disks_conflict(pod, other) for other in node.pods.values()):
         yield "node(s) had no available disk"
     elif metadata:
@@ -90,7 +93,7 @@ def no_disk_conflict(pod, node, metadata):
                "already in-use by another pod")
 
 
-# The field `identity` of a volume's `source` identifies a disk, and a node can have `limit` of them.
+# A disk is identified by the field `identity` of a volume's `source`. A node can attach `limit` of them.
 CloudDisks = collections.namedtuple("CloudDisks", "source identity limit")
 CLOUD_DISKS = {  # provisioner -> its disks
     "kubernetes.io/aws-ebs": CloudDisks("awsElasticBlockStore", "volumeID", 39),  # on AWS Nitro: 25
@@ -100,18 +103,18 @@ CLOUD_DISKS = {  # provisioner -> its disks
 
 
 MAX_PD_VOLS = os.environ.get("KUBE_MAX_PD_VOLS", "")
-KUBE_MAX_PD_VOLS = int(MAX_PD_VOLS) if MAX_PD_VOLS.isdigit() else 0  # 0: the limits above
+KUBE_MAX_PD_VOLS = int(MAX_PD_VOLS) if MAX_PD_VOLS.isdigit() else 0  # 0: the limits above apply
 LOCAL = {"configMap", "downwardAPI", "emptyDir", "hostPath", "persistentVolumeClaim", "projected", "secret"}
 
 
 @kept_with_pod
 def inline_disks(pod):
-    """Return the pod's inline volumes that may be disks outside of its node."""
+    """Return the pod's inline volumes that may be network disks."""
     return [volume for volume in pod.volumes if LOCAL.isdisjoint(volume)]
 
 
 def volumes_of(pod, snapshot):
-    """Return the sources of the pod's volumes, inline or claimed; and {name: claim} of claims without one."""
+    """Return the sources of the pod's volumes, inline or claimed, and {name: claim} of unbound claims."""
     sources = [*inline_disks(pod)]
     unbound = {}
     for name, claim, volume in claims_of(pod, snapshot):
@@ -125,8 +128,8 @@ def volumes_of(pod, snapshot):
 def attachments(pod, snapshot):
     """Return the (driver, identity) of the pod's cloud disks, inline or claimed, and of its CSI volumes.
 
-    Each pod on a node is asked about again whenever any claim changes, so what was found is kept with the pod
-    while its own claims, their volumes and the classes are the same.
+    The result is kept with the pod until its own claims, their volumes or the classes change, because this is
+    called for all pods of a node whenever any claim changes.
     """
     if not pod.claims:
         return attached_by([*inline_disks(pod)], CLOUD_DISKS)
@@ -141,21 +144,21 @@ def claimed_attachments(pod, snapshot):
     """Return the attachments of a pod with claims."""
     sources, unbound = volumes_of(pod, snapshot)
     attached = attached_by(sources, CLOUD_DISKS)
-    for name, claim in unbound.items():  # what is yet to be provisioned is known by its claim
+    for name, claim in unbound.items():  # a volume that has yet to be provisioned is identified by its claim
         class_name = pick(claim, str, "spec", "storageClassName")
         named = snapshot.objects["storageclasses"].get(class_name, {})
         built_in = pick(named, str, "provisioner")
         if built_in in CLOUD_DISKS:
             attached.add((built_in, (pod.namespace, name)))
-        of_csi = storage_class_of(claim, snapshot)  # which reads annotations, too
-        provisioner = pick(of_csi, str, "provisioner")
+        csi_class = storage_class_of(claim, snapshot)  # reads the beta annotation, too
+        provisioner = pick(csi_class, str, "provisioner")
         if provisioner not in CLOUD_DISKS:
             attached.add((provisioner, (pod.namespace, name)))
     return attached
 
 
 def attached_by(sources, drivers):
-    """Return the (driver, identity) of disks and of CSI volumes; CSI's that are inline have no handle."""
+    """Return the (driver, identity) of disks and CSI volumes, without inline ones, which have no handle."""
     attached = {(pick(source, str, "csi", "driver"), pick(source, str, "csi", "volumeHandle"))
                 for source in sources if pick(source, dict, "csi").get("volumeHandle")}
     for driver, disks in drivers.items():
@@ -165,7 +168,7 @@ def attached_by(sources, drivers):
 
 
 def volume_limit(driver, node, snapshot):
-    """Return how many volumes of a driver the node can attach."""
+    """Return the number of volumes of a driver that the node can attach."""
     if driver in CLOUD_DISKS:
         instance_type = node.labels.get("beta.kubernetes.io/instance-type") or node.labels.get(
             "node.kubernetes.io/instance-type", "")
@@ -179,7 +182,7 @@ def volume_limit(driver, node, snapshot):
 
 
 def csi_limit(driver, node, snapshot, otherwise):
-    """Return how many volumes of a CSI driver the node's CSINode allows, or `otherwise`."""
+    """Return the number of volumes of a CSI driver that the node's CSINode allows, or `otherwise`."""
     for known in pick(snapshot.objects["csinodes"].get(node.name, {}), list, "spec", "drivers", of=dict):
         room = pick(known, dict, "allocatable")
         if known.get("name") == driver and room.get("count") is not None:
@@ -189,16 +192,16 @@ def csi_limit(driver, node, snapshot, otherwise):
 
 @dataclass
 class ToAttach:
-    """What a node has to attach for a pod. Equal for pods with as many volumes, if all of these are new."""
+    """The volumes that a node has to attach for a pod. Pods with the same number of new volumes are equal."""
 
-    new: dict  # driver -> how many volumes, of those that are nowhere yet
-    others: set  # (driver, identity) of those that are on some nodes
-    rests_on: list  # the objects by which volumes and limits are known
-    attached: dict = field(compare=False)  # name of a node -> what is attached to it
+    new: dict  # driver -> the number of volumes that no node has attached yet
+    others: set  # (driver, identity) of volumes that some nodes have attached
+    objects: list  # the API objects that tell the volumes and limits, compared when this is a cache's basis
+    attached: dict = field(compare=False)  # name of a node -> the (driver, identity) attached to it
     snapshot: FullSnapshot = field(compare=False)
 
     def on(self, node):
-        """Return {driver: how many volumes the node would have}, and which of these drivers gets more."""
+        """Return {driver: the number of volumes that the node would have}, and the drivers that get more."""
         attached = self.attached[node.name]
         numbers = collections.Counter([driver for driver, _ in attached | self.others])
         numbers.update(self.new)
@@ -206,26 +209,26 @@ class ToAttach:
 
 
 def to_attach(wanted, snapshot, attachments=attachments, elsewhere=frozenset()):
-    """Return the ToAttach of wanted volumes; SKIP if there are none. elsewhere: other attached volumes."""
+    """Return the ToAttach of wanted volumes; SKIP if there are none. elsewhere: further attached volumes."""
     if not wanted:
         return SKIP
     resources = "persistentvolumeclaims", "persistentvolumes", "storageclasses", "csinodes"
-    rests_on = [snapshot.objects[resource] for resource in resources]
+    objects = [snapshot.objects[resource] for resource in resources]
 
     def attached_to(node):
-        """Return what is attached for the pods on a node."""
+        """Return the (driver, identity) of the volumes attached for the pods on a node."""
         return frozenset().union(*[attachments(pod, snapshot) for pod in node.pods.values() if pod.volumes])
 
     somewhere, attached = answers_about(
-        snapshot.nodes, ("attached", attachments.__name__), snapshot, for_each(attached_to), rests_on,
+        snapshot.nodes, ("attached", attachments.__name__), snapshot, for_each(attached_to), objects,
         then=lambda nodes, attached: (frozenset().union(*attached.values()), attached))
     others = wanted & (somewhere | elsewhere)
     new = collections.Counter([driver for driver, _ in wanted - others])
-    return ToAttach(new, others, rests_on, attached, snapshot)
+    return ToAttach(new, others, objects, attached, snapshot)
 
 
 def volume_attachments(pod, nodes, snapshot, cloud=None):
-    """Return the ToAttach of the pod's volumes: disks of a cloud, or CSI volumes."""
+    """Return the ToAttach of the pod's volumes: the disks of a cloud, or all CSI volumes (None)."""
     wanted = {(driver, volume) for driver, volume in attachments(pod, snapshot)
               if cloud == (driver if driver in CLOUD_DISKS else None)}
     return to_attach(wanted, snapshot)
@@ -234,10 +237,10 @@ def volume_attachments(pod, nodes, snapshot, cloud=None):
 @predicate("MaxCSIVolumeCountPred", metadata=volume_attachments, plugin="NodeVolumeLimits", by_default=1,
            steady=True)
 def max_volume_count(pod, node, metadata, cloud=None):
-    """The node can attach the volumes of its pods and this one, each counted once: a cloud's, or CSI's."""
-    numbers, with_more = metadata.on(node)
-    # Of CSI volumes only new ones are held against the node. Upstream: plugins/nodevolumelimits
-    for driver in [cloud] if cloud else with_more:
+    """The node can attach the volumes of its pods and of this one, each counted once."""
+    numbers, drivers_with_more = metadata.on(node)
+    # A CSI driver over its limit matters only if the pod adds a volume. Upstream: plugins/nodevolumelimits
+    for driver in [cloud] if cloud else drivers_with_more:
         if numbers[driver] > volume_limit(driver, node, metadata.snapshot):
             yield "node(s) exceed max volume count"
             return

@@ -1,61 +1,71 @@
-"""What is sent so that pods make room for another one: requests, as a rule's post_filter returns them.
+"""The requests of a preemption: nominate the preemptor, delete the victims, and post their events.
 
-preemption.py says who has to go. Upstream: PrepareCandidate.
+preemption.py chooses the victims and returns these requests. Upstream: PrepareCandidate.
 """
+
+from __future__ import annotations
+
+from typing import Any
 
 from scheduler import event
 from scheduler_extras.common.clocks import now
+from scheduler_extras.deciding.snapshot import FullSnapshot
+from scheduler_extras.reading.pods_and_nodes import FullNode, FullPod
 from scheduler_extras.rules.always import nominate
 from scheduler_extras.rules.budgets import Victim, budgets_of
 from scheduler_extras.rules.supposed import is_leaving
 
 
-def make_room(pod, node, victims, snapshot, manner):
-    """Return the requests: the pod is nominated to the node, less important pods no longer; then victims go.
+Request = tuple[str, str, dict]  # method, path, body
 
-    So the room is kept before anybody makes it. Nominations end first, as those pods may soon be nominated to
-    other nodes. A victim that waits for `permit` may be rejected instead.
+
+def make_room(pod: FullPod, node: FullNode, victims: list[FullPod], snapshot: FullSnapshot,
+              behavior: Any) -> list[Request]:
+    """Return the requests that nominate the pod to the node, and then delete the victims.
+
+    Nominations of less important pods to the node are cleared first, because these pods may soon be nominated
+    to other nodes. A victim that waits at Permit may be rejected instead of deleted.
     """
     leaving = [victim for victim in victims if not is_leaving(victim, snapshot)]
     for victim in leaving:
         snapshot.victims[victim.uid] = Victim(victim, budgets_of(victim, snapshot))
     requests = []
-    if manner.ends_nominations(victims):
+    if behavior.ends_nominations(victims):
         requests += [nominate(other, None, snapshot) for other in nominated_below(pod, node, snapshot)]
     requests.append(nominate(pod, node.name, snapshot))
     for victim in leaving:
-        if not manner.rejects(victim):
+        if not behavior.rejects(victim):
             requests += [disruption(victim, pod), deletion(victim)]
-        requests.append(notice(victim, pod, manner.words(pod, node)))
+        requests.append(preempted_event(victim, pod, behavior.event_message(pod, node)))
     return requests
 
 
-def nominated_below(pod, node, snapshot):
-    """Return the less important pods that are nominated to the node. (getLowerPriorityNominatedPods)"""
+def nominated_below(pod: FullPod, node: FullNode, snapshot: FullSnapshot) -> list[FullPod]:
+    """Return the pods of lower priority that are nominated to the node. (getLowerPriorityNominatedPods)"""
     return [other for other in snapshot.nominated if other.scheduler in snapshot.policies
             and other.nominated_node == node.name and other.priority < pod.priority]
 
 
-def path_of(pod):
+def path_of(pod: FullPod) -> str:
     """Return the path of a pod in the API."""
     return f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}"
 
 
-def deletion(victim):
-    """Return the request that deletes a pod, unless another pod has its name by now."""
+def deletion(victim: FullPod) -> Request:
+    """Return the request that deletes a pod by name and uid, so that it deletes no newer pod of that name."""
     return "DELETE", path_of(victim), {"preconditions": {"uid": victim.uid}}
 
 
-def disruption(victim, pod):
-    """Return the request for the condition that tells a Job that its pod has not failed by itself."""
+def disruption(victim: FullPod, pod: FullPod) -> Request:
+    """Return the request that sets the victim's condition DisruptionTarget, which Job controllers read."""
     return "PATCH", f"{path_of(victim)}/status", {"metadata": {"uid": victim.uid}, "status": {"conditions": [{
         "type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler",
         "message": f"{pod.scheduler}: preempting to accommodate a higher priority pod",
         "lastTransitionTime": now()}]}}
 
 
-def notice(victim, pod, words):
-    """Return the request for the event that says why a pod is preempted."""
-    method, path, body = event(victim, "Normal", "Preempted", words)
-    teller = {"source": {"component": pod.scheduler}, "reportingComponent": pod.scheduler}
-    return method, path, body | teller
+def preempted_event(victim: FullPod, pod: FullPod, message: str) -> Request:
+    """Return the request for the event Preempted of a victim."""
+    method, path, body = event(victim, "Normal", "Preempted", message)
+    reporter = {"source": {"component": pod.scheduler}, "reportingComponent": pod.scheduler}
+    return method, path, body | reporter

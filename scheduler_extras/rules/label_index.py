@@ -1,6 +1,7 @@
-"""The index of labels: finds what is filed under a label without a search.
+"""An index of things by label, so that a rule compares a pod only with selectors that may match.
 
-Rules file the terms of placed pods, the nodes of placed pods, and the selectors of Services and ReplicaSets.
+Rules index the affinity terms of placed pods, nodes by the labels of their pods, budgets, and the selectors
+of Services and ReplicaSets.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from scheduler_extras.reading.pods_and_nodes import FullPod
 
 
 def labels_needed(requirements: Iterable[Requirement]) -> list:
-    """Return labels, (key, value): all that a selector selects has one of them; [None]: there are none."""
+    """Return the labels, (key, value), of which a match must have one; [None] if it needs none of them."""
     values_by_key = [(each.key, dict.fromkeys(each.values)) for each in requirements if each.operator == "In"]
     if not values_by_key:
         return [None]
@@ -22,26 +23,26 @@ def labels_needed(requirements: Iterable[Requirement]) -> list:
 
 
 def labels_to_look_up(pod: FullPod) -> list:
-    """Return the labels under which all selectors are filed that may select a pod."""
+    """Return the labels under which the selectors that may select a pod are filed."""
     return [None, *pod.labels.items()]
 
 
 class LabelIndex:
-    """Things, filed by namespace and label. An index is immutable: `updated` returns a new one.
+    """Things by namespace and label. An index is immutable: `updated` returns a new one.
 
-    That is cheap, because only the namespaces that change are copied.
+    It copies only the namespaces that change.
     """
 
     def __init__(self, filed: dict | None = None):
-        self.filed = filed or {}  # namespace -> {label: the things that are filed there}
+        self.filed = filed or {}  # namespace -> {label: the things filed under it}
 
     def find(self, namespace: str, labels: Iterable) -> set:
-        """Return the things that are filed under one of these labels."""
+        """Return the things of a namespace that are filed under any of these labels."""
         by_label = self.filed.get(namespace, {})
         return set().union(*[by_label[label] for label in labels if label in by_label])
 
     def updated(self, changes: Iterable[tuple[str, Hashable, Hashable]]) -> LabelIndex:
-        """Return the index after changes, (namespace, label, thing): each adds a thing, or removes it."""
+        """Return the index after changes (namespace, label, thing), which add the thing or else remove it."""
         changed: dict = collections.defaultdict(lambda: collections.defaultdict(set))
         for namespace, label, thing in changes:
             changed[namespace][label] ^= {thing}

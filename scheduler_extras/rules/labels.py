@@ -1,6 +1,6 @@
-"""Rules about labels and annotations of nodes, and images that they have.
+"""Rules about a node's labels, annotations and images.
 
-A Policy names them, some by an argument under a name of its own.
+A Policy may give CheckNodeLabelPresence and NodeLabel names of its own, and tells them by their argument.
 """
 
 import collections
@@ -13,7 +13,7 @@ from scheduler_extras.reading.fields import pick
 
 
 def label_conflicts(arguments):
-    """Yield what is wrong with labelsPresence and labelPreference: a label wanted both present and absent."""
+    """Yield the mistakes in labelsPresence and labelPreference: labels wanted both present and absent."""
     wanted: dict[str, bool] = {}
     for argument in arguments:
         presence = argument.get("presence", False)
@@ -26,7 +26,7 @@ def label_conflicts(arguments):
 @predicate("CheckNodeLabelPresence", member="labelsPresence", check=label_conflicts, steady=True,
            unresolvable=True, argument={"labels": [str], "presence": bool})
 def check_node_label_presence(pod, node, arguments):
-    """The node has the labels that the Policy wants present, with any value; not those it wants absent."""
+    """The node has all labels that the Policy wants present, with any value, and none it wants absent."""
     for argument in arguments:
         presence = argument.get("presence", False)
         if any((label in node.labels) != presence for label in argument.get("labels", [])):
@@ -37,14 +37,14 @@ def check_node_label_presence(pod, node, arguments):
 @priority("NodeLabel", member="labelPreference", check=label_conflicts, steady=True,
           argument={"label": str, "presence": bool})
 def node_label(pod, node, arguments):
-    """The percentage of the labelPreference entries that the node meets: a label is there, or is not."""
+    """The percentage of the labelPreference entries that the node meets."""
     met = sum((argument.get("label", "") in node.labels) == argument.get("presence", False)
               for argument in arguments)
     return 100 * met // len(arguments)
 
 
 def avoiding_nodes(pod, nodes, snapshot):
-    """What the nodes say of pods that they would rather not have, {node: JSON}: few nodes do."""
+    """Return the annotation preferAvoidPods of the nodes that have it, {node: JSON}."""
     return answers_about(
         snapshot.nodes, "avoiding", snapshot,
         for_each(lambda node: node.annotations.get("scheduler.alpha.kubernetes.io/preferAvoidPods")),
@@ -54,12 +54,12 @@ def avoiding_nodes(pod, nodes, snapshot):
 @priority("NodePreferAvoidPodsPriority", metadata=avoiding_nodes, plugin="NodePreferAvoidPods",
           by_default=10000, steady=True)
 def node_prefer_avoid_pods(pod, node, metadata):
-    """0 where an annotation names the pod's ReplicationController or ReplicaSet as one to avoid; else 100."""
-    if not (metadata and node.name in metadata):  # with nothing in it, no node is looked at
+    """0 if the node's annotation says to avoid the pod's ReplicationController or ReplicaSet; else 100."""
+    if not (metadata and node.name in metadata):  # if it is empty, the rule reads no node
         return 100
     kind, uid = pod.controller.get("kind"), pod.controller.get("uid")
     if kind in ("ReplicationController", "ReplicaSet"):
-        with contextlib.suppress(ValueError, RecursionError):  # one that cannot be read has no effect
+        with contextlib.suppress(ValueError, RecursionError):  # an invalid annotation has no effect
             for avoid in pick(json.loads(metadata[node.name]), list, "preferAvoidPods", of=dict):
                 owner = pick(avoid, dict, "podSignature", "podController")
                 if (kind, uid) == (owner.get("kind"), owner.get("uid")):
@@ -77,7 +77,7 @@ def image_shares(pod, nodes, snapshot):
 
 
 def shares_of(images, snapshot):
-    """Return [(image, its size in bytes times the share of nodes that have it, so that pods spread)].
+    """Return [(image, its size in bytes times the share of nodes that have it)]. Upstream: scaledImageScore.
 
     Images that no node has are left out.
     """
@@ -94,7 +94,7 @@ def shares_of(images, snapshot):
 
 
 def sizes_of(nodes, images):
-    """Return {image: its bytes, on each node that has it}."""
+    """Return {image: its size in bytes on each node that has it}."""
     sizes = collections.defaultdict(list)
     for name in nodes:
         for image, size in images[name].items():
@@ -105,7 +105,7 @@ def sizes_of(nodes, images):
 @priority("ImageLocalityPriority", metadata=image_shares, plugin="ImageLocality", by_default=1,
           steady=True)
 def image_locality(pod, node, metadata):
-    """The size of the pod's images on the node, from 23 MiB (0) to 1000 MiB per container (100)."""
+    """The size of the pod's images on the node, scaled: 23 MiB is 0, 1000 MiB per container is 100."""
     if not metadata:
         return 0
     lowest = 23 * 2**20

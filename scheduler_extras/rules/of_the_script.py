@@ -14,30 +14,30 @@ from scheduler_extras.common.chance import CHANCE
 from scheduler_extras.deciding.rule import CATALOGUES, full_rule, requires
 
 
-# Reasons of rules in scheduler.py, and their texts in 1.36.
+# Reasons of the rules in scheduler.py, and what 1.36 says instead.
 UNSCHEDULABLE = "node(s) were unschedulable"
 TOO_MANY_PODS = "Too many pods"
 OTHER_LABELS = "node(s) didn't match Pod's node affinity"
 OTHER_LABELS_136 = f"{OTHER_LABELS}/selector"
-TAINT = "node(s) had taint {"  # is followed by the taint
+TAINT = "node(s) had taint {"  # the taint follows
 TAINTS_136 = "node(s) had untolerated taint(s)"
-OWN_VERSIONS = {"PodFitsHostPorts", "NoDiskConflict"}  # quicker ones, in ports.py and disks.py
+OWN_VERSIONS = {"PodFitsHostPorts", "NoDiskConflict"}  # ports.py and disks.py have faster ones
 OF_THE_SCRIPT = {"predicates": scheduler.PREDICATES, "priorities": scheduler.PRIORITIES}
-# Name of a rule of the script -> its function. Edits of a rule there count here, too; so does its deletion.
+# Name of a rule of the script -> its function. A rule that is edited or deleted there changes here, too.
 IN_THE_SCRIPT = {rule.name: rule.function for rules in OF_THE_SCRIPT.values() for rule in rules.values()
                  if rule.name not in OWN_VERSIONS}
 GENERAL = {"by_default": 1, "aliases": ["GeneralPredicates"]}
 
 
 def pod_fits_other_resources(pod, node, excepted=()):
-    """PodFitsResources, but for the resources that extenders see to."""
+    """PodFitsResources, except for the resources that only extenders check."""
     reasons = IN_THE_SCRIPT["PodFitsResources"](pod, node)
     if not excepted:
         return reasons
     return [reason for reason in reasons if reason not in map(insufficient, excepted)]
 
 
-# Mistakes are reported in the script.
+# A mistake in the rule is then reported with its place in scheduler.py.
 pod_fits_other_resources.__signature__ = inspect.signature(  # type: ignore[attr-defined]
     pod_fits_other_resources)
 pod_fits_other_resources.__wrapped__ = IN_THE_SCRIPT.get(  # type: ignore[attr-defined]
@@ -45,12 +45,12 @@ pod_fits_other_resources.__wrapped__ = IN_THE_SCRIPT.get(  # type: ignore[attr-d
 
 
 def insufficient(resource):
-    """Return the reason against a node that lacks a resource."""
+    """Return the reason against a node that has too little of a resource."""
     return f"Insufficient {resource}"
 
 
 def random_priority(pod, node):
-    """RandomPriority (not upstream); with a seed, a pod and a node have the same score each time."""
+    """RandomPriority; with --seed, a pod always gives a node the same score."""
     if CHANCE.seed is not None:
         random.seed(f"{CHANCE.seed} {pod.key} {node.name}")
     return IN_THE_SCRIPT["RandomPriority"](pod, node)
@@ -59,9 +59,9 @@ def random_priority(pod, node):
 random_priority.__wrapped__ = IN_THE_SCRIPT.get("RandomPriority")  # type: ignore[attr-defined]
 
 
-# A rule is steady if it gives the same answer whenever it reads the same. If you edit one so that its answers
-# depend on chance, the clock, a file, or what it has kept, add "steady": False here: then it is asked each
-# time. A rule of the script that is not listed here is not taken as steady.
+# A rule is steady if it always gives the same answer when it reads the same values. If you edit one so that
+# its answer depends on chance, the clock, a file or state of its own, add "steady": False here, so that it is
+# called each time. A rule of the script that is not listed here does not count as steady.
 OPTIONS_OF_SCRIPT_RULES: dict[str, dict] = {
     "CheckNodeUnschedulable": {"plugin": "NodeUnschedulable", "always": True, "unresolvable": True},
     "HostName": {"plugin": "NodeName", "unresolvable": True, **GENERAL},

@@ -1,4 +1,4 @@
-"""PodFitsHostPorts, for nodes with many pods: it takes the place of the rule in scheduler.py."""
+"""PodFitsHostPorts, made fast for nodes with many pods. It replaces the rule in scheduler.py."""
 
 import collections
 
@@ -13,17 +13,17 @@ PORTS_TAKEN = "node(s) didn't have free ports for the requested pod ports"
            aliases=["PodFitsPorts", "GeneralPredicates"],
            looks_at={"host ports": lambda pod, node: pod.host_ports})
 def pod_fits_host_ports(pod, node):
-    """No pod there uses a host port of this pod."""
+    """No pod on the node uses a host port of this pod."""
     if pod.host_ports and any(share_a_port(pod, other) for other in node.pods.values()):
         yield PORTS_TAKEN
 
 
 def share_a_port(pod, other):
-    """Return whether two pods use a host port of one protocol, number and IP; 0.0.0.0 is any IP."""
+    """Return whether two pods use the same host port, protocol and IP. 0.0.0.0 conflicts with any IP."""
     if not other.host_ports:  # as most pods
         return False
     ours, theirs = ips_by_port(pod), ips_by_port(other)
-    for port in ours.keys() & theirs.keys():  # Python looks up the fewer of the two
+    for port in ours.keys() & theirs.keys():
         if "0.0.0.0" in ours[port] | theirs[port] or ours[port] & theirs[port]:
             return True
     return False
@@ -31,7 +31,7 @@ def share_a_port(pod, other):
 
 @kept_with_pod
 def ips_by_port(pod):
-    """Return the host ports of a pod, {(protocol, number): IPs}."""
+    """Return the host ports of a pod, {(protocol, number): its IPs}."""
     ips = collections.defaultdict(set)
     for protocol, number, ip in pod.host_ports:
         ips[protocol, number].add(ip)

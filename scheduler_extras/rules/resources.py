@@ -1,20 +1,16 @@
-"""Priorities by the use of resources, beside those of scheduler.py.
-
-A Policy, or a configuration by another name, names them; so are shapes of utilization.
-"""
+"""RequestedToCapacityRatio: a score from the utilization of any resources, along a line given by points."""
 
 from scheduler_extras.deciding.rule import priority
 
 
-# What a Policy may say: a type; a range of numbers; a set of strings; [any of these] for a list; {field: any
-# of these}. Each rule declares its argument.
-# Upstream: kube-scheduler/config/v1/types.go.
+# Schemas, as reading/schemas.py reads them: a type, a range of numbers, a set of strings, a list, or
+# {field: schema}. Upstream: kube-scheduler/config/v1/types.go.
 WEIGHT = range(1, 2**31)
 SHAPE = [{"utilization": range(101), "score": range(11)}]
 
 
 def shape_problems(arguments):
-    """Yield what is wrong with the arguments. Upstream: ValidateRequestedToCapacityRatioArgs."""
+    """Yield the mistakes in the arguments. Upstream: ValidateRequestedToCapacityRatioArgs."""
     points = [point.get("utilization", 0) for argument in arguments for point in argument.get("shape", [])]
     if arguments and (len(arguments) > 1 or not points):
         yield "needs requestedToCapacityRatioArguments with at least one point in shape, in this entry alone"
@@ -25,7 +21,7 @@ def shape_problems(arguments):
 
 
 def utilization(pod, node, resources):
-    """Return {resource: the percentage that is then requested, rounded up}; of what is not there, 100."""
+    """Return {resource: percentage requested with the pod, rounded up}; 100 if the node has none of it."""
     used = {name: node.nonzero.get(name, 0) + pod.nonzero_incoming.get(name, 0) for name in resources}
     return {name: -(-100 * used[name] // node.allocatable[name]) if node.allocatable.get(name) else 100
             for name in resources}
@@ -35,20 +31,23 @@ def utilization(pod, node, resources):
           member="requestedToCapacityRatioArguments",
           argument={"shape": SHAPE, "resources": [{"name": str, "weight": WEIGHT}]})
 def requested_to_capacity_ratio(pod, node, arguments, utilization=utilization):
-    """The weighted mean, over the Policy's resources, of a function of their utilization: `shape`."""
+    """The weighted mean of the scores that `shape` gives to the utilization of the Policy's resources."""
     shape = [(point.get("utilization", 0), 10 * point.get("score", 0)) for point in arguments[0]["shape"]]
     weights = {resource.get("name", ""): resource["weight"] for resource in arguments[0].get("resources", [])}
     score_sum = weight_sum = 0
     for name, percentage in utilization(pod, node, weights).items():
         score = broken_linear(shape, percentage)
-        if score > 0:  # else the resource is left out of the mean
+        if score > 0:  # a resource that scores 0 is left out of the mean, as upstream
             score_sum += score * weights[name]
             weight_sum += weights[name]
     return (2 * score_sum + weight_sum) // (2 * weight_sum) if weight_sum else 0  # rounded, halves up
 
 
 def broken_linear(shape, x):
-    """Return the value at x of the broken line through the points of shape, truncated toward zero."""
+    """Return the value at x of the line through the points of shape, truncated towards zero.
+
+    Upstream: BuildBrokenLinearFunction.
+    """
     left, left_score = shape[0]
     for right, score in shape:
         if x <= right:

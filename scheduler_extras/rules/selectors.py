@@ -1,4 +1,4 @@
-"""The selectors of Services, ReplicaSets and so on that select a pod. Rules that spread pods use them."""
+"""The selectors of the Services, ReplicaSets and so on that select a pod. Rules that spread pods use them."""
 
 import contextlib
 
@@ -11,49 +11,49 @@ from scheduler_extras.rules.label_index import LabelIndex, labels_needed, labels
 
 
 OWNERS = ("services", "replicationcontrollers", "replicasets", "statefulsets")  # upstream: DefaultSelector
-SELECT_BY_LABELS = ("services", "replicationcontrollers")  # the oldest kinds: their selector has labels only
+SELECT_BY_LABELS = ("services", "replicationcontrollers")  # the selector of these kinds is {label: value}
 
 
 def selectors_of(pod: FullPod, snapshot: FullSnapshot, *resources: str) -> list:
-    """Return the selectors of the services, ReplicaSets, ... that select the pod."""
+    """Return the selectors of the objects of these resources that select the pod."""
     selectors = []
     for resource in resources:
         if resource not in snapshot.selectors:
             snapshot.selectors[resource] = Selectors(resource)
-        with contextlib.suppress(InvalidSelector):  # then the whole kind is skipped, as upstream
+        with contextlib.suppress(InvalidSelector):  # the whole resource is then skipped, as upstream
             selectors += snapshot.selectors[resource].that_select(pod, snapshot.objects[resource])
     return selectors
 
 
 def selector_in(owner, resource):
-    """Return the selector of a service, a ReplicaSet, ... as a LabelSelector."""
+    """Return the selector of an object of the resource as a LabelSelector."""
     selector = pick(owner, dict, "spec").get("selector")
     return {"matchLabels": selector} if selector and resource in SELECT_BY_LABELS else selector
 
 
 class Selectors:
-    """The selectors of a resource: each is read once, and found by its namespace and one of its labels."""
+    """The selectors of a resource, each parsed once and indexed by its namespace and one of its labels."""
 
     def __init__(self, resource):
         self.resource = resource
-        self.objects = {}  # namespace/name -> the API's JSON, as it was when selectors were last asked for
-        self.selectors = {}  # namespace/name -> the selector of such an object, if it can be read
-        self.index = LabelIndex()  # of these objects; those that cannot be read concern each pod
+        self.objects = {}  # namespace/name -> the API's JSON, as of the last call of that_select
+        self.selectors = {}  # namespace/name -> the selector of such an object, if it is valid
+        self.index = LabelIndex()  # of namespace/name; invalid selectors are found for each pod
 
     def that_select(self, pod, objects):
-        """Return the selectors of these objects that select a pod, sorted by name.
+        """Return the selectors of these objects that select a pod, sorted by the objects' names.
 
-        Raises Malformed, such as InvalidSelector, if one of the pod's namespace cannot be read.
+        Raises Malformed, such as InvalidSelector, if a selector in the pod's namespace is invalid.
         """
-        if objects is not self.objects:  # each change makes another dict
-            self.keep_up(objects)
+        if objects is not self.objects:  # each change makes a new dict
+            self.update(objects)
         found = sorted(self.index.find(pod.namespace, labels_to_look_up(pod)))
-        unreadable = [key for key in found if key not in self.selectors]
-        if unreadable:
-            self.read(objects[unreadable[0]])  # raises
+        invalid = [key for key in found if key not in self.selectors]
+        if invalid:
+            self.read(objects[invalid[0]])  # raises
         return [self.selectors[key] for key in found if labels_match(pod.labels, self.selectors[key])]
 
-    def keep_up(self, objects):
+    def update(self, objects):
         """Apply new, changed and deleted objects."""
         before = self.objects
         keys = before.keys() | objects.keys()
@@ -68,12 +68,12 @@ class Selectors:
         self.index = self.index.updated([*filings, *self.filings(changed)])
 
     def filings(self, keys):
-        """Yield where the objects of these keys are filed, (namespace, label, key)."""
+        """Yield the entries of the index for these keys, (namespace, label, key)."""
         for key in keys:
             if key in self.objects:
                 for label in labels_needed(self.selectors.get(key, ())):
                     yield key.rpartition("/")[0], label, key
 
     def read(self, thing):
-        """Return the selector of an object as requirements. Raises Malformed, such as InvalidSelector."""
+        """Return the Requirements of an object's selector. Raises Malformed, such as InvalidSelector."""
         return label_selector(selector_in(thing, self.resource))

@@ -1,4 +1,4 @@
-"""Rules that keep the pods of a service together, or apart, by labels of nodes that the Policy names."""
+"""CheckServiceAffinity and ServiceAffinity: keep a Service's pods together or apart, by labels of nodes."""
 
 from scheduler_extras.deciding.rule import SKIP, predicate, priority
 from scheduler_extras.reading.label_selectors import NOTHING
@@ -10,7 +10,10 @@ NO_SERVICE_AFFINITY = "node(s) didn't match service affinity"
 
 
 def service_pairs(pod, nodes, snapshot, arguments):
-    """Return the node labels that the pod's service shares: from its nodeSelector, or a fellow's node."""
+    """Return the node labels that the pods of the Service share, {label: value}; or SKIP.
+
+    They come from the pod's nodeSelector, or else from the node of another pod of the Service.
+    """
     labels = [label for argument in arguments for label in argument.get("labels", [])]
     pairs = {label: pod.node_selector[label] for label in labels if label in pod.node_selector}
     if len(pairs) < len(labels) and selectors_of(pod, snapshot, "services"):
@@ -24,13 +27,13 @@ def service_pairs(pod, nodes, snapshot, arguments):
 @predicate("CheckServiceAffinity", metadata=service_pairs, member="serviceAffinity",
            argument={"labels": [str]}, steady=True)
 def check_service_affinity(pod, node, metadata):
-    """The node has the values of the Policy's labels that the pod's service shares."""
+    """The node has the label values that the pods of the Service share."""
     if not metadata.items() <= node.labels.items():
         yield NO_SERVICE_AFFINITY
 
 
 def service_spread(pod, nodes, snapshot, arguments):
-    """Return [(label of the Policy, {value: how many pods of the service are on nodes with it})]."""
+    """Return [(label of the Policy, {its value: how many pods of the Service are on nodes with it})]."""
     # A Service with an empty selector counts no pod, like one without a selector.
     selector = next(iter(selectors_of(pod, snapshot, "services")), ()) or NOTHING
     labels = [argument.get("label", "") for argument in arguments]
@@ -42,7 +45,7 @@ def service_spread(pod, nodes, snapshot, arguments):
 @priority("ServiceAffinity", metadata=service_spread, member="serviceAntiAffinity",
           argument={"label": str}, steady=True)
 def service_affinity(pod, node, metadata):
-    """The share of the service's pods that are elsewhere, by the values of the Policy's labels."""
+    """The percentage of the Service's pods that are in other domains: the mean over the Policy's labels."""
     score = 0.0
     for label, counts in metadata:
         if label in node.labels:

@@ -1,4 +1,4 @@
-"""Topology spread constraints, and the spreading of the pods of a ReplicaSet or a service by default.
+"""Topology spread constraints: those of the pod, and default ones for the pods of a ReplicaSet or Service.
 
 `matching_pods` and `by_domain` count the pods that a constraint selects in each domain.
 """
@@ -34,45 +34,48 @@ DEFAULT_SPREAD = [{"topologyKey": key, "maxSkew": skew, "whenUnsatisfiable": "Sc
 
 @dataclass
 class SpreadConstraint:
-    """A topology spread constraint of a pod, and the pods that it counts."""
+    """A topology spread constraint of a pod, with the pods that it counts."""
 
     raw: dict  # the API's JSON
-    requirements: list  # of the pods to count
-    numbers: dict = field(compare=False)  # of these pods on each node that has any
-    itself: bool  # whether the pod meets its own constraint's selector
-    domains: dict = field(compare=False)  # name of a node that has its key -> the value
-    complete: dict = field(compare=False)  # name -> Node, of those that have all the constraints' keys
-    eligible: dict = field(compare=False)  # those where the pod may go, by the constraint's policies
-    counts: dict = field(default_factory=dict)  # of ScheduleAnyway: domain -> matching pods
-    full: frozenset = frozenset()  # of DoNotSchedule: the domains that can take no more
-    weight: float = 0  # of ScheduleAnyway: how much a pod matters
-    needs_key: bool = True  # whether a node must have its key; else those that lack it are a domain
+    requirements: list  # the selector of the pods to count
+    numbers: dict = field(compare=False)  # name of a node -> the number of these pods there, if any
+    itself: bool  # whether the selector selects the pod itself
+    domains: dict = field(compare=False)  # name of a node that has the topology key -> the label's value
+    complete: dict = field(compare=False)  # name -> Node, of nodes that have the keys of all constraints
+    eligible: dict = field(compare=False)  # those of them that the constraint's node policies allow
+    counts: dict = field(default_factory=dict)  # for ScheduleAnyway: domain -> the number of matching pods
+    full: frozenset = frozenset()  # for DoNotSchedule: the domains that can take no more pods
+    weight: float = 0  # for ScheduleAnyway: the score of each matching pod (topologyNormalizingWeight)
+    needs_key: bool = True  # whether a node must have the key; else nodes without it form one domain
 
     def __post_init__(self):
         self.key = pick(self.raw, str, "topologyKey")
         self.max_skew = pick(self.raw, int, "maxSkew")
 
     def scores(self):
-        """Return what nodes of each domain get, {domain: score}, as pods are there: few are best."""
+        """Return {domain: score of its nodes}. Domains with fewer pods have lower scores. (scoreForCount)"""
         of_no_pods = self.max_skew - 1
         scores = {domain: count * self.weight + of_no_pods for domain, count in self.counts.items()}
         return dict.fromkeys(self.domains.values(), of_no_pods) | scores
 
 
-STAGES = {  # whenUnsatisfiable -> where kube-scheduler reads such constraints
+STAGES = {  # whenUnsatisfiable -> how kube-scheduler's message about an invalid constraint begins
     "DoNotSchedule": 'PreFilter plugin "PodTopologySpread": obtaining pod\'s hard',
     "ScheduleAnyway":
         'PreScore plugin "PodTopologySpread": calculating preScoreState: obtaining pod\'s soft'}
 
 
 def default_selector(pod, snapshot):
-    """Return the requirements of default constraints: those of all owners and services of the pod."""
+    """Return the Requirements of default constraints: the selectors of all owners and Services of the pod."""
     return list(itertools.chain(*selectors_of(pod, snapshot, *OWNERS)))
 
 
 def spread_constraints(
         pod, when, snapshot, defaults=(), default_selector=default_selector, needs_key=True):
-    """Yield the pod's constraints with this whenUnsatisfiable, or default ones. Raises Unschedulable."""
+    """Yield the SpreadConstraints with this whenUnsatisfiable: the pod's, or `defaults` if it has none.
+
+    Raises Unschedulable.
+    """
     raws = pick(pod.spec, list, "topologySpreadConstraints", of=dict)
     chosen = [raw for raw in raws or defaults if raw.get("whenUnsatisfiable") == when]
     owned = default_selector(pod, snapshot) if chosen and not raws else []
@@ -86,8 +89,8 @@ def spread_constraints(
             raise Unschedulable(
                 f"running {STAGES[when]} topology spread constraints: {error}") from error
         eligible = complete
-        is_choosy = pod.node_selector or pod.required_terms is not None
-        if is_choosy and raw.get("nodeAffinityPolicy") != "Ignore":
+        selects_nodes = pod.node_selector or pod.required_terms is not None
+        if selects_nodes and raw.get("nodeAffinityPolicy") != "Ignore":
             eligible = {name: node for name, node in complete.items() if matches_node(pod, node)}
         if raw.get("nodeTaintsPolicy") == "Honor":
             eligible = {name: node for name, node in eligible.items() if not untolerated_taints(pod, node)}
@@ -114,10 +117,10 @@ def domains_by(key, snapshot):
 
 
 def matching_pods(pod: FullPod, requirements: Sequence, snapshot: FullSnapshot) -> dict:
-    """Return {node: how many pods of the pod's namespace meet the requirements, and are not terminating}.
+    """Return {node: how many of its pods count}: they meet the requirements, and are in the pod's namespace.
 
-    Nodes without any are left out. As upstream (updateWithPod), a pod that a simulation has taken off is
-    subtracted even if it was terminating, and so did not count.
+    Terminating pods do not count. Nodes without any are left out. As upstream (updateWithPod), a pod that a
+    simulation has removed is subtracted even if it was terminating, and so did not count.
     """
 
     def counts(other):
@@ -125,7 +128,7 @@ def matching_pods(pod: FullPod, requirements: Sequence, snapshot: FullSnapshot) 
         return not other.terminating and labels_match(other.labels, requirements)
 
     def is_subtracted(other):
-        """Return whether a pod that a simulation has taken off is subtracted."""
+        """Return whether a pod that a simulation has removed is subtracted."""
         return other.namespace == namespace and labels_match(other.labels, requirements)
 
     def count(node):
@@ -133,7 +136,7 @@ def matching_pods(pod: FullPod, requirements: Sequence, snapshot: FullSnapshot) 
         return count_pods(node, counts, namespace) - sum(map(is_subtracted, node.taken_off))
 
     def count_each(nodes):
-        """Return {node: how many pods count there}. If all nodes are asked about, the index narrows them."""
+        """Return {node: how many pods count there}. For all nodes of the snapshot, use the label index."""
         may_have = nodes
         if nodes is snapshot.nodes:
             may_have = nodes_that_may_count(namespace, requirements, snapshot)
@@ -148,7 +151,7 @@ def matching_pods(pod: FullPod, requirements: Sequence, snapshot: FullSnapshot) 
 
 
 def by_domain(numbers: dict, domains: dict) -> collections.Counter:
-    """Add up the numbers of nodes, {name: number}, by their domains, {name: domain}."""
+    """Add up numbers, {node: number}, by domain. domains: {node: its domain}."""
     counts = collections.Counter(dict.fromkeys(domains.values(), 0))
     for name in numbers.keys() & domains.keys():
         counts[domains[name]] += numbers[name]
@@ -156,7 +159,7 @@ def by_domain(numbers: dict, domains: dict) -> collections.Counter:
 
 
 def hard_spread(pod, nodes, snapshot):
-    """Return the pod's DoNotSchedule constraints, with the domains that are full; or SKIP."""
+    """Return the pod's DoNotSchedule constraints with their full domains; or SKIP."""
     spread = []
     for constraint in spread_constraints(pod, "DoNotSchedule", snapshot):
         raw = constraint.raw
@@ -167,31 +170,28 @@ def hard_spread(pod, nodes, snapshot):
 
 
 def eligible_domains(constraint):
-    """Return {name of an eligible node: its domain, or None without the key}."""
+    """Return {name of an eligible node: its domain, or None if it lacks the key}."""
     return {name: constraint.domains.get(name) for name in constraint.eligible}
 
 
 def shared_domains(constraint):
-    """Return {name of a node in the domain of an eligible one: that domain}."""
+    """Return {name of a node whose domain has an eligible node: that domain}."""
     eligible = {*eligible_domains(constraint).values()}
     return {name: domain for name, domain in constraint.domains.items() if domain in eligible}
 
 
 def with_full_domains(constraint, domains):
-    """Return a constraint with its full domains, which can take no more pods.
-
-    domains: {name of a node: its domain}.
-    """
+    """Return the constraint with its full domains. domains: {name of a node that counts: its domain}."""
     counts = by_domain(constraint.numbers, domains)
-    has_enough_domains = len(counts) >= pick(constraint.raw, int, "minDomains")  # else one is taken as empty
+    has_enough_domains = len(counts) >= pick(constraint.raw, int, "minDomains")  # else the minimum is 0
     least = min(counts.values(), default=0) if has_enough_domains else 0
     most = constraint.max_skew + least - constraint.itself
     full = frozenset(domain for domain, count in counts.items() if count > most)
-    return replace(constraint, full=full)  # without the counts, or else each pod would change the metadata
+    return replace(constraint, full=full)  # without the counts: each new pod would change the metadata
 
 
 def must_spread(pod, node):
-    """Return whether the pod has a constraint with DoNotSchedule."""
+    """Return whether the pod has a DoNotSchedule constraint."""
     constraints = pick(pod.spec, list, "topologySpreadConstraints", of=dict)
     return any(constraint.get("whenUnsatisfiable") == "DoNotSchedule" for constraint in constraints)
 
@@ -199,7 +199,7 @@ def must_spread(pod, node):
 @predicate("EvenPodsSpread", metadata=hard_spread, plugin="PodTopologySpread", by_default=1,
            steady=True, looks_at={"required spreading": must_spread})
 def even_pods_spread(pod, node, metadata):
-    """With the pod, no topology domain has more than maxSkew matching pods more than the emptiest one."""
+    """With the pod, the node's domain has at most maxSkew more matching pods than the emptiest one."""
     for constraint in metadata:
         domain = node.labels.get(constraint.key)
         if domain is None:
@@ -211,23 +211,23 @@ def even_pods_spread(pod, node, metadata):
 
 
 def soft_spread(pod, nodes, snapshot, default_constraints=()):
-    """Return the pod's ScheduleAnyway constraints, or default ones, with counts."""
+    """Return the pod's ScheduleAnyway constraints, or default ones, with their counts."""
     return with_counts(spread_constraints(pod, "ScheduleAnyway", snapshot, default_constraints), nodes)
 
 
 def with_counts(constraints, nodes):
-    """Return constraints with the numbers of pods in the domains of these nodes. More domains weigh more.
-
-    By host name, each node is a domain, even if two have the same.
-    """
+    """Return constraints with the counts of pods in the domains of these nodes, and their weight."""
     constraints = [*constraints]
-    complete = constraints[0].complete if constraints else {}  # all have the same
+    complete = constraints[0].complete if constraints else {}  # the same for all constraints
     names = [node.name for node in nodes if node.name in complete]
     return [with_counts_on(constraint, names) for constraint in constraints]
 
 
 def with_counts_on(constraint, names):
-    """Return a constraint with the numbers of pods in the domains of the nodes of these names."""
+    """Return the constraint with the counts in the domains of nodes of these names, and its weight.
+
+    For host names, each node is its own domain, even if two nodes have the same host name.
+    """
     domains = constraint.domains
     if constraint.key == HOSTNAME:
         each_its_own = {name: name for name in domains}
@@ -238,7 +238,7 @@ def with_counts_on(constraint, names):
 
 
 def sum_of_scores(nodes, constraints):
-    """Return {name: sum of the scores of constraints}, without nodes that lack a required key."""
+    """Return {name: the sum of its scores for all constraints}, without nodes that lack a required key."""
     total = dict.fromkeys(nodes, 0.0)
     for constraint in constraints:
         scores = constraint.scores()
@@ -246,25 +246,25 @@ def sum_of_scores(nodes, constraints):
         if constraint.needs_key:
             total = {name: so_far for name, so_far in total.items() if name in domains}
         else:
-            domains = dict.fromkeys(total) | domains  # None: the node lacks the key
+            domains = dict.fromkeys(total) | domains  # None for nodes that lack the key
             scores[None] = 0
         total = {name: so_far + scores[domains[name]] for name, so_far in total.items()}
     return total
 
 
 def spread_scores(nodes, metadata):
-    """Return the scores of nodes, {name: score}; see `even_pods_spread_priority`."""
+    """Return {name: score} of nodes; None if a required key is missing."""
     total = sum_of_scores(nodes, metadata)
     return dict.fromkeys(nodes) | {name: int(score) for name, score in total.items()}
 
 
 def normalize_spread(points):
-    """Turn counts around, so that the fewest pods make 100; a node that is out gets 0."""
+    """Invert scores, so that nodes with the fewest pods get the most points; 0 for nodes without a score."""
     counts = {*points.values()} - {None}
     total = min(counts, default=0) + max(counts, default=0)
     most = max(counts, default=0)
-    turned = {count: 100 * (total - count) // most if most else 100 for count in counts} | {None: 0}
-    return {name: turned[count] for name, count in points.items()}
+    inverted = {count: 100 * (total - count) // most if most else 100 for count in counts} | {None: 0}
+    return {name: inverted[count] for name, count in points.items()}
 
 
 @priority("SelectorSpreadPriority", plugin="PodTopologySpread", by_default=1,
@@ -273,8 +273,8 @@ def normalize_spread(points):
 @priority("EvenPodsSpreadPriority", metadata=soft_spread, at_once=spread_scores, reduce=normalize_spread,
           by_default=2, steady=True)
 def even_pods_spread_priority(pod, node, metadata):
-    """The pods that the ScheduleAnyway constraints count there; None if a key is missing. Fewer are better.
+    """The pods in the node's domains that the ScheduleAnyway constraints select: the fewer, the better.
 
-    To change it, edit spread_scores, which is called for all nodes at once.
+    To change this rule, edit spread_scores, which is called for all nodes at once.
     """
     return spread_scores({node.name: node}, metadata)[node.name]

@@ -1,13 +1,12 @@
-"""A node as it would be if some pods were gone from it and others there: why would a pod not fit it?
+"""Simulations: would a pod fit a node without some of its pods, or with others added?
 
-preemption.py and always.py ask; rules of your own may call `reasons_supposing`.
+preemption.py and always.py use it; rules of your own may call `reasons_supposing`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 from dataclasses import replace
-from typing import Any
 
 from scheduler_extras.deciding.asking import Prepared, prepare
 from scheduler_extras.deciding.rule import FullRule, Rejected
@@ -17,15 +16,15 @@ from scheduler_extras.reading.pods_and_nodes import FullNode, FullPod, with_pods
 
 def reasons_supposing(pod: FullPod, node: FullNode, snapshot: FullSnapshot, gone: Collection = (),
                       there: Iterable = ()) -> list[str]:
-    """Return why the predicates refuse the node to the pod if some pods were gone and others there."""
+    """Return the reasons against the node if the pods `gone` were not on it and the pods `there` were."""
     predicates = snapshot.policies[pod.scheduler].predicates_to_ask()
     return Supposed(predicates, pod, node, snapshot, gone, there).reasons()
 
 
 class Supposed:
-    """A cluster in which some pods are gone from a node, and others are there, for a pod that is to come.
+    """A copy of the snapshot in which some pods have left a node, or others have been added to it.
 
-    prepared: the predicates, ready to be called, if they look at nothing but the node.
+    prepared: the predicates, ready to be called, if they read no pods on other nodes.
     """
 
     def __init__(self, predicates: list[FullRule], pod: FullPod, node: FullNode, snapshot: FullSnapshot,
@@ -40,15 +39,18 @@ class Supposed:
         self.snapshot.note_change(self.node)
 
     def reasons(self) -> list[str]:
-        """Return why the predicates refuse the node to the pod."""
+        """Return the reasons of the predicates against the node."""
         try:
             prepared = self.prepared or prepare(self.predicates, self.pod, self.snapshot.nodes, self.snapshot)
             return first_reasons(prepared, self.node)
         except Rejected as error:
             return [str(error)]
 
-    def may_stay(self, other: FullPod) -> bool:
-        """Bring back one of the pods that are gone, if the pod that is to come fits all the same."""
+    def reprieve(self, other: FullPod) -> bool:
+        """Put a pod that is gone back on the node. If the incoming pod then does not fit, take it off again.
+
+        Return whether it stays. Upstream: reprievePod.
+        """
         taken_off = self.node.taken_off
         self.node.taken_off = [each for each in taken_off if each.uid != other.uid]
         self.snapshot.put(other, self.node)
@@ -60,25 +62,29 @@ class Supposed:
 
 
 def is_leaving(pod: FullPod, snapshot: FullSnapshot) -> bool:
-    """Return whether a pod is being deleted, or is a victim that is about to be."""
+    """Return whether a pod is terminating, or is a victim that is about to be deleted."""
     return pod.terminating or pod.uid in snapshot.victims
 
 
 def first_reasons(prepared: list[Prepared], node: FullNode) -> list[str]:
-    """Return the reasons of the first of these Prepared predicates that has some against a node, or []."""
+    """Return the reasons of the first Prepared predicate that refuses the node, or []."""
     return next(filter(None, (rule.reasons(node) for rule in prepared)), [])
 
 
-def prepared_for_nodes(predicates: list[FullRule], pod: FullPod, snapshot: FullSnapshot) -> Any:
-    """Return Prepared predicates, if none of them looks at other pods than those on the node; else None.
+def prepared_for_nodes(predicates: list[FullRule], pod: FullPod,
+                       snapshot: FullSnapshot) -> list[Prepared] | None:
+    """Return Prepared predicates; None if one of them may read pods on other nodes. Raises Rejected.
 
-    Then one supposes another node without another cluster, which is quick. Raises Rejected.
+    If none does, a changed node can be simulated without a copy of the snapshot, which is fast.
     """
     prepared = prepare(predicates, pod, snapshot.nodes, snapshot)
-    concerns_others = pod.is_affine or any(rule.metadata is not None for rule in prepared)
-    return None if concerns_others or any(map(looks_around, predicates)) else prepared
+    needs_metadata = pod.is_affine or any(rule.metadata is not None for rule in prepared)
+    return None if needs_metadata or any(map(reads_other_nodes, predicates)) else prepared
 
 
-def looks_around(rule: FullRule) -> bool:
-    """Return whether a rule may look at other pods without metadata: a user's own, ServiceAffinity."""
+def reads_other_nodes(rule: FullRule) -> bool:
+    """Return whether a rule may read pods on other nodes even if it has no metadata for the pod.
+
+    That is so for rules of the user's own, and for CheckServiceAffinity.
+    """
     return bool(rule.metadata and (rule.argument or not rule.steady))

@@ -1,4 +1,4 @@
-"""NoVolumeZoneConflict: the zones and regions that the labels of a pod's volumes allow."""
+"""NoVolumeZoneConflict: the node is in the zone and region of the pod's volumes."""
 
 import collections
 from types import MappingProxyType as read_only
@@ -17,25 +17,25 @@ VolumeZones = collections.namedtuple("VolumeZones", "labels problem")
 
 
 def zones_of_volumes(pod, nodes, snapshot):
-    """Return the VolumeZones: (zone or region label, its values), and the problem of a claim; or SKIP."""
+    """Return the VolumeZones: the (zone or region label, its values), and the problem of a claim; or SKIP."""
     labels: dict[tuple, None] = {}
     for name, claim, volume in claims_of(pod, snapshot, pod.named_claims):
-        problem = None if volume else dangling(name, claim, snapshot)
+        problem = None if volume else problem_of_claim(name, claim, snapshot)
         if problem:
             return VolumeZones(labels, problem)
         for label, text in pick(volume, dict, "metadata", "labels").items():
             zones = tuple(zone.strip() for zone in text.split("__")) if label in ZONE_LABELS else [""]
             if all(zones):
-                labels[label, zones] = None  # in this order, and each once
+                labels[label, zones] = None  # a dict keeps their order, and each once
     return VolumeZones(labels, None) if labels else SKIP
 
 
 @predicate("NoVolumeZoneConflict", metadata=zones_of_volumes, plugin="VolumeZone", by_default=1, steady=True,
            unresolvable=True)
 def no_volume_zone_conflict(pod, node, metadata, new_names=read_only({})):
-    """The zone and region labels of the pod's volumes allow those of the node.
+    """The node has one of the values of each zone and region label of the pod's volumes.
 
-    new_names: {a label of volumes: the name under which a node may have it instead}.
+    new_names: {label of a volume: the name that this label may have on a node instead}.
     """
     if node.labels.keys().isdisjoint(ZONE_LABELS):
         return
@@ -49,8 +49,8 @@ def no_volume_zone_conflict(pod, node, metadata, new_names=read_only({})):
             f'running "VolumeZone" filter plugin for pod "{pod.name}": {metadata.problem}')
 
 
-def dangling(name, claim, snapshot):
-    """Return what is wrong with a claim without a volume; None if it waits for its first consumer."""
+def problem_of_claim(name, claim, snapshot):
+    """Return why a claim has no volume; None if it only waits for its first consumer."""
     volume_name = pick(claim, str, "spec", "volumeName")
     class_name = class_name_of(claim)
     if not claim:

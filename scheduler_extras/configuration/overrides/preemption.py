@@ -10,19 +10,19 @@ from scheduler_extras.deciding.snapshot import FullSnapshot
 from scheduler_extras.reading.fields import pick
 from scheduler_extras.reading.pods_and_nodes import FullNode, FullPod
 from scheduler_extras.rules.of_the_script import insufficient
-from scheduler_extras.rules.preemption import NOT_STARTED, Manner, importance, preempt, started
+from scheduler_extras.rules.preemption import NOT_STARTED, Behavior, importance, preempt, started
 from scheduler_extras.rules.supposed import is_leaving
 
 
-class Manner136(Manner):
-    """How 1.36 preempts."""
+class Behavior136(Behavior):
+    """How kube-scheduler 1.36 preempts."""
 
     def in_order(self, victims: list[FullPod]) -> list[FullPod]:
-        """Return the victims with the most important one first. It stands for all of them."""
+        """Return the victims with the most important one first. It represents all of them."""
         return sorted(victims, key=importance)
 
     def is_waited_for(self, victim: FullPod, snapshot: FullSnapshot) -> bool:
-        """Return whether the preemptor waits for this pod to end: only if a preemption has deleted it."""
+        """Return whether the preemptor waits until this pod has gone: only if a preemption deleted it."""
         conditions = pick(victim.raw, list, "status", "conditions", of=dict)
         reasons = [(each.get("status"), each.get("reason")) for each in conditions
                    if each.get("type") == "DisruptionTarget"]
@@ -33,14 +33,14 @@ class Manner136(Manner):
         """Return False: no pod keeps its nomination."""
         return False
 
-    def words(self, pod: FullPod, node: FullNode) -> str:
-        """Return the message of the event. It does not name the preemptor."""
+    def event_message(self, pod: FullPod, node: FullNode) -> str:
+        """Return the message of the event. It gives the preemptor's uid, not its name."""
         return f"Preempted by pod {pod.uid} on node {node.name}"
 
     def importance(self, number: int, pod: FullPod) -> tuple[Any, ...]:
-        """Return the sort key. Of pods that have not started, the last one on the node is the most important.
+        """Return the sort key. Among pods that have not started, the last on the node is the most important.
 
-        Upstream uses the time of the call as the start of each, and calls that of the later one first.
+        Upstream takes the time of the comparison as the start time of each, which has this effect.
         """
         has_started = started(pod) != NOT_STARTED
         return -pod.priority, started(pod), 0 if has_started else -number, pod.key
@@ -59,8 +59,8 @@ class Manner136(Manner):
                    for name, amount in pod.requests.items())
 
     def ends_nominations(self, victims: Iterable[FullPod]) -> bool:
-        """Return whether nominations on the node end: not if all victims are terminating already."""
+        """Return whether nominations to the node end: not if all victims are terminating already."""
         return not all(victim.terminating for victim in victims)
 
 
-OVERRIDES["Preemption"]["hooks"] = {"post_filter": functools.partial(preempt, manner=Manner136())}
+OVERRIDES["Preemption"]["hooks"] = {"post_filter": functools.partial(preempt, behavior=Behavior136())}
