@@ -35,7 +35,7 @@ class LiveCluster:
                  at_rest: Callable[[], None] = lambda: None):
         self.api = writer.api
         self.writer = writer
-        self.show = show  # called with each decision that has been carried out
+        self.show: Callable[..., None] = show  # called with each decision that has been carried out
         self.observe: Callable[[FullDecision], None] = lambda decision: None  # called before that
         self.due: list[FullPod] = []  # pods not yet tried in this pass; some are left if it ended early
         self.errors = PassErrors()

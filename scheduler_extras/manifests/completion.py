@@ -1,7 +1,9 @@
-"""What an API server makes of an object as it is written: nulls, and the defaults of fields.
+"""The defaults that an API server sets when an object is created, and what it makes of nulls.
 
-objects.py has each object completed as it is read.
+objects.py completes each object when it is read.
 """
+
+from __future__ import annotations
 
 from types import MappingProxyType as read_only
 from typing import Any
@@ -12,17 +14,13 @@ from scheduler_extras.reading.pod_requests import container_requests, pod_amount
 from scheduler_extras.reading.pods_and_nodes import FullNode
 from scheduler_extras.rules.selectors import OWNERS, SELECT_BY_LABELS
 
-
-MAPS: dict[str, Any] = {  # field that holds a map, or a list of texts -> what null means as a value in it
+MAPS: dict[str, Any] = {  # field with a map, or with a list of strings -> what a null in it means
     **dict.fromkeys(["labels", "annotations", "nodeSelector", "matchLabels", "values"], ""),
     **dict.fromkeys(["requests", "limits", "capacity", "allocatable", "overhead"], "0")}
 
 
-def fill_nulls(part, name=""):
-    """Put what nulls among texts and amounts mean in their places, in a part of an object; see MAPS.
-
-    A null in a list of objects is an object without fields.
-    """
+def fill_nulls(part: Any, name: str = "") -> None:
+    """Replace the nulls in a part of an object as MAPS says; in a list of objects, with an empty object."""
     if isinstance(part, dict):
         members: list[tuple] = [*part.items()]
         otherwise = MAPS.get(name)
@@ -37,8 +35,8 @@ def fill_nulls(part, name=""):
             part[key] = otherwise
 
 
-def complete(resource, thing):
-    """Complete an object as the API server does by itself. Raises Malformed."""
+def complete(resource: str, thing: dict) -> None:
+    """Set the default values in an object, and parse what rules read of it. Raises Malformed."""
     spec = pick(thing, dict, "spec")
     if resource == "pods":
         thing["spec"] = with_defaults(spec)
@@ -46,21 +44,21 @@ def complete(resource, thing):
         READ_BY[resource](thing)
 
 
-def read_node(node):
-    """Read a node; what is allocatable is its capacity, unless it says so. Raises Malformed."""
+def read_node(node: dict) -> None:
+    """Parse a node. Without allocatable, its capacity is allocatable. Raises Malformed."""
     if not pick(node, dict, "status", "allocatable"):
         capacity = pick(node, dict, "status", "capacity")
         node["status"] = pick(node, dict, "status") | {"allocatable": capacity}
     FullNode(node)
 
 
-def read_priority_class(thing):
-    """Read what is looked at of a PriorityClass. Raises Malformed."""
+def read_priority_class(thing: dict) -> None:
+    """Parse the fields of a PriorityClass that admission reads. Raises Malformed."""
     pick(thing, int, "value")
     pick(thing, bool, "globalDefault")
 
 
-READ_BY = {  # resource -> a function that raises Malformed if the object cannot be read
+READ_BY = {  # resource -> a function that raises Malformed if the object cannot be parsed
     "nodes": read_node,
     "priorityclasses": read_priority_class,
     "storageclasses": lambda thing: pick(thing, dict, "metadata", "annotations", of=str),
@@ -68,8 +66,8 @@ READ_BY = {  # resource -> a function that raises Malformed if the object cannot
     **dict.fromkeys(SELECT_BY_LABELS, lambda thing: pick(thing, dict, "spec", "selector", of=str))}
 
 
-def with_defaults(spec):
-    """Return a pod's spec as the API server completes it. Upstream: pkg/apis/core/v1/defaults.go."""
+def with_defaults(spec: dict) -> dict:
+    """Return a pod's spec with the API server's defaults. Upstream: pkg/apis/core/v1/defaults.go."""
     spec = spec | {"schedulerName": pick(spec, str, "schedulerName") or "default-scheduler"}
     on_host_network = pick(spec, bool, "hostNetwork")
     for kind in CONTAINERS:
@@ -83,15 +81,15 @@ def with_defaults(spec):
     for volume in pick(spec, list, "volumes", of=dict):
         if rbd := pick(volume, dict, "rbd"):
             rbd["pool"] = rbd.get("pool") or "rbd"
-    if pick(spec, dict, "resources", "limits"):  # of the pod as a whole
-        wanted = pod_amounts(container_requests({"spec": spec}), {}, {}, {})  # by its containers together
-        units = {"cpu": "m", "memory": ""}  # besides huge pages, all that a pod as a whole requests
+    if pick(spec, dict, "resources", "limits"):  # pod-level resources
+        wanted = pod_amounts(container_requests({"spec": spec}), {}, {}, {})  # the sum over its containers
+        units = {"cpu": "m", "memory": ""}  # with huge pages, all that pod-level resources may have
         requests = {name: f"{wanted[name]}{unit}" for name, unit in units.items() if name in wanted}
         spec["resources"] = with_requests(spec["resources"], requests)
     return spec
 
 
-def with_requests(resources, default_requests=read_only({})):
-    """Return resources with requests: what is said, else these, else the limits."""
+def with_requests(resources: dict, default_requests: Any = read_only({})) -> dict:
+    """Return resources with requests. A missing request comes from default_requests, or else from limits."""
     requests = pick(resources, dict, "limits") | default_requests | pick(resources, dict, "requests")
     return resources | {"requests": requests}

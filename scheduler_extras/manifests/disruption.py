@@ -1,21 +1,24 @@
-"""The status of a PodDisruptionBudget, as its controller would write it. Upstream: pkg/controller/disruption.
+"""The disruption controller: computes the status of PodDisruptionBudgets.
 
-manifests.py answers lists of budgets with it, as pods come and go.
+manifests.py answers each LIST of budgets with it. Upstream: pkg/controller/disruption.
 """
 
-import math
+from __future__ import annotations
 
+import math
+from typing import Any
+
+from scheduler_extras.manifests.kinds import Place
 from scheduler_extras.manifests.workload import active, number_in
 from scheduler_extras.reading.fields import controlling_owner, pick, text_at
 from scheduler_extras.reading.label_selectors import label_selector, labels_match
-
 
 SCALED = {"ReplicaSet": "replicasets", "ReplicationController": "replicationcontrollers",
           "StatefulSet": "statefulsets", "Deployment": "deployments"}  # kind -> resource
 
 
-def with_status(budget, objects):
-    """Return a budget with a status, by the pods that are there, unless it has one. Raises Malformed."""
+def with_status(budget: dict, objects: dict) -> dict:
+    """Return the budget with a status computed from the pods, unless it has one. Raises Malformed."""
     if "disruptionsAllowed" in pick(budget, dict, "status"):
         return budget
     namespace = text_at(budget, "metadata", "namespace")
@@ -24,22 +27,25 @@ def with_status(budget, objects):
                    if resource == "pods" and of == namespace
                    and labels_match(pick(thing, dict, "metadata", "labels"), selector)])
     healthy = sum(map(is_healthy, pods))
-    expected, desired = numbers_wanted(budget, pods, objects)
+    expected, desired = expected_and_desired(budget, pods, objects)
     allowed = max(healthy - desired, 0) if expected > 0 else 0
     return budget | {"status": pick(budget, dict, "status") | {
         "disruptionsAllowed": allowed, "currentHealthy": healthy, "desiredHealthy": desired,
         "expectedPods": expected}}
 
 
-def is_healthy(pod):
-    """Return whether a pod counts as ready: one with a node, unless its condition says that it is not."""
+def is_healthy(pod: dict) -> bool:
+    """Return whether a pod counts as healthy: it has a node, and no condition says that it is not ready."""
     ready = [each.get("status") for each in pick(pod, list, "status", "conditions", of=dict)
              if each.get("type") == "Ready"]
     return bool(text_at(pod, "spec", "nodeName")) and ready in ([], ["True"])
 
 
-def numbers_wanted(budget, pods, objects):
-    """Return how many pods a budget expects to be there, and how many of them it wants to be healthy."""
+def expected_and_desired(budget: dict, pods: list[dict], objects: dict) -> tuple[int, int]:
+    """Return the number of pods that a budget expects, and how many of them must be healthy.
+
+    Upstream: getExpectedPodCount.
+    """
     spec = pick(budget, dict, "spec")
     least, most = spec.get("minAvailable"), spec.get("maxUnavailable")
     if isinstance(least, int):
@@ -52,13 +58,13 @@ def numbers_wanted(budget, pods, objects):
     return 0, 0
 
 
-def share_of(value, whole):
-    """Return a number, or a percentage of the whole, rounded up."""
+def share_of(value: Any, whole: int) -> int:
+    """Return a number of pods, or the number that a percentage of the whole means, rounded up."""
     return value if isinstance(value, int) else math.ceil(whole * int(value.rstrip("%")) / 100)
 
 
-def scales_of(pods, objects):
-    """Return {controller: how many pods it is to have} of the controllers of these pods."""
+def scales_of(pods: list[dict], objects: dict) -> dict:
+    """Return {place of a controller of these pods: its number of replicas}."""
     scales: dict[tuple, int] = {}
     for pod in pods:
         scaled = controller_of(pod, objects)
@@ -69,10 +75,10 @@ def scales_of(pods, objects):
     return scales
 
 
-def controller_of(thing, objects):
-    """Return the place and the object of what scales a pod or a ReplicaSet; None if nothing does.
+def controller_of(thing: dict, objects: dict) -> tuple[Place, dict | None] | None:
+    """Return the place and the object of the controller that scales a pod or a ReplicaSet, or None.
 
-    The object is None if it is not there: then the pods that are there count.
+    The object is None if the controller is missing; its existing pods then count instead of its replicas.
     """
     owner = controlling_owner(thing)
     if owner.get("kind") not in SCALED:

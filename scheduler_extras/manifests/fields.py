@@ -1,9 +1,12 @@
-"""What the fields of a manifest may say, and which of them an API server needs: two tables.
+"""The schemas of single fields in manifests, and the required fields: two tables.
 
 refusals.py checks manifests with them.
 """
 
+from __future__ import annotations
+
 import re
+from typing import Any
 
 from scheduler_extras.common.errors import Malformed
 from scheduler_extras.deciding.rule import WHEN
@@ -13,8 +16,7 @@ from scheduler_extras.reading.quantities import quantity
 from scheduler_extras.reading.schemas import Form, Schema
 from scheduler_extras.rules.resources import WEIGHT
 
-
-# A part of an object goes by the name of its field, or by the object's kind; [] is any entry of a list.
+# The key of a part of an object is the name of its field, or its kind; [] stands for any entry of a list.
 
 CONTAINERS = ("initContainers", "containers")
 SELECTING = ("Deployment spec", "ReplicaSet spec", "StatefulSet spec", "DaemonSet spec")
@@ -30,8 +32,8 @@ LABEL_NAME = Form(
     lambda text: len(text) <= 63 and re.fullmatch(DOMAIN_PART, text), str)
 
 
-def is_quantity(value):
-    """Return whether a value is an amount, as a text or a number."""
+def is_quantity(value: object) -> bool:
+    """Return whether a value is a valid quantity, written as a string or a number."""
     try:
         quantity(str(value))
     except Malformed:
@@ -39,8 +41,8 @@ def is_quantity(value):
     return not isinstance(value, bool)
 
 
-def is_number_or_share(value):
-    """Return whether a value is a number of pods, or a percentage of them."""
+def is_number_or_share(value: Any) -> bool:
+    """Return whether a value is a number of pods, or a percentage."""
     is_share = isinstance(value, str) and re.fullmatch("[0-9]+%", value)
     return bool(is_share) or (type(value) is int and value >= 0)
 
@@ -52,7 +54,7 @@ SELECTOR = {"matchLabels": dict, "matchExpressions": list}
 SCALED = {"replicas": COUNT, "selector": dict, "template": dict}
 CONTAINER = {"name": LABEL_NAME, "image": str, "resources": dict, "ports": list}
 ACCESS_MODES = {"ReadWriteOnce", "ReadOnlyMany", "ReadWriteMany", "ReadWriteOncePod"}
-FIELDS: dict[str, Schema] = {  # part -> what its fields may say: schemas, as those of files
+FIELDS: dict[str, Schema] = {  # part -> {field: its schema}; see reading/schemas.py
     "metadata": {"name": OBJECT_NAME, "namespace": LABEL_NAME, "generateName": str, "labels": dict,
                  "annotations": dict, "ownerReferences": list},
     "containers[]": CONTAINER,
@@ -105,8 +107,8 @@ FIELDS: dict[str, Schema] = {  # part -> what its fields may say: schemas, as th
     "StorageClass": {"volumeBindingMode": {"Immediate", "WaitForFirstConsumer"}, "provisioner": str,
                      "allowedTopologies": list},
     "CSINode spec": {"drivers": list}, "CSIStorageCapacity": {"nodeTopology": dict}}
-AMOUNTS = ("requests", "limits", "capacity", "allocatable", "overhead")  # parts all of whose fields are these
-NEEDED = {  # part -> the fields without which it is refused
+AMOUNTS = ("requests", "limits", "capacity", "allocatable", "overhead")  # parts that hold quantities only
+NEEDED = {  # part -> its required fields
     "taints[]": ["key", "effect"],
     "matchExpressions[]": ["key"],
     f"required{WHEN}": ["nodeSelectorTerms"],

@@ -1,19 +1,20 @@
-"""What a text may be that is no manifest: a table that kubectl printed, an error, a compressed file.
+"""Recognizing input that is not a manifest: a table printed by kubectl, an error message, a compressed file.
 
-input.py asks it before a text is read.
+input.py and loading.py use it for error messages that help.
 """
+
+from __future__ import annotations
 
 import re
 import zlib
 
-
-COMPRESSED = {  # how a file begins -> what unpacks it
+COMPRESSED = {  # first bytes of a file -> the command that unpacks it
     b"\x1f\x8b": "gunzip -c", b"BZh": "bunzip2 -c", b"\xfd7zXZ": "xz -dc", b"\x28\xb5\x2f\xfd": "zstd -dc",
     b"PK\x03\x04": "unzip -p"}
 KUBECTL_ERROR = re.compile(
     r"(error|Error from server[^:\n]*|Unable to connect to the server): *\S"
     r"|The connection to the server |[EF]\d{4} [\d:.]+ ")
-NOT_MANIFESTS = [  # how a text begins -> what it is, and what to do about it
+NOT_MANIFESTS = [  # beginning of a text -> what it is, and what to do about it
     (re.compile(r"(NAMESPACE +)?NAME +[A-Z]|(NAMESPACE +)?NAME *$"),
      "this is a table that kubectl printed; add -o json to kubectl get"),
     (re.compile(r"Name: +\S"),
@@ -27,21 +28,21 @@ NOT_MANIFESTS = [  # how a text begins -> what it is, and what to do about it
      "this begins with a warning of kubectl; to keep it out, write 2>/dev/null instead of 2>&1")]
 
 
-def is_archive(data):
-    """Return whether data begins as what tar writes."""
+def is_archive(data: bytes) -> bool:
+    """Return whether data is the beginning of a tar archive."""
     return data[257:262] == b"ustar"
 
 
-def first_of_gzip(data):
-    """Return the first bytes of what gzip has packed; b"" if it has not."""
+def first_of_gzip(data: bytes) -> bytes:
+    """Return the first bytes of gzip data, unpacked; b"" if it is not gzip data."""
     try:
         return zlib.decompressobj(wbits=31).decompress(data[:4096], 512)
     except zlib.error:
         return b""
 
 
-def what_packs(data):
-    """Return what is to be done about a compressed file, by its first bytes; else ""."""
+def how_to_unpack(data: bytes) -> str:
+    """Return the advice for a compressed file, or "" if it is not compressed. data: its first bytes."""
     if is_archive(data) or is_archive(first_of_gzip(data)):
         return "this is an archive; unpack it with `tar -xf`, and give the folder to --cluster"
     for magic, unpack in COMPRESSED.items():
@@ -53,10 +54,10 @@ def what_packs(data):
 UNKNOWN_RESOURCE = re.compile(r'error: the server doesn\'t have a resource type "(\w+)"')
 
 
-def what_it_is_instead(text, command):
-    """Return what a text is that is no manifest, with what it says; else "". command: copies a cluster.
+def what_it_is_instead(text: str, command: str) -> str:
+    """Return what a text is instead of a manifest, with its first line; or "". command: copies a cluster.
 
-    An error that kubectl has met on its way stands at the end.
+    If kubectl fails midway, its error message is the last line.
     """
     lines = text.strip().splitlines() or [""]
     last = lines[-1] if KUBECTL_ERROR.match(lines[-1]) else ""
@@ -64,8 +65,8 @@ def what_it_is_instead(text, command):
     return what_a_line_is(lines[0], command) or of_last
 
 
-def what_a_line_is(first, command):
-    """Return what a line is that no manifest begins with, with what it says; else ""."""
+def what_a_line_is(first: str, command: str) -> str:
+    """Return what a line is that begins no manifest, followed by the line; or ""."""
     lacking = UNKNOWN_RESOURCE.match(first)
     if lacking:
         names = command.split("get ")[1].split(" ")[0]
@@ -77,33 +78,33 @@ def what_a_line_is(first, command):
     return ""
 
 
-RENDERED_BY = [  # names of files, or kinds, of other tools -> what makes manifests of them, or takes them
+RENDERED_BY = [  # file name or kind that belongs to another tool -> the command that renders or accepts it
     (re.compile(r"kustomization\.ya?ml$|Kustomization$"), "kubectl kustomize {folder} renders manifests"),
     (re.compile(r"(Chart|values[^/]*)\.ya?ml$"), "helm template renders a chart's manifests"),
     (re.compile(r"KubeSchedulerConfiguration$|Policy$"), "--policy takes {path}")]
-MANY = 5  # files: of more of them, as many are named
+MANY = 5  # files that a message names at most
 
 
-def first_of(names):
-    """Return the first of many names, and how many others there are, in words."""
+def first_of(names: list[str]) -> str:
+    """Return the first names, and the number of others, such as "a, b, and 3 more"."""
     return ", ".join(names[:MANY]) + (f", and {len(names) - MANY} more" if names[MANY:] else "")
 
 
-def inside(folder, path):
-    """Return the path of a file inside of a folder; "" if it is no folder."""
+def inside(folder: str, path: str) -> str:
+    """Return the path of a file relative to a folder; "" if they are the same."""
     return str(path).removeprefix(str(folder)).lstrip("/")
 
 
-def templates_left_out(folder, paths):
-    """Return the line that names the files of a folder that are templates of Helm."""
+def templates_left_out(folder: str, paths: list[str]) -> str:
+    """Return the message that names the Helm templates in a folder."""
     names = first_of([inside(folder, path) for path in paths])
     return f"{folder}: skipped templates: {names}; render a chart with helm template"
 
 
-def skipped_files(folder, kinds_by_path):
-    """Return the line that names the files of a folder, or the one, that hold something else than manifests.
+def skipped_files(folder: str, kinds_by_path: dict[str, str]) -> str:
+    """Return the message that names the files, of a folder or one alone, which are not manifests.
 
-    kinds_by_path: {path: the kind that it says, or ""}.
+    kinds_by_path: {path: the kind of the first object in it, or ""}.
     """
     listed = first_of([inside(folder, path) or kind or str(path) for path, kind in kinds_by_path.items()])
     hints = {}

@@ -1,10 +1,14 @@
-"""Loading of files and folders: objects are taken, and what is something else is named once.
+"""Loading files and folders of manifests, with one warning for all that is not a Kubernetes object.
 
-manifests.py has its files loaded with it.
+manifests.py calls `load` for each path.
 """
+
+from __future__ import annotations
 
 import contextlib
 import json
+from collections.abc import Iterator
+from typing import Any
 
 from scheduler import log
 from scheduler_extras.common.errors import InputError
@@ -16,13 +20,13 @@ from scheduler_extras.reading.fields import text_at
 from scheduler_extras.reading.texts import RENDER_FIRST
 
 
-def load(manifests, path, is_alone):
-    """Read a file, a folder, or standard input for -. Raises InputError.
+def load(manifests: Any, path: str, is_alone: bool) -> None:
+    """Load a file, a folder, or standard input for -. Raises InputError.
 
-    As in `kubectl apply`, what cannot be read of several files costs only the file that it is in.
+    is_alone: it is the only path. As in `kubectl apply`, a broken file among several is skipped.
     """
-    foreign = {}  # file -> what it has that is no object of Kubernetes
-    templates: list[str] = []  # files that are to be rendered first
+    foreign = {}  # file -> the things in it that are not Kubernetes objects
+    templates: list[str] = []  # files that must be rendered first
     try:
         files = files_at(path)
         for file in files:
@@ -33,25 +37,23 @@ def load(manifests, path, is_alone):
     kinds = {file: text_at(things[0], "kind") for file, things in foreign.items() if things}
     if templates:
         log.error("%s", templates_left_out(path, templates))
-    if is_alone and files == [path] and not manifests.objects:  # then the run ends with this error
+    if is_alone and files == [path] and not manifests.objects:  # the caller ends the run with an error
         manifests.foreign += [(file, thing) for file, things in foreign.items() for thing in things]
     elif kinds:
         log.warning("%s", skipped_files(path, kinds))
 
 
-def tolerated(files, path, is_alone):
-    """Return which errors of a file do not end the run."""
+def tolerated(files: list[str], path: str, is_alone: bool) -> tuple[type[Exception], ...]:
+    """Return the exceptions that skip a file instead of ending the run."""
     if files != [path]:
         return OSError, ValueError
     return () if is_alone else (ValueError,)
 
 
 @contextlib.contextmanager
-def one_of_many(manifests, file, templates, errors):
-    """Log why a file cannot be read, if it is one of these errors, and go on with the other files.
-
-    A template is only noted as one.
-    """
+def one_of_many(manifests: Any, file: str, templates: list[str],
+                errors: tuple[type[Exception], ...]) -> Iterator[None]:
+    """Log an error of these types, so that the other files are still read. Add a template to `templates`."""
     try:
         yield
     except errors as error:
@@ -62,13 +64,13 @@ def one_of_many(manifests, file, templates, errors):
             log.error("%s: %s; this file is skipped", file, one_line(error))
 
 
-def load_file(manifests, file):
-    """Read a file, and return what is no object of Kubernetes. Raises OSError, ValueError."""
+def load_file(manifests: Any, file: str) -> list:
+    """Load a file. Return the things in it that are not Kubernetes objects. Raises OSError, ValueError."""
     foreign = []
     has_objects = False
     for thing in objects_in(file):
         if is_object(thing):
-            manifests.take(thing, file)
+            manifests.add_from_file(thing, file)
             has_objects = True
         else:
             foreign.append(thing)
@@ -79,14 +81,14 @@ def load_file(manifests, file):
     return [thing for thing in foreign if thing not in strays]
 
 
-def no_object(thing):
-    """Return the words for something that is no object."""
+def no_object(thing: object) -> str:
+    """Return the message about a thing that is not a Kubernetes object."""
     return f"expected a Kubernetes object with kind and metadata.name, got {json.dumps(thing)[:60]}"
 
 
-def is_object(thing):
-    """Return whether something is an object of Kubernetes, though maybe one that is to be refused."""
-    if not text_at(thing, "kind") or "$patch" in thing:  # kustomize's patches say so
+def is_object(thing: Any) -> bool:
+    """Return whether a thing is a Kubernetes object, perhaps one that an API server would reject."""
+    if not text_at(thing, "kind") or "$patch" in thing:  # a patch of kustomize
         return False
     has_name = text_at(thing, "metadata", "name") or text_at(thing, "metadata", "generateName")
     return bool(has_name) or counts(kind_of(thing))

@@ -1,16 +1,20 @@
-"""A cluster made of manifests: an API server that there is not, for --cluster.
+"""A cluster made of manifests, for --cluster: it takes the place of an API server.
 
-It answers lists and writes as an API server does, so that the same loop runs.
+It answers LISTs and writes as an API server does, so that the loop of live/ runs on it unchanged.
 """
 
+from __future__ import annotations
+
 import re
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 from scheduler_extras.api.errors import NotFound
 from scheduler_extras.common.errors import InputError
 from scheduler_extras.manifests.admission import admit
 from scheduler_extras.manifests.disruption import with_status
 from scheduler_extras.manifests.input import COMMAND
-from scheduler_extras.manifests.kinds import resource_at
+from scheduler_extras.manifests.kinds import Place, resource_at
 from scheduler_extras.manifests.loading import load, no_object
 from scheduler_extras.manifests.objects import ManifestObjects
 from scheduler_extras.manifests.workload import active
@@ -19,18 +23,18 @@ from scheduler_extras.reading.fields import pick, text_at
 
 
 class Manifests(ManifestObjects):
-    """A cluster made of manifests, which answers like the API server; bindings are kept in memory."""
+    """A cluster made of manifests, which answers like an API server and keeps Bindings in memory."""
 
     COMMAND = COMMAND
 
-    def __init__(self, paths=(), anew=()):
-        """Read these files and folders. anew: schedulers whose placed pods are placed again."""
+    def __init__(self, paths: Sequence[str] = (), anew: Iterable[str] = ()):
+        """Read these files and folders. anew: names of schedulers whose placed pods are scheduled again."""
         super().__init__()
         self.changes = 0  # Bindings, deletions, nominations
         for path in paths:
             load(self, path, is_alone=len(paths) == 1)
         if paths and not self.by_name("nodes"):
-            for file, thing in self.foreign:  # and nothing else
+            for file, thing in self.foreign:  # a single file without a Kubernetes object
                 raise InputError(f"{file}: {no_object(thing)}")
             raise InputError(f"{path}: there is no Node; a copy of a cluster has all: {self.COMMAND}")
         prepare_pods(self, anew)
@@ -38,22 +42,22 @@ class Manifests(ManifestObjects):
         make_pods(self)
         admit(self)
 
-    def get(self, path, params, accept=None):
-        """Answer a list, whatever the form that is asked for."""
+    def get(self, path: str, params: dict | None, accept: str | None = None) -> dict:
+        """Answer a LIST. The media type that `accept` asks for is ignored."""
         return self.request("GET", path, None, params)
 
-    def request(self, method, path, body=None, params=None):
-        """Answer a GET; carry out a Binding, or a pod's deletion; accept other writes without effect."""
-        if method == "GET" and not params:
-            return self.one(path)
+    def request(self, method: str, path: str, body: Any = None, params: dict | None = None) -> dict:
+        """Answer a GET, bind, nominate or delete a pod, and accept all other writes without effect."""
         if method == "GET":
+            if not params:
+                return self.one(path)
             return {"items": self.list(resource_at(path), params["fieldSelector"])}
         if path.endswith("/binding"):
             place = "pods", body["metadata"]["namespace"], body["metadata"]["name"]
             pod = self.objects[place]
             self.objects[place] = pod | {"spec": pod["spec"] | {"nodeName": body["target"]["name"]}}
             self.changes += 1
-            self.go_on_behind(self.objects[place])
+            self.make_next_pod(self.objects[place])
         if method == "PATCH" and "nominatedNodeName" in pick(body, dict, "status"):
             *_, namespace, resource, name, _ = path.split("/")
             self.nominate((resource, namespace, name), body["status"]["nominatedNodeName"])
@@ -63,32 +67,32 @@ class Manifests(ManifestObjects):
             self.changes += gone is not None
         return {"kind": "Status"}
 
-    def go_on_behind(self, pod):
-        """Have a pod's controller make what waits for the pod."""
-        there = len(self.objects)
+    def make_next_pod(self, pod: dict) -> None:
+        """Create and admit the next pod of the StatefulSet that owns a pod which has just been bound."""
+        count = len(self.objects)
         make_next_pod(self, pod)
-        if len(self.objects) > there:
-            admit(self, [*self.objects][there:])
+        if len(self.objects) > count:
+            admit(self, [*self.objects][count:])
 
-    def nominate(self, place, node_name):
-        """Have a pod that is there say where room is made for it."""
+    def nominate(self, place: Place, node_name: str | None) -> None:
+        """Set the nominated node of a pod, if the pod exists."""
         pod = self.objects.get(place)
         if pod:
             status = pick(pod, dict, "status") | {"nominatedNodeName": node_name}
             self.objects[place] = pod | {"status": status}
             self.changes += 1
 
-    def one(self, path):
-        """Return an object. Raises NotFound."""
+    def one(self, path: str) -> dict:
+        """Return the object at a path of the API. Raises NotFound."""
         *_, namespace, resource, name = path.split("/")
         if (resource, namespace, name) not in self.objects:
             raise NotFound(404, f"{path}: not found")
         return self.objects[resource, namespace, name]
 
-    def list(self, resource, selector):
+    def list(self, resource: str, selector: str) -> list[dict]:
         """Return the objects that a field selector selects, such as spec.nodeName!=,status.phase!=Failed."""
-        wanted = re.findall("([^,]*?)(!?)=([^,]*)", selector)  # a field, ! where it is to differ, a value
-        things = [*self.objects.items()]  # threads may delete some meanwhile
+        wanted = re.findall("([^,]*?)(!?)=([^,]*)", selector)  # field, "!" or "", value
+        things = [*self.objects.items()]  # a copy, because threads may delete some meanwhile
         listed = [thing for (kind, *_), thing in things if kind == resource and all(
             (text_at(thing, *path.split(".")) == value) != bool(differs) for path, differs, value in wanted)]
         if resource == "poddisruptionbudgets":
@@ -96,8 +100,8 @@ class Manifests(ManifestObjects):
         return listed
 
 
-def prepare_pods(manifests, anew):
-    """Keep mirrors of static pods on their nodes; take pods of these schedulers off theirs."""
+def prepare_pods(manifests: Any, anew: Iterable[str]) -> None:
+    """Put mirror pods on the nodes of their static pods. Unbind the pods of the schedulers in `anew`."""
     for place, pod in [*manifests.objects.items()]:
         if place[0] != "pods":
             continue
@@ -111,11 +115,8 @@ def prepare_pods(manifests, anew):
             pod["status"] = {}
 
 
-def node_of_mirror(pod):
-    """Return the node whose kubelet runs a static pod, of which this one is the mirror; None: it is none.
-
-    "": unknown.
-    """
+def node_of_mirror(pod: dict) -> str | None:
+    """Return the name of the node of a mirror pod's static pod, "" if unknown; None for other pods."""
     owners = pick(pod, list, "metadata", "ownerReferences", of=dict)
     of_node = next((text_at(owner, "name") for owner in owners if owner.get("kind") == "Node"), None)
     if of_node is None and "kubernetes.io/config.mirror" not in pick(pod, dict, "metadata", "annotations"):

@@ -1,37 +1,42 @@
-"""The objects of manifests: which of them are there, and what is said of those that are odd, or left out.
+"""The objects of manifests: they are validated, completed and stored, and the user is warned about mistakes.
 
-loading.py reads them from files, manifests.py makes a cluster of them.
+loading.py reads them from files; manifests.py makes a cluster of them.
 """
 
+from __future__ import annotations
+
 import contextlib
+from collections.abc import Iterator
+from typing import Any
 
 from scheduler import log
 from scheduler_extras.common.errors import Malformed
 from scheduler_extras.common.log_texts import one_line, warn_once
 from scheduler_extras.manifests.completion import complete, fill_nulls
-from scheduler_extras.manifests.kinds import CLUSTER_WIDE, counts, kind_of, resource_of, why_not_served
+from scheduler_extras.manifests.kinds import (
+    CLUSTER_SCOPED, Kind, Place, counts, kind_of, resource_of, why_not_served
+)
 from scheduler_extras.manifests.refusals import refusals
 from scheduler_extras.manifests.remarks import remarks_on
 from scheduler_extras.manifests.workload import generated
 from scheduler_extras.reading.fields import pick, text_at
 from scheduler_extras.reading.pods_and_nodes import FullPod
 
-
 AS_REFUSED = "because an API server would reject it"
 
 
 class ManifestObjects:
-    """The objects of manifests, and what is said of those that are odd, or left out."""
+    """The objects of manifests. Those that an API server would reject are left out, with a warning."""
 
-    def __init__(self):
-        self.objects = {}  # (resource, namespace, name), its place -> object
-        self.read_from = {}  # place of what is read from a file -> (the file, the kind)
-        self.uids = {}  # uid of a pod -> its namespace/name
-        self.foreign = []  # (file, thing) of what is no object of Kubernetes
+    def __init__(self) -> None:
+        self.objects: dict[Place, dict] = {}
+        self.read_from: dict[Place, tuple[str, str]] = {}  # of objects from files: (the file, the kind)
+        self.uids: dict[str, str] = {}  # uid of a pod -> its namespace/name
+        self.foreign: list[tuple[str, Any]] = []  # (file, thing): things that are not Kubernetes objects
         self.lacks_some = False  # whether something was left out
 
-    def take(self, thing, path):
-        """Take an object of a file, unless it would be refused; say what is odd in it."""
+    def add_from_file(self, thing: dict, path: str) -> None:
+        """Add an object of a file, unless an API server would reject it. Log what is odd about it."""
         kind = kind_of(thing)
         if counts(kind):
             fill_nulls(thing)
@@ -53,67 +58,74 @@ class ManifestObjects:
             self.lacks_some = True
             log.warning("%s is skipped %s: %s%s", what, AS_REFUSED, why, self.what_stays(thing, kind))
 
-    def what_stays(self, thing, kind):
-        """Return in words that an earlier object of the name of a refused one stays, or ""."""
+    def what_stays(self, thing: dict, kind: Kind) -> str:
+        """Return the note that an earlier object with the name of a rejected one stays, or ""."""
         place = place_of(thing, kind)
         if place not in self.read_from:
             return ""
         return (f"; the one in {self.read_from[place][0]} stays; if this is a patch, render it: "
                 "kubectl kustomize")
 
-    def add(self, thing, path=None):
-        """Put an object in, completed. Return what is odd in it. Raises Malformed, and then it is not in."""
+    def add(self, thing: dict, path: str | None = None) -> list[str]:
+        """Complete an object and add it, or raise Malformed. Return remarks about it."""
         kind = kind_of(thing)
-        metadata = pick(thing, dict, "metadata")
-        resource, namespace, name = place_of(thing, kind)
-        metadata["namespace"] = namespace
-        if not namespace:
-            del metadata["namespace"]
         try:
-            name = metadata["name"] = name or generated(
-                pick(metadata, str, "generateName"), resource, namespace, self.objects)
-            place = resource, namespace, name
+            place = self.give_name(thing, kind)
             before = self.objects.get(place)
-            if before and "status" in before:  # which stays, whatever is applied
-                thing.setdefault("status", before["status"])
-            has_age = bool(metadata.get("creationTimestamp"))
-            if counts(kind):
-                complete(resource, thing)
-            if resource == "pods":
-                self.read_pod(thing)
+            self.complete(thing, kind, before)
             remarks = [*remarks_on(kind, thing)]
         except (TypeError, ValueError) as error:
-            raise Malformed(f"{kind.name} {name}: {error}") from error
-        is_same = bool(before) and are_one(thing, before)
-        if before and not has_age:
-            metadata["creationTimestamp"] = before["metadata"].get("creationTimestamp")
-        if is_same and not is_newer(thing, before):
-            return remarks
-        if before and path and not is_same and not says_the_same(thing, before):
+            raise Malformed(f"{kind.name} {text_at(thing, 'metadata', 'name')}: {error}") from error
+        if before and are_copies(thing, before):
+            if not is_newer(thing, before):
+                return remarks
+        elif before and path and not are_equal(thing, before):
             remarks.append("there is one of this name already, which this one replaces")
-        if not metadata.get("creationTimestamp"):
-            metadata["creationTimestamp"] = f"{len(self.objects) + 1:09}"  # less for older ones
         self.objects[place] = thing
         if path:
             self.read_from[place] = path, kind.name
         return remarks
 
-    def read_pod(self, thing):
-        """Take the uid from a pod that is somebody's copy of another one. Raises TypeError, ValueError."""
+    def give_name(self, thing: dict, kind: Kind) -> Place:
+        """Set the namespace and the name of an object, as an API server does. Return its place."""
+        metadata = pick(thing, dict, "metadata")
+        resource, namespace, name = place_of(thing, kind)
+        if namespace:
+            metadata["namespace"] = namespace
+        else:
+            metadata.pop("namespace", None)
+        metadata["name"] = name or generated(
+            pick(metadata, str, "generateName"), resource, namespace, self.objects)
+        return resource, namespace, metadata["name"]
+
+    def complete(self, thing: dict, kind: Kind, before: dict | None) -> None:
+        """Set the fields that an API server sets. before: the object that this one replaces, or None."""
+        if before and "status" in before:  # an update with kubectl apply keeps it
+            thing.setdefault("status", before["status"])
+        if counts(kind):
+            complete(resource_of(kind), thing)
+        if resource_of(kind) == "pods":
+            self.check_uid(thing)
+        metadata = thing["metadata"]
+        age = metadata.get("creationTimestamp") or (before and before["metadata"].get("creationTimestamp"))
+        metadata["creationTimestamp"] = age or f"{len(self.objects) + 1:09}"  # sorts in the order of files
+
+    def check_uid(self, thing: dict) -> None:
+        """Remove the uid of a pod that is an edited copy of another pod. Raises TypeError, ValueError."""
         pod = FullPod(thing)
         if self.uids.setdefault(pod.uid, pod.key) != pod.key:
             thing["metadata"].pop("uid", None)
 
     @contextlib.contextmanager
-    def or_left_out(self, place):
-        """If an object turns out to be malformed in this block, end the block, and leave the object out."""
+    def or_left_out(self, place: Place) -> Iterator[None]:
+        """Leave an object out if the block finds it malformed."""
         try:
             yield
         except (TypeError, ValueError) as error:
             self.leave_out(place, one_line(error))
 
-    def leave_out(self, place, why, reason=AS_REFUSED):
-        """Leave out an object that is in, and say why, unless that is "". A copied pod takes room there."""
+    def leave_out(self, place: Place, why: str | None, reason: str = AS_REFUSED) -> None:
+        """Log why an object is invalid, and remove it unless it is a placed copy. "": it is valid."""
         if not why:
             return
         thing = self.objects[place]
@@ -123,43 +135,43 @@ class ManifestObjects:
             del self.objects[place]
             self.lacks_some = True
             what = f" is skipped {reason}"
-        owners = thing["metadata"].get("ownerReferences")  # of many pods of a template, one is named
+        owners = thing["metadata"].get("ownerReferences")  # logs this once for the pods of an owner
         warn_once(f"{path}: {kind} {place[-1]}{what}: {why}", about=f"{why} {owners}" if owners else None)
 
-    def by_name(self, resource):
-        """Return {name: object} of a resource that has no namespace."""
+    def by_name(self, resource: str) -> dict[str, dict]:
+        """Return the objects of a cluster-scoped resource, {name: object}."""
         return {name: thing for (kind, _, name), thing in self.objects.items() if kind == resource}
 
 
-def is_placed_copy(pod):
-    """Return whether a pod is a copy of one with a node, which takes room there, whatever was edited."""
+def is_placed_copy(pod: dict) -> bool:
+    """Return whether a pod was copied from a cluster where it has a node, and so uses room there."""
     return bool(text_at(pod, "metadata", "uid") and text_at(pod, "spec", "nodeName"))
 
 
-def place_of(thing, kind):
-    """Return the place of an object: its resource, its namespace or None, its name or ""."""
+def place_of(thing: dict, kind: Kind) -> Place:
+    """Return the place of an object: (resource, namespace or None, name or "")."""
     name = text_at(thing, "metadata", "name")
-    if counts(kind) and kind.name in CLUSTER_WIDE:
+    if counts(kind) and kind.name in CLUSTER_SCOPED:
         return resource_of(kind), None, name
     return resource_of(kind), text_at(thing, "metadata", "namespace") or "default", name
 
 
-def are_one(thing, other):
-    """Return whether two objects are copies of one."""
+def are_copies(thing: dict, other: dict) -> bool:
+    """Return whether two objects are copies of the same object of a cluster."""
     uid = text_at(thing, "metadata", "uid")
     return bool(uid) and uid == text_at(other, "metadata", "uid")
 
 
-def is_newer(thing, other):
-    """Return whether a copy of an object is not older than another one."""
+def is_newer(thing: dict, other: dict) -> bool:
+    """Return whether a copy of an object is at least as new as another copy."""
     versions = [text_at(each, "metadata", "resourceVersion") for each in (thing, other)]
     return not all(map(str.isdigit, versions)) or int(versions[0]) >= int(versions[1])
 
 
-IN_EACH_COPY = dict.fromkeys(["resourceVersion", "generation", "managedFields"])
+VERSION_FIELDS = dict.fromkeys(["resourceVersion", "generation", "managedFields"])
 
 
-def says_the_same(thing, other):
-    """Return whether two objects of one name are equal, besides what each version of one has of its own."""
-    ours, theirs = ({**each, "metadata": each["metadata"] | IN_EACH_COPY} for each in (thing, other))
+def are_equal(thing: dict, other: dict) -> bool:
+    """Return whether two objects are equal except for the fields that differ in each version."""
+    ours, theirs = ({**each, "metadata": each["metadata"] | VERSION_FIELDS} for each in (thing, other))
     return ours == theirs

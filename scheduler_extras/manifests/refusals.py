@@ -1,29 +1,32 @@
-"""What an API server would refuse of a manifest, where that decides about scheduling.
+"""Validation: why an API server would reject a manifest, as far as that matters for scheduling.
 
-Manifests are checked by it. For all else there is `kubectl apply --dry-run=server`.
+objects.py validates each object with it. `kubectl apply --dry-run=server` validates everything.
 """
 
+from __future__ import annotations
+
 import re
+from collections.abc import Iterator
+from typing import Any
 
 from scheduler_extras.common.errors import Malformed
 from scheduler_extras.manifests.completion import with_defaults
-from scheduler_extras.manifests.facts import CHECKS, FACTS, READ_AS_RULES_DO
+from scheduler_extras.manifests.facts import CHECKS, COMBINATIONS, PARSERS
 from scheduler_extras.manifests.fields import FIELDS, NEEDED
 from scheduler_extras.manifests.workloads import WORKLOADS
 from scheduler_extras.reading.fields import pick
 from scheduler_extras.reading.pods_and_nodes import FullPod
 from scheduler_extras.reading.schemas import decode_part
 
-
-CHECKED_KINDS = ("Pod", "Node", "PersistentVolume")  # all of whose spec is looked at
+CHECKED_KINDS = ("Pod", "Node", "PersistentVolume")  # their whole spec is validated
 SELECT_BY_SELECTORS = ("Deployment", "ReplicaSet", "StatefulSet", "DaemonSet", "PodDisruptionBudget",
                        "PersistentVolumeClaim")
 
 
-def refusals(kind, thing, prefix=""):
-    """Yield why an API server would refuse an object of this kind. prefix: of places in a template.
+def refusals(kind: str, thing: dict, prefix: str = "") -> Iterator[str]:
+    """Yield the reasons for which an API server would reject an object of this kind. Raises Malformed.
 
-    Raises Malformed.
+    prefix: the path of the template that the object is, such as "spec.template.".
     """
     metadata = pick(thing, dict, "metadata")
     spec = pick(thing, dict, "spec")
@@ -47,8 +50,8 @@ def refusals(kind, thing, prefix=""):
             yield from refusals("PersistentVolumeClaim", claim, f"spec.volumeClaimTemplates[{i}].")
 
 
-def refused_in_template(template):
-    """Yield why an API server would refuse a template of pods, or why it cannot be read."""
+def refused_in_template(template: dict) -> Iterator[str]:
+    """Yield the reasons for which an API server would reject a pod template, or why it cannot be parsed."""
     problems = [*refusals("Pod", template, "spec.template.")]
     yield from problems
     if not problems:
@@ -58,9 +61,9 @@ def refused_in_template(template):
             yield f"spec.template: {error}"
 
 
-def refused_in(part, place, name):
-    """Yield what an API server refuses in a part of an object, but not within what it refuses as a whole."""
-    refused = ()  # places
+def refused_in(part: Any, place: str, name: str) -> Iterator[str]:
+    """Yield the mistakes in a part of an object and in its parts; if it has any itself, not in its parts."""
+    refused: tuple[str, ...] = ()  # the paths that have mistakes
     for where, name_of_each, each in parts_of(part, place, name):
         if not where.startswith(refused):
             problems = problems_with(name_of_each, each, where)
@@ -68,8 +71,8 @@ def refused_in(part, place, name):
             refused += tuple(problem.partition(": ")[0] for problem in problems)
 
 
-def parts_of(part, place, name=None):
-    """Yield an object at a place, and those in it: (place, name of the part, object)."""
+def parts_of(part: Any, place: str, name: str | None = None) -> Iterator[tuple[str, str, dict]]:
+    """Yield the object at a path, and all objects within it: (path, name of the part, object)."""
     if isinstance(part, list):
         for i, each in enumerate(part):
             yield from parts_of(each, f"{place}[{i}]")
@@ -77,12 +80,12 @@ def parts_of(part, place, name=None):
         name = name or re.sub("[0-9]+", "", place.rpartition(".")[2])
         yield place, name, part
         for field, each in part.items():
-            if name != "volumes[]" or field in NEEDED:  # of a volume, its claim is looked at
+            if name != "volumes[]" or field in NEEDED:  # of a volume, only its claim matters
                 yield from parts_of(each, f"{place}.{field}")
 
 
-def problems_with(part, thing, place):
-    """Return what is wrong with a part of an object at a place. Upstream: pkg/apis/core/validation."""
+def problems_with(part: Any, thing: dict, place: str) -> list[str]:
+    """Return the mistakes in a part of an object at a path. Upstream: pkg/apis/core/validation."""
     nothing: tuple = (None, "", [], {})
     found = [f"{name}: Required value" for name in NEEDED.get(part, ()) if thing.get(name) in nothing]
     for name, schema in FIELDS.get(part, {}).items():
@@ -91,18 +94,18 @@ def problems_with(part, thing, place):
     try:
         found += CHECKS[part](thing) if part in CHECKS else ()
         found += [f"{field}: {why}" if field else why
-                  for field, why, is_so in FACTS.get(part, ()) if is_so(thing)]
-        if part in READ_AS_RULES_DO and not found:
-            READ_AS_RULES_DO[part](thing)
+                  for field, why, is_violated in COMBINATIONS.get(part, ()) if is_violated(thing)]
+        if part in PARSERS and not found:
+            PARSERS[part](thing)
     except Malformed as error:
         found = found or [f": {error}"]
-    except TypeError:  # of a part that is not of its type, which is said of that part
+    except TypeError:  # a field has the wrong type, which is reported for that field
         pass
     return [join(place, each) for each in found]
 
 
-def join(place, problem):
-    """Return a problem with the place before it; one that begins with a colon is that of the part itself."""
+def join(place: str, problem: str) -> str:
+    """Return a problem with its path. A problem that begins with a colon concerns the part as a whole."""
     if not place or problem.startswith(": "):
         return f"{place}{problem}".removeprefix(": ")
     return f"{place}.{problem}"

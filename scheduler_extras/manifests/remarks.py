@@ -1,33 +1,35 @@
-"""What is odd in a manifest, though an API server may take it: fields that are misplaced or misspelt, and
-what is not applied here.
+"""Remarks on valid manifests: misplaced or misspelt fields, and what this program does not apply.
 
-objects.py asks it about each object.
+objects.py logs the remarks on each object.
 """
 
+from __future__ import annotations
+
 import functools
+from collections.abc import Iterator
+from typing import Any
 
 from scheduler_extras.common.errors import Malformed
 from scheduler_extras.deciding.rule import WHEN
 from scheduler_extras.manifests.fields import CONTAINERS, FIELDS
-from scheduler_extras.manifests.kinds import counts, is_of_kubernetes
+from scheduler_extras.manifests.kinds import Kind, counts, is_of_kubernetes
 from scheduler_extras.manifests.refusals import CHECKED_KINDS, parts_of
 from scheduler_extras.manifests.workloads import WORKLOADS
 from scheduler_extras.reading.fields import pick, text_at
 from scheduler_extras.reading.hints import nearly
 from scheduler_extras.reading.label_selectors import read_requirement
 
-
-# A part of an object goes by the name of its field; [] is any entry of a list.
+# The key of a part of an object is the name of its field; [] stands for any entry of a list.
 
 OF_PODS = ["tolerations", "nodeSelector", "affinity", "topologySpreadConstraints", "hostNetwork"]
 OF_CONTAINERS = dict.fromkeys(OF_PODS, "in spec, beside containers") | dict.fromkeys(
     ["requests", "limits"], "in resources")
-MISPLACED = {  # part -> fields that people put there, and where each belongs
+MISPLACED = {  # part -> {field that is sometimes put there by mistake: where it belongs}
     **dict.fromkeys(["initContainers[]", "containers[]"], OF_CONTAINERS),
     f"preferred{WHEN}[]": {
         **dict.fromkeys(["topologyKey", "labelSelector"], "in podAffinityTerm"),
         **dict.fromkeys(["matchExpressions", "matchFields"], "in preference, if it is of nodes")}}
-SPELT = {  # part -> fields that rules look at: of what is nearly one of these, it is said
+SPELT = {  # part -> the fields that rules read; a field with a similar name gets a remark
     "Pod spec": (*OF_PODS, *CONTAINERS, "nodeName", "schedulerName", "priorityClassName", "overhead",
                  "schedulingGates", "volumes"),
     **dict.fromkeys(["initContainers[]", "containers[]"], ("resources", "ports")),
@@ -43,10 +45,10 @@ SPELT = {  # part -> fields that rules look at: of what is nearly one of these, 
     **{part: tuple(FIELDS[part]) for part in (
         "tolerations[]", "matchExpressions[]", "nodeAffinity", "podAffinity", "podAntiAffinity",
         "topologySpreadConstraints[]")}}
-HOOKS = {  # annotation of an object that a tool creates at a certain moment only -> what is said of it
+HOOKS = {  # annotation of an object that a tool creates only at a certain moment -> the remark
     "helm.sh/hook": "Helm creates it only at {}; helm template --no-hooks leaves it out",
     "argocd.argoproj.io/hook": "Argo CD creates it only at {}"}
-SPEC_FIELDS = {kind: tuple(fields.split()) for kind, fields in {  # of workloads, as of 1.36
+SPEC_FIELDS = {kind: tuple(fields.split()) for kind, fields in {  # in the spec of workloads, as of 1.36
     "Deployment": "replicas selector template strategy minReadySeconds revisionHistoryLimit paused "
                   "progressDeadlineSeconds rollbackTo",
     **dict.fromkeys(["ReplicaSet", "ReplicationController"], "replicas minReadySeconds selector template"),
@@ -64,21 +66,21 @@ NO_PODS = "no pods are created from its template here; add the pods themselves"
 NO_JOBS = "no Jobs are created on its schedule here"
 
 
-def remarks_on(kind, thing):
-    """Yield what is odd in an object of this kind."""
-    is_copied = "uid" in thing["metadata"]  # then what is to become of it has
-    if kind.name in CHECKED_KINDS and counts(kind):  # elsewhere, a field of such a name may be anything
+def remarks_on(kind: Kind, thing: dict) -> Iterator[str]:
+    """Yield the remarks on an object of this kind."""
+    is_copied = "uid" in thing["metadata"]  # its cluster has then done all that this program does not do
+    if kind.name in CHECKED_KINDS and counts(kind):  # in other kinds, fields may have other meanings
         yield from odd_in(pick(thing, dict, "spec"))
     elif (kind.name in WORKLOADS or kind.name == "CronJob") and counts(kind):
         yield from odd_in_workload(kind.name, thing)
     if not is_copied:
-        yield from what_is_not_done(kind, thing)
+        yield from not_done_here(kind, thing)
     if kind.name == "Node" and counts(kind):
         yield from room_missing(pick(thing, dict, "status", "allocatable"))
 
 
-def what_is_not_done(kind, thing):
-    """Yield what is done for an object on a cluster, and not here, or only at certain moments."""
+def not_done_here(kind: Kind, thing: dict) -> Iterator[str]:
+    """Yield what a cluster does for an object and this program does not, or does only at certain moments."""
     for annotation, what in HOOKS.items() if kind.name in ("Pod", *WORKLOADS) else ():
         moment = text_at(thing, "metadata", "annotations", annotation)
         if moment:
@@ -90,15 +92,15 @@ def what_is_not_done(kind, thing):
         yield NO_PODS
 
 
-def has_template_of_pods(thing, kind):
-    """Return whether an object, or one in it, has a template of pods, or one that does not say of what."""
-    spec = thing.get("spec") if isinstance(thing.get("spec"), dict) else {}
-    is_empty = any(not part["template"] for part in (thing, spec) if "template" in part)
+def has_template_of_pods(thing: dict, kind: str) -> bool:
+    """Return whether an object contains a pod template, or an empty template."""
+    parts = [part for part in (thing, thing.get("spec")) if isinstance(part, dict)]
+    is_empty = any(not part["template"] for part in parts if "template" in part)
     return is_empty or any(templates_in(thing, kind))
 
 
-def templates_in(part, name, is_in_one=False):
-    """Yield what is a template of pods: what has containers in its spec, and template in a name above it."""
+def templates_in(part: Any, name: str, is_in_one: bool = False) -> Iterator[dict]:
+    """Yield the pod templates in a part: objects with spec.containers, below a field named *template*."""
     is_in_one = is_in_one or "template" in name.lower()
     if isinstance(part, list):
         for each in part:
@@ -111,8 +113,8 @@ def templates_in(part, name, is_in_one=False):
             yield from templates_in(each, field, is_in_one)
 
 
-def room_missing(allocatable):
-    """Yield what a node does not say of its room, so that pods that want it do not fit."""
+def room_missing(allocatable: dict) -> Iterator[str]:
+    """Yield the resources that a node's status lacks, so that pods which request them do not fit."""
     missing = [name for name in ("cpu", "memory", "pods") if name not in allocatable]
     if len(missing) == 3:
         yield "it has neither status.allocatable nor status.capacity, so no pod fits"
@@ -122,8 +124,8 @@ def room_missing(allocatable):
         yield f"status.allocatable has no {missing[0]}, so no pod that requests it fits"
 
 
-def odd_in_workload(kind, thing):
-    """Yield what is odd in a workload: fields that are unknown, and what is odd in its template."""
+def odd_in_workload(kind: str, thing: dict) -> Iterator[str]:
+    """Yield the remarks on a workload: unknown fields, and the remarks on its template."""
     spec = pick(thing, dict, "spec")
     for field in thing.keys() - {"apiVersion", "kind", "metadata", "spec", "status"}:
         yield f"{field}: " + ("belongs in spec" if field in SPEC_FIELDS[kind] else "unknown field")
@@ -133,8 +135,8 @@ def odd_in_workload(kind, thing):
     yield from odd_in(spec)
 
 
-def odd_in(spec):
-    """Yield what is odd in a spec: fields that are misplaced or misspelt, values that no label can have."""
+def odd_in(spec: dict) -> Iterator[str]:
+    """Yield the remarks on a spec: misplaced or misspelt fields, and values that no label can have."""
     for place, name, part in parts_of(spec, "spec"):
         is_of_pod = name == "spec" and "containers" in part  # or of a pod's template
         for field, why in odd_fields("Pod spec" if is_of_pod else name, part):
@@ -147,8 +149,8 @@ def odd_in(spec):
                     yield f"{place}: {error}"
 
 
-def odd_fields(name, part):
-    """Yield which fields of a part are misplaced or misspelt: (field, what is said of it)."""
+def odd_fields(name: str, part: Any) -> Iterator[tuple[str, str]]:
+    """Yield the misplaced or misspelt fields of a part: (field, remark)."""
     belong = MISPLACED.get(name, {})
     yield from ((field, f"belongs {where}") for field, where in belong.items() if field in part)
     known = SPELT.get(name, ())
@@ -160,4 +162,4 @@ def odd_fields(name, part):
             yield field, "belongs in requests or limits"
 
 
-spelt = functools.lru_cache(nearly)  # most pods have the same fields
+spelt = functools.lru_cache(nearly)  # cached, because most pods have the same fields

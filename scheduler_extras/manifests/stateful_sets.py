@@ -1,13 +1,17 @@
 """The pods and claims of a StatefulSet. Upstream: pkg/controller/statefulset."""
 
-from scheduler_extras.manifests.workload import number_in
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from scheduler_extras.manifests.workload import Workload, number_in
 from scheduler_extras.reading.fields import pick, text_at
 
 
-def pods_of_stateful_set(workload):
-    """Yield the pods that lack, and make their claims.
+def pods_of_stateful_set(workload: Workload) -> Iterator[tuple[str, dict, dict]]:
+    """Yield the missing pods, and create their claims.
 
-    As by default (OrderedReady) a pod comes once the one before it is ready, one comes once that has a node.
+    With OrderedReady, the default, a pod is created once the one before it is ready; here, that is bound.
     """
     is_one_by_one = text_at(workload.spec, "podManagementPolicy") != "Parallel"
     start = pick(workload.spec, int, "ordinals", "start")
@@ -20,8 +24,11 @@ def pods_of_stateful_set(workload):
             return
 
 
-def pods_to_come(objects):
-    """Yield which StatefulSets make more pods once one that is there has a node. objects: {place: object}."""
+def pods_to_come(objects: dict) -> Iterator[str]:
+    """Yield a line for each StatefulSet that will create more pods once a pod of it has a node.
+
+    objects: {place: object}.
+    """
     for (resource, namespace, name), thing in objects.items():
         if resource != "statefulsets" or text_at(thing, "spec", "podManagementPolicy") == "Parallel":
             continue
@@ -35,19 +42,19 @@ def pods_to_come(objects):
             yield f"StatefulSet {namespace}/{name} makes {pods} once {name}-{waiting} has a node"
 
 
-def has_started(pod):
-    """Return whether a pod has a node, and stays there."""
+def has_started(pod: dict) -> bool:
+    """Return whether a pod has a node, and is not terminating."""
     return bool(text_at(pod, "spec", "nodeName")) and not text_at(pod, "metadata", "deletionTimestamp")
 
 
-def labels_of(workload, name, ordinal):
-    """Return the labels that tell a pod from the others."""
+def labels_of(workload: Workload, name: str, ordinal: int) -> dict[str, str]:
+    """Return the labels that the controller adds to a pod."""
     return {"statefulset.kubernetes.io/pod-name": name, "apps.kubernetes.io/pod-index": str(ordinal),
             "controller-revision-hash": f"{workload.name}-{workload.hash}"}
 
 
-def volumes_with_claims(workload, name):
-    """Return the volumes of a pod; make the claims that lack."""
+def volumes_with_claims(workload: Workload, name: str) -> list[dict]:
+    """Return the volumes of a pod, and create its missing claims."""
     volumes = {text_at(each, "name"): each
                for each in pick(workload.template, list, "spec", "volumes", of=dict)}
     for template in pick(workload.spec, list, "volumeClaimTemplates", of=dict):

@@ -1,7 +1,13 @@
-"""Claims and volumes as the controllers of volumes leave them: bound, available, or provisioned.
+"""The volume controller: binds claims to volumes, and provisions volumes.
 
-admission.py has it done for what no cluster has seen. Upstream: pkg/controller/volume/persistentvolume.
+admission.py calls it for objects that were not copied from a cluster.
+Upstream: pkg/controller/volume/persistentvolume.
 """
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable
+from typing import Any
 
 from scheduler_extras.common.log_texts import warn_once
 from scheduler_extras.manifests.workload import letters_of
@@ -10,13 +16,12 @@ from scheduler_extras.reading.label_selectors import label_selector, labels_matc
 from scheduler_extras.rules.claims import could_serve, names_claim, storage
 from scheduler_extras.rules.disks import class_name_of
 
-
 BOUND = "pv.kubernetes.io/bind-completed"
 NO_PROVISIONER = ("", "kubernetes.io/no-provisioner")
 
 
-def bind_claim(claim, classes, manifests):
-    """Bind a claim that does not wait for its consumer, or say why it stays unbound. Raises Malformed."""
+def bind_claim(claim: dict, classes: dict, manifests: Any) -> None:
+    """Bind a claim unless it waits for its consumer, or log why it stays unbound. Raises Malformed."""
     name = text_at(claim, "metadata", "name")
     if BOUND in pick(claim, dict, "metadata", "annotations"):
         return
@@ -33,16 +38,16 @@ def bind_claim(claim, classes, manifests):
         what = "is not there" if not volume else "does not match, or belongs to another claim"
         warn_once(f"PersistentVolumeClaim {name}: it stays unbound: its volume {named} {what}")
     elif volume:
-        join(claim, volume)
+        bind(claim, volume)
     elif provisioner not in NO_PROVISIONER:
-        join(claim, provisioned(claim, storage_class, manifests))
+        bind(claim, provision(claim, storage_class, manifests))
     else:
         why = why_unbound(class_name_of(claim), classes)
         warn_once(f"PersistentVolumeClaim {name}: it stays unbound: no PersistentVolume matches, and {why}")
 
 
-def why_unbound(class_name, classes):
-    """Return in words why no volume is provisioned for a claim of a class."""
+def why_unbound(class_name: str, classes: dict) -> str:
+    """Return the reason why no volume is provisioned for a claim of a class."""
     if not class_name:
         return "it has no StorageClass"
     if class_name not in classes:
@@ -50,8 +55,8 @@ def why_unbound(class_name, classes):
     return f'StorageClass "{class_name:.60}" has no provisioner'
 
 
-def smallest_for(claim, volumes):
-    """Return the volume that names a claim, or else the smallest free one that serves it; or None."""
+def smallest_for(claim: dict, volumes: Iterable[dict]) -> dict | None:
+    """Return the volume reserved for a claim, or else the smallest free one that suits it, or None."""
     selector = label_selector(pick(claim, dict, "spec").get("selector") or {})
     free = []
     for volume in volumes:
@@ -66,16 +71,16 @@ def smallest_for(claim, volumes):
     return min(free, key=lambda volume: storage(volume, "capacity"), default=None)
 
 
-def is_free_for(claim, volume):
-    """Return whether a volume could serve a claim, and is no other claim's."""
+def is_free_for(claim: dict, volume: dict) -> bool:
+    """Return whether a volume suits a claim, and belongs to no other claim."""
     owner = pick(volume, dict, "spec", "claimRef")
     is_free = names_claim(owner, claim) if owner else pick(volume, str, "status", "phase") in (
         "", "Available")
     return is_free and could_serve(volume, claim)
 
 
-def provisioned(claim, storage_class, manifests):
-    """Make the volume that a class's provisioner makes for a claim, within its allowedTopologies."""
+def provision(claim: dict, storage_class: dict, manifests: Any) -> dict:
+    """Create a volume for a claim, within the allowedTopologies of the class. Return it."""
     metadata = claim["metadata"]
     spec = {
         "capacity": pick(claim, dict, "spec", "resources", "requests"),
@@ -95,7 +100,7 @@ def provisioned(claim, storage_class, manifests):
     return volume
 
 
-def join(claim, volume):
+def bind(claim: dict, volume: dict) -> None:
     """Bind a claim and a volume to each other."""
     metadata = claim["metadata"]
     metadata["annotations"] = pick(metadata, dict, "annotations") | {BOUND: "yes"}
@@ -107,8 +112,8 @@ def join(claim, volume):
     volume["status"] = pick(volume, dict, "status") | {"phase": "Bound"}
 
 
-def make_available(volume, claimed):
-    """Make a volume available that is no claim's and that no cluster has seen."""
+def make_available(volume: dict, claimed: Container[str]) -> None:
+    """Make a volume available if it belongs to no claim, and was not copied from a cluster."""
     is_copied = "uid" in volume["metadata"]
     has_owner = volume["metadata"]["name"] in claimed or pick(volume, dict, "spec").get("claimRef")
     if not (is_copied or has_owner or pick(volume, dict, "status").get("phase")):

@@ -1,42 +1,46 @@
-"""A workload as its controller sees it: what it says, the pods that it has, and those that it makes.
+"""A workload, such as a ReplicaSet or Job, with its pods, as its controller reads it.
 
-The modules of controllers read workloads with it.
+The modules that play controllers use it.
 """
+
+from __future__ import annotations
 
 import hashlib
 import itertools
 import json
+from collections.abc import Iterable, Iterator
+from typing import Any
 
 from scheduler_extras.reading.fields import pick, text_at
 from scheduler_extras.reading.label_selectors import label_selector, labels_match
 from scheduler_extras.rules.selectors import SELECT_BY_LABELS, selector_in
 
+LETTERS = "bcdfghjklmnpqrstvwxz2456789"  # the characters of generated names
+LOST = "a missing ReplicaSet"  # as the owner of pods
 
-LETTERS = "bcdfghjklmnpqrstvwxz2456789"  # of which generated names are made
-LOST = "a ReplicaSet that is not there"  # as the owner of pods
 
-
-def letters_of(text, length=5):
-    """Return letters as in generated names, always the same for a text."""
+def letters_of(text: str, length: int = 5) -> str:
+    """Return the suffix of a generated name. It is always the same for a text."""
     number = int.from_bytes(hashlib.sha256(text.encode(errors="replace")).digest()[:8], "big")
     return "".join(LETTERS[number // len(LETTERS) ** i % len(LETTERS)] for i in range(length))
 
 
-def generated(prefix, resource, namespace, objects):
-    """Return a name as API servers generate it for a prefix; in each run it is the same."""
+def generated(prefix: str, resource: str, namespace: str | None, objects: dict) -> str:
+    """Return a free name with a prefix, as API servers generate it, but the same in each run."""
     names = (prefix + letters_of(f"{prefix} {i}") for i in itertools.count(len(objects)))
     return next(name for name in names if (resource, namespace, name) not in objects)
 
 
-def number_in(spec, name):
-    """Return a number of a workload's spec; what is not said is 1. Raises Malformed."""
+def number_in(spec: dict, name: str) -> int:
+    """Return a number in a workload's spec, 1 if it is missing. Raises Malformed."""
     return 1 if spec.get(name) is None else pick(spec, int, name)
 
 
 class Workload:
-    """A workload as its controller sees it: what it says, and the pods that it has. Raises Malformed."""
+    """A workload and its pods, as its controller reads them. Raises Malformed."""
 
-    def __init__(self, kind, thing, manifests, owned):
+    def __init__(self, kind: str, thing: dict, manifests: Any, owned: dict):
+        self.kind = kind
         self.manifests = manifests
         self.name = text_at(thing, "metadata", "name")
         self.namespace = text_at(thing, "metadata", "namespace")
@@ -45,7 +49,7 @@ class Workload:
         self.template = pick(self.spec, dict, "template")
         self.labels = pick(self.template, dict, "metadata", "labels", of=str)
         self.annotations = pick(self.template, dict, "metadata", "annotations")
-        self.hash = letters_of(json.dumps(self.template, default=str), 10)  # upstream's is another one
+        self.hash = letters_of(json.dumps(self.template, default=str), 10)  # differs from upstream's
         self.reference = {
             "apiVersion": text_at(thing, "apiVersion"), "kind": kind, "name": self.name, "controller": True,
             "uid": text_at(thing, "metadata", "uid") or f"{kind} {self.namespace}/{self.name}"}
@@ -58,13 +62,13 @@ class Workload:
         self.adopted = [pod for pod in orphans if labels_match(pick(pod, dict, "metadata", "labels"), meant)]
         self.pods = owned[kind, self.namespace, self.name] + self.adopted
 
-    def template_without_hash(self):
-        """Return its template, without the label that a Deployment adds for its ReplicaSet."""
+    def template_without_hash(self) -> tuple:
+        """Return the parts of its template without the label pod-template-hash, which Deployments add."""
         labels = {key: value for key, value in self.labels.items() if key != "pod-template-hash"}
         return labels, self.annotations, pick(self.template, dict, "spec")
 
-    def pod(self, name, labels, spec):
-        """Return a pod of its template with these labels and fields, too; a name may be the begin of one."""
+    def pod(self, name: str, labels: dict, spec: dict) -> dict:
+        """Return a pod of its template with more labels and fields. A name that ends in "-" is a prefix."""
         metadata = {
             "generateName" if name.endswith("-") else "name": name,
             "namespace": self.namespace, "labels": self.labels | labels,
@@ -73,17 +77,17 @@ class Workload:
                 "spec": pick(self.template, dict, "spec") | spec}
 
 
-def active(pods):
-    """Return which pods have not ended, and are not being deleted: for these a controller makes no others."""
+def active(pods: Iterable[dict]) -> list[dict]:
+    """Return the pods that have not finished and are not terminating. Upstream: FilterActivePods."""
     return [pod for pod in pods if not text_at(pod, "metadata", "deletionTimestamp")
             and text_at(pod, "status", "phase") not in ("Succeeded", "Failed")]
 
 
-# How many pods a controller makes: functions of a Workload that yield, for each pod that lacks, its name (one
-# that ends with a hyphen gets letters), and labels and fields of its spec that are not in the template. Those
-# of DaemonSets, Jobs and StatefulSets are in modules of their own.
+# For each kind of workload, a function yields the pods that its controller would create: the name (if it ends
+# in "-", a suffix is generated), and the labels and spec fields that are not in the template. The functions
+# for DaemonSets, Jobs and StatefulSets are in modules of their own.
 
-def pods_of_replicas(workload):
-    """Yield as many pods as lack. Upstream: pkg/controller/replicaset."""
+def pods_of_replicas(workload: Workload) -> Iterator[tuple[str, dict, dict]]:
+    """Yield the missing pods. Upstream: pkg/controller/replicaset."""
     missing = number_in(workload.spec, "replicas") - len(active(workload.pods))
     yield from itertools.repeat((f"{workload.name}-", {}, {}), max(missing, 0))

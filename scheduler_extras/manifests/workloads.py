@@ -1,10 +1,14 @@
-"""The pods that controllers would make of Deployments, Jobs and so on. Upstream: pkg/controller.
+"""The controllers of workloads: they create the pods of Deployments, Jobs and so on that are missing.
 
-Manifests have them made once all are read; pods that are there already count.
+manifests.py calls `make_pods` once all files are read. Upstream: pkg/controller.
 """
+
+from __future__ import annotations
 
 import collections
 import itertools
+from collections.abc import Iterable
+from typing import Any
 
 from scheduler_extras.common.log_texts import warn_once
 from scheduler_extras.manifests.daemon_sets import pods_of_daemon_set
@@ -14,20 +18,19 @@ from scheduler_extras.manifests.stateful_sets import pods_of_stateful_set
 from scheduler_extras.manifests.workload import LOST, Workload, active, number_in, pods_of_replicas
 from scheduler_extras.reading.fields import controlling_owner, pick, text_at
 
-
-MOST = 10_000  # pods that are made of one workload
+MOST = 10_000  # pods that are created for one workload
 
 
 MAKERS = {"ReplicaSet": pods_of_replicas, "ReplicationController": pods_of_replicas,
           "StatefulSet": pods_of_stateful_set, "DaemonSet": pods_of_daemon_set, "Job": pods_of_job}
-WORKLOADS = [*MAKERS, "Deployment"]  # which has a ReplicaSet make its pods
+WORKLOADS = [*MAKERS, "Deployment"]  # whose pods are those of its ReplicaSet
 KIND_OF = {f"{kind.lower()}s": kind for kind in WORKLOADS}
 
 
-def replica_set_of(deployment, manifests, owned):
-    """Return the ReplicaSet that makes a Deployment's pods, and have it count those of the others.
+def replica_set_of(deployment: dict, manifests: Any, owned: dict) -> dict | None:
+    """Return the ReplicaSet that creates a Deployment's pods; None if it is paused and has none.
 
-    None: it is paused, and has no ReplicaSet.
+    Its replicas are those of the Deployment, minus the pods of the Deployment's other ReplicaSets.
     """
     workload = Workload("Deployment", deployment, manifests, owned)
     sets = owned["Deployment", workload.namespace, workload.name]
@@ -53,13 +56,13 @@ def replica_set_of(deployment, manifests, owned):
     return chosen
 
 
-def newest_first(things):
-    """Return objects, the one that was created last first."""
+def newest_first(things: Iterable) -> list[dict]:
+    """Return objects sorted by age, the newest first."""
     return sorted(things, key=lambda thing: text_at(thing, "metadata", "creationTimestamp"), reverse=True)
 
 
-def new_replica_set(workload):
-    """Make a Deployment's ReplicaSet for its template, and return it."""
+def new_replica_set(workload: Workload) -> dict:
+    """Create the ReplicaSet for a Deployment's template, and return it."""
     label = {"pod-template-hash": workload.hash}
     labels = workload.labels | label
     selector = pick(workload.spec, dict, "selector")
@@ -74,8 +77,8 @@ def new_replica_set(workload):
     return made
 
 
-def scale(manifests):
-    """Give workloads the number of pods that their HorizontalPodAutoscalers keep to, from min to max."""
+def scale(manifests: Any) -> None:
+    """Keep the replicas of workloads within minReplicas and maxReplicas of their HorizontalPodAutoscalers."""
     for (resource, namespace, _), scaler in manifests.objects.items():
         if resource != "horizontalpodautoscalers":
             continue
@@ -83,15 +86,15 @@ def scale(manifests):
         kind = kind_of(target) if target.get("kind") else None
         workload = kind and counts(kind) and manifests.objects.get(
             (resource_of(kind), namespace, text_at(target, "name")))
-        if workload and number_in(workload["spec"], "replicas"):  # else it is off
+        if workload and number_in(workload["spec"], "replicas"):  # 0 turns autoscaling off
             least = number_in(scaler["spec"], "minReplicas")
             most = pick(scaler, int, "spec", "maxReplicas") or least
             count = number_in(workload["spec"], "replicas")
             workload["spec"]["replicas"] = min(max(count, least), max(most, least))
 
 
-def owned_by_controllers(manifests):
-    """Return which pods and ReplicaSets controllers have: {(kind, namespace, name): objects}."""
+def owned_by_controllers(manifests: Any) -> dict:
+    """Return the pods and ReplicaSets of each controller, {(kind, namespace, name): objects}."""
     owned = collections.defaultdict(list)
     for (resource, namespace, _), thing in manifests.objects.items():
         if resource not in ("pods", "replicasets"):
@@ -105,8 +108,8 @@ def owned_by_controllers(manifests):
     return owned
 
 
-def make_pods(manifests):
-    """Make the pods of all workloads, in the order in which these come."""
+def make_pods(manifests: Any) -> None:
+    """Create the missing pods of all workloads, in the order of the manifests."""
     owned = owned_by_controllers(manifests)
     things = {place: thing for place, thing in manifests.objects.items()
               if place[0] in KIND_OF and not text_at(thing, "metadata", "deletionTimestamp")}
@@ -124,22 +127,22 @@ def make_pods(manifests):
             make_pods_of(Workload(*makers[place], manifests, owned), owned)
 
 
-def make_next_pod(manifests, pod):
-    """Make the pod that comes once this one has a node: the next one of its StatefulSet, if it has any."""
+def make_next_pod(manifests: Any, pod: dict) -> None:
+    """Create the next pod of the StatefulSet that owns a pod which has just got a node."""
     owner = controlling_owner(pod)
     place = "statefulsets", text_at(pod, "metadata", "namespace"), text_at(owner, "name")
     if owner.get("kind") == "StatefulSet" and place in manifests.objects:
-        owned: dict[tuple, list] = collections.defaultdict(list)  # pods have the names that it gives them
+        owned: dict[tuple, list] = collections.defaultdict(list)  # empty: a StatefulSet finds pods by name
         make_pods_of(Workload("StatefulSet", manifests.objects[place], manifests, owned), owned)
 
 
-def make_pods_of(workload, owned):
-    """Make the pods of a workload that lack. Raises Malformed."""
-    kind = workload.reference["kind"]
-    lacking = [*itertools.islice(MAKERS[kind](workload), MOST + 1)]
-    if len(lacking) > MOST:
+def make_pods_of(workload: Workload, owned: dict) -> None:
+    """Create the missing pods of a workload. Raises Malformed."""
+    kind = workload.kind
+    missing = [*itertools.islice(MAKERS[kind](workload), MOST + 1)]
+    if len(missing) > MOST:
         warn_once(f"{kind} {workload.name}: only {MOST} of its pods are made here")
-    for name, labels, spec in lacking[:MOST]:
+    for name, labels, spec in missing[:MOST]:
         pod = workload.pod(name, labels, spec)
         workload.manifests.add(pod)
         owned[kind, workload.namespace, workload.name].append(pod)

@@ -1,21 +1,25 @@
-"""What writes to manifests: it binds pods, and sends what rules want sent, like the writer of a live cluster.
+"""The writer for manifests: it binds pods and sends the requests of rules, like the writer of a live cluster.
 
-Whoever makes a cluster of manifests makes one.
+command_line.py and show/compare.py create one for each cluster of manifests.
 """
 
+from __future__ import annotations
+
+from scheduler_extras.deciding.decision import FullDecision
 from scheduler_extras.live.writer import HOOK_SECONDS, Writer
+from scheduler_extras.reading.pods_and_nodes import FullPod
 
 
 class WriterOfManifests(Writer):
-    """Writes to manifests, among which only this program binds pods."""
+    """A Writer for manifests, where no other client binds pods."""
 
     is_live = False
-    patience = 2 * HOOK_SECONDS  # as only rules take long
+    patience = 2 * HOOK_SECONDS  # only hooks of rules take long
 
-    def bound_by(self, decision):
-        """Ask the rules only. Whatever they have done, a Binding is to follow."""
+    def bound_by(self, decision: FullDecision) -> None:
+        """Call only Bind of the rules; whatever they return, a Binding follows."""
         self.ask_binders(decision, [])
 
-    def node_of(self, pod):
-        """Return "" for a pod that is there, else None: each request to manifests gets an answer."""
+    def node_of(self, pod: FullPod) -> str | None:
+        """Return "" if the pod exists, else None. Unlike a live API server, manifests always answer."""
         return "" if ("pods", pod.namespace, pod.name) in self.api.objects else None

@@ -1,6 +1,6 @@
-"""The Policy file and plugins as they are edited: read again in each pass if they have changed.
+"""Loading the Policy file and the plugins, and reloading them in each pass if they have changed.
 
-The loop gets the Policies in force from it. The command line makes a PolicyFile for each file.
+The loop gets the Policies in force from a PolicyFile. command_line.py creates one for each file.
 """
 
 from __future__ import annotations
@@ -9,8 +9,9 @@ import contextlib
 import difflib
 import json
 import stat
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 from scheduler import log
 from scheduler_extras.common.errors import InputError
@@ -24,38 +25,34 @@ from scheduler_extras.reading.texts import check_end_of_json, parse, text_in
 from scheduler_extras.rules import PLUGIN_ORDER
 
 
-MOST_BYTES = 2**20  # of a Policy or a file of rules; a ConfigMap has no more either
+MOST_BYTES = 2**20  # of a Policy or a plugin file; a ConfigMap has the same limit
 
 
-def providers():
-    """Return what --policy may name instead of a file. Upstream: algorithmprovider/registry.go."""
+def providers() -> dict[str, dict]:
+    """Return the Policies that --policy can name, {name: Policy}. Upstream: algorithmprovider/registry.go."""
     head = {"kind": "Policy", "apiVersion": "v1"}
     packing = [entry | {"name": entry["name"].replace("Least", "Most")}
                for entry in default_entries("priorities")]
     return {"DefaultProvider": head, "ClusterAutoscalerProvider": head | {"priorities": packing}}
 
 
-# Kind of a file other than a Policy -> function(its document, a scheduler's name): its Policies.
-READERS: dict[str, Callable[..., Mapping[str, FullPolicy]]] = {}
+# Kind of a file that is not a Policy -> function(its document, --scheduler-name) that returns its Policies.
+READERS: dict[str, Callable[..., dict]] = {}
 
 
-def load_policies(path: str | Path, scheduler_name: str, preempt: bool = False) -> Mapping[str, FullPolicy]:
+def load_policies(path: str | Path, scheduler_name: str, preempt: bool = False) -> dict[str, FullPolicy]:
     """Return {schedulerName: Policy} of a Policy, a configuration or a provider. Raises InputError.
 
-    preempt: a Policy names the rule Preemption, even if the file does not.
+    preempt: make the rule Preemption active even if the Policy does not name it.
     """
-    also = ["Preemption"] if preempt else []
     try:
-        provider = providers().get(path)
-        text = "" if provider else text_in(path, MOST_BYTES)
-        documents = [provider] if provider else documents_in(text)
+        documents = documents_at(path)
         document = chosen_of(documents)
-        check_end_of_json(text)
         reader = READERS.get(text_at(document, "kind"))
         if reader:
             policies = reader(document, scheduler_name)
         else:
-            policies = {scheduler_name: read_policy(document, also)}
+            policies = {scheduler_name: read_policy(document, ["Preemption"] if preempt else [])}
     except InputError as error:
         raise InputError(f"{path}: {at_most(10_000, ' '.join(str(error).split()))}") from error
     except (OSError, ValueError) as error:
@@ -74,20 +71,27 @@ def load_policies(path: str | Path, scheduler_name: str, preempt: bool = False) 
     return policies
 
 
-def documents_in(text):
-    """Return the documents of a file, at least one; behind the first, until one cannot be read.
+def documents_at(path: str | Path) -> list[Any]:
+    """Return the Policy of a provider, or the documents of a file, at least one. Raises OSError, ValueError.
 
-    Raises ValueError.
+    If a document after the first one cannot be parsed, it and those that follow are left out.
     """
+    if path in providers():
+        return [providers()[str(path)]]
+    text = text_in(path, MOST_BYTES)
     documents = parse(text)
     found = [next(documents, None)]
     with contextlib.suppress(ValueError):
         found += documents
+    check_end_of_json(text)
     return found
 
 
-def chosen_of(documents):
-    """Return the document that is a Policy or a configuration; else one that may hold it; else the first."""
+def chosen_of(documents: list[Any]) -> Any:
+    """Return the first document that is a Policy or a configuration, else one that may contain it.
+
+    If there is neither, return the first document.
+    """
     if not text_at(documents[0], "kind"):
         return documents[0]
     for kinds in (("Policy", *READERS), ("ConfigMap", "ConfigMapList", "List")):
@@ -98,24 +102,27 @@ def chosen_of(documents):
 
 
 class PolicyFile:
-    """A Policy file, and plugins, which may be edited at any time. Raises InputError if bad at first."""
+    """A Policy file and plugins, which may be edited at any time.
+
+    Raises InputError if they are invalid when it is created.
+    """
 
     def __init__(self, path: str | Path, scheduler_name: str, plugins: Sequence[str | Path] = (),
                  preempt: bool = False):
-        self.path = path
+        self.path = str(path)
         self.scheduler_name = scheduler_name
         self.plugins = plugins
         self.preempt = preempt
-        self.policies: Mapping[str, FullPolicy] = {}  # those in force
-        self.seen: dict[Path, tuple] = {}  # when the files were changed, at the last look
+        self.policies: dict[str, FullPolicy] = {}  # in force
+        self.seen: dict[Path, tuple] = {}  # the versions of the files at the last check
         self.current()
 
-    def current(self) -> Mapping[str, FullPolicy]:
-        """Return the Policies, read again if a file has changed. If one is broken, log it, and keep the last.
+    def current(self) -> dict[str, FullPolicy]:
+        """Return the Policies in force. Reload changed files; while they are invalid, keep the last Policies.
 
-        If no rule has changed, the Policies in force stay, so that no assumed pod falls back.
+        If no rule has changed, the same objects stay in force, so that no assumed pod falls back.
         """
-        seen = self.look()
+        seen = self.versions()
         if seen != self.seen or not self.policies:
             self.seen = seen
             before = {**PLUGGED_IN}
@@ -129,12 +136,12 @@ class PolicyFile:
                 log.error("%s; still using the last good Policy", error)
         return self.policies
 
-    def look(self) -> dict[Path, tuple]:
-        """Return when the files were changed, and those beside plugins, which these may import.
+    def versions(self) -> dict[Path, tuple]:
+        """Return the versions of the Policy, the plugins, and the files that plugins may import.
 
-        Pipes are left out: they can be read only once, and the loop would wait for more.
+        Pipes are left out, because they can be read only once.
         """
-        changes = {}
+        versions = {}
         files = {Path(path).absolute() for path in [self.path, *self.plugins]}
         for folder in {Path(plugin).absolute().parent for plugin in self.plugins}:
             files.update(folder.glob("*.py"))
@@ -142,13 +149,13 @@ class PolicyFile:
             with contextlib.suppress(OSError):
                 status = file.stat()
                 if stat.S_ISREG(status.st_mode):
-                    changes[file] = status.st_mtime_ns, status.st_size, status.st_ino
-        return changes
+                    versions[file] = status.st_mtime_ns, status.st_size, status.st_ino
+        return versions
 
     def check_files(self) -> None:
-        """Raise InputError if a file is too large, or has become a pipe or a device: it may have no end."""
+        """Raise InputError if a file is too large, or has become a pipe or a device, which may never end."""
         for path in [self.path, *self.plugins]:
-            with contextlib.suppress(OSError):  # to read it raises the error
+            with contextlib.suppress(OSError):  # reading it raises the error
                 status = Path(path).stat()
                 is_file = stat.S_ISREG(status.st_mode)
                 if self.policies and not (is_file or stat.S_ISDIR(status.st_mode)):
@@ -157,9 +164,9 @@ class PolicyFile:
                     raise InputError(f"{path}: it has more than {MOST_BYTES} bytes")
 
     def load(self) -> None:
-        """Read the files, run those plugins that have changed, and log what differs. Raises InputError."""
+        """Read the files, run the plugins that have changed, and log the differences. Raises InputError."""
         if not self.policies:
-            unplug()  # their rules may have kept things under another Policy
+            unplug()  # plugins that another PolicyFile has run may have state
         changed = load_plugins(self.plugins)
         policies = load_policies(self.path, self.scheduler_name, self.preempt)
         lines = differences(self.policies, policies) if self.policies else []
@@ -175,8 +182,8 @@ class PolicyFile:
             warn_once(f"{self.path}: {notice}")
 
 
-def lines_of(policy):
-    """Return the contents of a Policy, a line for each rule and setting."""
+def lines_of(policy: FullPolicy) -> list[str]:
+    """Return the contents of a Policy, one line for each rule and setting."""
     lines = []
     for rule in policy.rules():
         words = [rule.title]
@@ -196,8 +203,8 @@ def lines_of(policy):
     return lines
 
 
-def differences(before, after):
-    """Return the lines in which Policies differ from those before, such as "- HostName"."""
+def differences(before: dict[str, FullPolicy], after: dict[str, FullPolicy]) -> list[str]:
+    """Return the lines in which two sets of Policies differ, such as "- HostName"."""
     head = "{}: " if len(before | after) > 1 else ""
     old, new = [[head.format(name) + line for name, policy in policies.items() for line in lines_of(policy)]
                 for policies in (before, after)]

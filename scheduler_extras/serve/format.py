@@ -1,6 +1,6 @@
-"""Counters and histograms, and the text format in which Prometheus reads them.
+"""Counters, histograms and gauges, and Prometheus's text format.
 
-metrics.py makes them.
+The other modules of serve/ create them.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-# Only one thread at a time may change a metric. Scrapes read them meanwhile, as they are.
+# Only one thread at a time may change a metric. Scrapes may read it meanwhile.
 
 Labels = tuple[str, ...]  # the values of a metric's labels, in the order of their names
 ESCAPES = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n"})
@@ -24,7 +24,7 @@ def exponential(start: float, factor: float, count: int) -> list[float]:
 
 
 class Counter:
-    """A number for each combination of label values, which only grows."""
+    """A number that only grows, for each combination of label values."""
 
     kind = "counter"
 
@@ -44,7 +44,7 @@ class Counter:
 
 
 class Histogram:
-    """How many observations there were up to each bound, for each combination of label values."""
+    """The number of observations in each bucket, for each combination of label values."""
 
     kind = "histogram"
 
@@ -61,7 +61,7 @@ class Histogram:
         series[-1] += number
 
     def observe_all(self, numbers: Sequence[float], *values: str) -> None:
-        """Add observations with these label values, which takes less time than one after another."""
+        """Add observations with these label values, faster than one by one."""
         if not numbers:
             return
         series = self.series.setdefault(values, [0] * (len(self.buckets) + 2))
@@ -89,7 +89,7 @@ class Histogram:
 
 
 class Gauge:
-    """Numbers that are worked out when they are asked for: a function returns {label values: number}."""
+    """Numbers that a function computes at each scrape, {label values: number}."""
 
     def __init__(self, name: str, numbers: Callable[[], Mapping[Any, float]], *labels: str,
                  kind: str = "gauge"):
@@ -105,20 +105,20 @@ class Gauge:
 
 
 def sample(name: str, labels: Iterable[tuple[str, str]], number: float) -> str:
-    """Return a line: a metric with its labels, and the number."""
+    """Return the line of a metric with its labels and number."""
     pairs = ",".join(f'{label}="{value.translate(ESCAPES)}"' for label, value in labels)
     return f"{name}{{{pairs}}} {in_text(number)}" if pairs else f"{name} {in_text(number)}"
 
 
 def in_text(number: float) -> str:
-    """Return a number as Go writes it, so that the labels `le` are those of kube-scheduler."""
+    """Return a number as Go prints it, so that the label `le` equals kube-scheduler's."""
     if number == float("inf"):
         return "+Inf"
     return str(int(number)) if number == int(number) and abs(number) < 1e15 else f"{number!r}"
 
 
 def exposition(metrics: Iterable[tuple[Counter | Histogram | Gauge, str]]) -> bytes:
-    """Return metrics with their help texts in the text format; those without numbers are left out."""
+    """Return metrics and their help texts in Prometheus's text format, without those that have no numbers."""
     lines = []
     for metric, text in metrics:
         samples = list(metric.samples())

@@ -18,14 +18,14 @@ Check = Callable[[], bool]
 
 
 def loop_is_alive() -> bool:
-    """Return whether the loop comes round within its limit, as the watchdog demands it."""
+    """Return whether the loop has made progress within its limit. The watchdog applies the same limit."""
     return time.monotonic() <= HEARTBEAT.at + HEARTBEAT.limit
 
 
 def health_routes(cluster: LiveCluster, election: LeaderElection | None) -> Routes:
     """Return the routes of health checks. A standby is alive, and ready once it has listed the cluster."""
     def has_listed() -> bool:
-        """Return whether nodes and pods were listed, and are watched."""
+        """Return whether nodes and pods have been listed."""
         return {"nodes", "pods"} <= cluster.cache.objects.keys()
 
     alive = {"ping": lambda: True, "loop": loop_is_alive}
@@ -40,12 +40,12 @@ def health_routes(cluster: LiveCluster, election: LeaderElection | None) -> Rout
 
 
 def route(path: str, checks: dict[str, Check]) -> Callable[[Request], Response]:
-    """Return a handler that makes checks except those that ?exclude= names.
+    """Return a handler that runs the checks, without those that ?exclude= names.
 
-    It lists them if one fails, or with ?verbose.
+    Its answer lists them if one fails, or with ?verbose.
     """
     def handler(request: Request) -> Response:
-        """Make the checks."""
+        """Run the checks."""
         excluded = request.query.get("exclude", [])
         passed = {name: check() for name, check in checks.items() if name not in excluded}
         is_healthy = all(passed.values())
@@ -63,16 +63,16 @@ def route(path: str, checks: dict[str, Check]) -> Callable[[Request], Response]:
 
 
 def line_about(name: str, has_passed: bool | None) -> str:
-    """Return the line about a check; None: it was excluded."""
+    """Return the line about a check. has_passed: None if the check was excluded."""
     if has_passed is None:
         return f"[+]{name} excluded: ok"
     return f"[+]{name} ok" if has_passed else f"[-]{name} failed: reason withheld"
 
 
 def route_of_one(name: str, check: Check) -> Callable[[Request], Response]:
-    """Return a handler that makes one check."""
+    """Return a handler that runs one check."""
     def handler(request: Request) -> Response:
-        """Make it."""
+        """Run the check."""
         if check():
             return Response(b"ok")
         return Response(f"internal server error: {name} has failed\n".encode(), status=500)

@@ -1,6 +1,6 @@
-"""/metrics: what kube-scheduler exports, with its names, labels and buckets, as far as it is measured here.
+"""/metrics: metrics of kube-scheduler, with its names, labels and buckets.
 
-The command line makes its route; it reads the queue and the cache at each scrape.
+runs.py adds the route. The queue and the cache are read at each scrape.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ from scheduler_extras.serve.process import process_metrics
 from scheduler_extras.serve.server import Request, Response
 
 
-# Names, labels and buckets are those of kube-scheduler 1.36. Where 1.20 has another name for the same, both
-# are exported: public dashboards ask for either. Upstream: pkg/scheduler/metrics, and client-go's.
+# Names, labels and buckets are those of kube-scheduler 1.36. Where 1.20 has another name for a metric, it is
+# exported under both, because public dashboards use either. Upstream: pkg/scheduler/metrics, and client-go.
 
 ASSUMED = (WaitsFor.PERMIT, WaitsFor.PRE_BIND, WaitsFor.BINDING, WaitsFor.CONFIRMATION)
 
 
 class State:
-    """Reads what is in the queue and the cache of a cluster, beside the loop that changes them."""
+    """Reads the queue and the cache of a cluster while the loop changes them."""
 
     def __init__(self, cluster: LiveCluster, election: LeaderElection | None):
         self.cluster = cluster
         self.election = election
 
     def pending_pods(self) -> dict[tuple[str], int]:
-        """Return how many pods wait in each queue of kube-scheduler's."""
+        """Return {(queue,): pods}, with the queues of kube-scheduler."""
         queues = collections.Counter(dict.fromkeys(["active", "backoff", "unschedulable", "gated"], 0))
         for record in list(self.cluster.pending.values()):
             if record.waits_for not in ASSUMED:
@@ -44,20 +44,20 @@ class State:
         return {(queue,): count for queue, count in queues.items()}
 
     def unschedulable_pods(self) -> dict[tuple[str, str], int]:
-        """Return how many of the pods that wait each plugin has rejected at their last attempt."""
+        """Return {(plugin, profile): pending pods that the plugin rejected at their last attempt}."""
         records = list(self.cluster.pending.values())
         return collections.Counter((plugin, record.pod.scheduler) for record in records
                                    if record.waits_for not in ASSUMED for plugin in record.retry.rejected_by)
 
     def cache_size(self) -> dict[tuple[str], int]:
-        """Return how many nodes there are, and pods on them, and which of these are only assumed there."""
+        """Return the numbers of nodes, of pods on nodes, and of assumed pods."""
         nodes = [node for node in list(self.cluster.cache.nodes.values()) if node.exists]
         assumed = [record for record in list(self.cluster.pending.values()) if record.waits_for in ASSUMED]
         pods = sum(len(node.pods) for node in nodes)
         return {("nodes",): len(nodes), ("pods",): pods, ("assumed_pods",): len(assumed)}
 
     def leader_status(self) -> dict[tuple[str], int]:
-        """Return whether this replica leads, by the name of the Lease; nothing without an election."""
+        """Return {(name of the Lease,): whether this replica leads}; {} without leader election."""
         return {(self.election.metadata["name"],): int(self.election.leads())} if self.election else {}
 
     def build(self) -> dict[tuple[str, str, str], int]:
@@ -80,7 +80,7 @@ class State:
 
 
 def for_an_operator(observations: Observations, election: LeaderElection | None) -> dict[str, Any]:
-    """Return what the last line of the page shows: which replica leads, and how many writes were refused."""
+    """Return the values for the operator's line of the page: which replica leads, and failed writes."""
     refused = [count for (code, method, _), count in list(observations.requests.numbers.items())
                if method != "GET" and code[0] in "45"]
     if not election:

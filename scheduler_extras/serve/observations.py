@@ -1,6 +1,6 @@
-"""What is counted and timed while the program runs: attempts, rules, pods, and requests to the API server.
+"""Counters and timings of attempts, rules, pods, and requests to the API server.
 
-The loop and the connections call it; metrics.py exports it.
+The loop and the connections call an Observations; metrics.py exports its metrics.
 """
 
 from __future__ import annotations
@@ -21,23 +21,23 @@ from scheduler_extras.serve.format import Counter, Histogram, exponential
 
 
 SAMPLED = 0.1  # the share of attempts in which rules are timed, as upstream
-AT_ONCE = 500  # attempts that are counted at once
-MOST_ATTEMPTS = 15  # that the label `attempts` counts
+AT_ONCE = 500  # attempts that are counted together
+MOST_ATTEMPTS = 15  # from which on the label `attempts` is 15+
 SECONDS = exponential(0.001, 2, 15)
 REQUEST_SECONDS = [0.005, 0.025, 0.1, 0.25, 0.5, 1, 2, 4, 8, 15, 30, 60]
 STEPS = {"predicates": ("Filter", "PreFilter"), "priorities": ("Score", "PreScore")}  # of a rule
 
 
 class Attempts(NamedTuple):
-    """Attempts to schedule pods, which have ended: a column for each number."""
+    """Attempts to schedule pods, as columns: item i of each belongs to attempt i. Times are in seconds."""
 
     profile: tuple[str, ...]
     result: tuple[str, ...]
-    seconds: tuple[float, ...]
+    seconds: tuple[float, ...]  # the whole attempt
     filtering: tuple[float, ...]
     scoring: tuple[float, ...]
     binding: tuple[float, ...]
-    number: tuple[int, ...]  # of attempts with the pod by now
+    number: tuple[int, ...]  # how many attempts the pod has had, this one included
     waited: tuple[float, ...]  # since the pod entered the queue
 
 
@@ -48,7 +48,7 @@ class Observations(Observer):
         self.snapshot = cluster.snapshot
         self.lock = threading.Lock()  # held while a request is counted
         self.counting = threading.Lock()  # held while attempts are counted
-        self.ended: collections.deque[tuple] = collections.deque()  # attempts that are not counted yet
+        self.ended: collections.deque[tuple] = collections.deque()  # attempts that are not yet counted
         self.host = urlsplit(cluster.api.server).netloc
         self.attempts = Counter("scheduler_schedule_attempts_total", "result", "profile")
         self.attempt_seconds = Histogram(
@@ -77,7 +77,7 @@ class Observations(Observer):
         self.incoming.add("active", "PodAdd")
 
     def attempted(self, decision: Any, result: str) -> None:
-        """Count an attempt, and note how long its steps took."""
+        """Record an attempt and the durations of its steps."""
         record = decision.pod.record
         moment = time.monotonic()
         self.ended.append((
@@ -91,7 +91,7 @@ class Observations(Observer):
         self.start_sampling()
 
     def count_attempts(self) -> None:
-        """Count the attempts that have ended. One after another, they would take several times as long."""
+        """Count the recorded attempts together, which is several times faster than one by one."""
         with self.counting:
             ended = [self.ended.popleft() for _ in range(len(self.ended))]
             for profile, result in {attempt[:2] for attempt in ended}:
@@ -99,13 +99,13 @@ class Observations(Observer):
                 attempts = Attempts(*zip(*those, strict=True))
                 self.attempts.add(result, profile, amount=len(attempts.seconds))
                 self.attempt_seconds.observe_all(attempts.seconds, result, profile)
-                filtering = [each for each in attempts.filtering if each >= 0]  # else a predicate has broken
+                filtering = [each for each in attempts.filtering if each >= 0]  # < 0: a predicate has failed
                 self.point_seconds.observe_all(filtering, "Filter", "Success", profile)
                 if result == "scheduled":
                     self.count_bindings(profile, attempts)
 
     def count_bindings(self, profile: str, attempts: Attempts) -> None:
-        """Count attempts whose pods were bound: how long that took since they entered the queue."""
+        """Count the attempts of a profile whose pods were bound."""
         self.pod_attempts.observe_all(attempts.number)
         for number in set(attempts.number):
             waited = [each for each, of in zip(attempts.waited, attempts.number, strict=True) if of == number]
@@ -117,7 +117,7 @@ class Observations(Observer):
         self.point_seconds.observe_all(attempts.binding, "Bind", "Success", profile)
 
     def note_failure(self, decision: Any, record: PodRecord) -> None:
-        """Note in which queue a pod waits now, which plugins have rejected it, and its victims."""
+        """Count a failed attempt: the pod's queue, the plugins that rejected it, and its victims."""
         self.incoming.add(queue_of(record), "ScheduleAttemptFailure")
         record.retry.rejected_by = plugins_against(decision)
         has_preemption = any(rule.plugin == "DefaultPreemption"
@@ -129,17 +129,17 @@ class Observations(Observer):
                 self.victims.observe(victims)
 
     def start_sampling(self) -> None:
-        """Have rules timed in the next attempt, or not."""
+        """Decide at random whether rules are timed in the next attempt."""
         is_sampled = random.random() < SAMPLED
         self.snapshot.time_rule = self.time_rule if is_sampled else None
 
     def time_rule(self, rule: FullRule, is_metadata: bool, seconds: float) -> None:
-        """Note how long a rule has taken for all nodes."""
+        """Record how long a rule took for all nodes."""
         plugin = rule.plugin or rule.name
         self.rule_seconds.observe(seconds, plugin, STEPS[rule.where][is_metadata], "Success")
 
     def answered(self, method: str, code: str, seconds: float) -> None:
-        """Count a request, and note how long it took until its answer began."""
+        """Count a request, and the seconds until its response began."""
         with self.lock:  # many threads send requests
             self.requests.add(code, method, self.host)
             self.request_seconds.observe(seconds, method, self.host)
@@ -168,7 +168,7 @@ class Observations(Observer):
 
 
 def queue_of(record: PodRecord) -> str:
-    """Return which of kube-scheduler's queues a pending pod would be in."""
+    """Return the name of the queue in which kube-scheduler would have a pending pod."""
     is_due = record.retry.is_due()
     if record.waits_for is WaitsFor.REMEDY or (record.retry.on is RetryOn.CHANGE and not is_due):
         return "unschedulable"
@@ -176,7 +176,7 @@ def queue_of(record: PodRecord) -> str:
 
 
 def plugins_against(decision: Any) -> frozenset[str]:
-    """Return the plugins that are against a node for a pod that fits none."""
+    """Return the plugins that have refused a node to a pod that fits none."""
     plugins = {rule.title: rule.plugin or rule.name for rule in decision.policy.rules()}
     titles = [title.removesuffix(WHATEVER_THE_NODE) for title in decision.failed.titles]
     return frozenset(plugins.get(title, title) for title in titles) if decision.fits_nowhere else frozenset()

@@ -1,6 +1,6 @@
 """The routes of the live page: the page, its frames as server-sent events, and the page with its data inside.
 
-The command line adds them to the server.
+runs.py adds them to the server.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ from scheduler_extras.show.frames import Frames
 from scheduler_extras.show.page.page import POLICY, VERSION, document, page
 
 
-PAUSE = 0.1  # seconds between frames of a page, at least: what comes meanwhile is sent together
-ALIVE = 2  # seconds between signs of life; after 5 without one, the page says that it is lost
+PAUSE = 0.1  # seconds between events at least; frames that are added meanwhile are sent together
+ALIVE = 2  # seconds between "alive" events; after 5 without one, the page shows that the connection is lost
 HEADERS = {"Content-Security-Policy": f"{POLICY}; frame-ancestors 'none'"}
 
 
 def page_routes(frames: Frames, operator: Callable[[], dict] = dict) -> Routes:
-    """Return the routes of a journal's page. operator: returns what its last line shows beside the queue."""
+    """Return the routes of a journal's page. operator: returns the values for the operator's line."""
     def index(request: Request) -> Response:
-        """Answer with the page, which asks for the frames then."""
+        """Answer with the page, which then asks for the frames."""
         return Response(page().encode(), "text/html; charset=utf-8", headers=HEADERS)
 
     def events(request: Request) -> Response:
-        """Answer with the frames as they come."""
+        """Answer with a stream of frames."""
         return Response(events_of(frames, operator), "text/event-stream")
 
     def saved(request: Request) -> Response:
@@ -39,9 +39,9 @@ def page_routes(frames: Frames, operator: Callable[[], dict] = dict) -> Routes:
 
 
 def events_of(frames: Frames, operator: Callable[[], dict] = dict) -> Generator[bytes, None, None]:
-    """Yield the state of a journal, then its frames, as server-sent events.
+    """Yield the state of a journal, then its new frames, as server-sent events.
 
-    If some have been dropped meanwhile, the state comes again.
+    If frames were dropped before they could be sent, yield the state again.
     """
     yield server_sent("version", VERSION)
     with frames.being_read():

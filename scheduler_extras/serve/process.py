@@ -1,6 +1,6 @@
-"""The metrics of the process, as Prometheus's own clients name them, from /proc.
+"""The metrics of the process, from /proc, under the names of Prometheus's client libraries.
 
-metrics.py exports them. Where there is no /proc, most are left out.
+metrics.py exports them. On systems without /proc, most are left out.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ def cpu_seconds() -> Numbers:
 
 
 def memory(field: int) -> Callable[[], Numbers]:
-    """Return a function that reads a field of statm, in bytes."""
+    """Return a function that reads a field of /proc/self/statm, in bytes."""
     def read() -> Numbers:
-        """Read it."""
+        """Read the field."""
         return {(): int((PROC / "statm").read_text().split()[field]) * resource.getpagesize()}
 
     return read
@@ -41,19 +41,19 @@ def start_time() -> Numbers:
 
 
 def open_files() -> Numbers:
-    """Return how many files and connections are open."""
+    """Return the number of open files and connections."""
     return {(): len(os.listdir(PROC / "fd"))}
 
 
 def most_files() -> Numbers:
-    """Return how many files and connections may be open."""
+    """Return the maximum number of open files and connections."""
     return {(): resource.getrlimit(resource.RLIMIT_NOFILE)[0]}
 
 
 def if_readable(numbers: Callable[[], Numbers]) -> Callable[[], Numbers]:
-    """Return a function that returns nothing where the system does not have what it reads."""
+    """Return a function that returns {} where the numbers cannot be read."""
     def read() -> Numbers:
-        """Read it."""
+        """Read the numbers."""
         with contextlib.suppress(OSError):
             return numbers()
         return {}

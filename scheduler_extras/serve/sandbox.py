@@ -1,6 +1,6 @@
 """The sandbox: manifests are scheduled again whenever one of their files, or the Policy, changes.
 
-The command line runs it with --cluster and --listen; a page in a browser shows each run.
+runs.py starts it for --cluster with --listen. The page shows each run.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from scheduler_extras.policy.reloading import PolicyFile
 from scheduler_extras.show.journal import Journal
 
 
-PAUSE = 0.1  # seconds between looks at the files
+PAUSE = 0.1  # seconds between checks of the files
 
 
 def run_again_on_changes(paths: list[str], seen: dict[str, tuple], policy_file: PolicyFile,
@@ -26,18 +26,18 @@ def run_again_on_changes(paths: list[str], seen: dict[str, tuple], policy_file: 
                          is_anew: bool) -> None:
     """Run manifests again after each change of their files or of the Policy, until `stop` is set.
 
-    seen: the versions of the files before they were read for the first run.
-    An editor may write a file in several steps: so a file counts once it stays the same for a moment. If it
-    cannot be read then, that is logged, and the page shows the last good run.
+    seen: the versions of the files before the first run. is_anew: the option --anew is set.
+    Because an editor may write a file in several steps, a change counts once the files have been stable for
+    `PAUSE`. If a file is invalid then, this is logged, and the page keeps showing the last good run.
     """
     before = seen
     policies = policy_file.policies
     while not stop.wait(PAUSE):
         now = versions_of(paths)
-        is_settled = now == before
+        is_stable = now == before
         before = now
         is_edited = policy_file.current() is not policies
-        if not is_settled or (now == seen and not is_edited):
+        if not is_stable or (now == seen and not is_edited):
             continue
         changed = [path for path in dict.fromkeys([*now, *seen]) if now.get(path) != seen.get(path)]
         names = ", ".join(Path(path).name for path in changed) or policy_file.path
@@ -52,7 +52,7 @@ def run_again_on_changes(paths: list[str], seen: dict[str, tuple], policy_file: 
 
 
 def versions_of(paths: list[str]) -> dict[str, tuple]:
-    """Return when each file of these paths was changed, and its size. Standard input never changes."""
+    """Return the time of change, size and inode of each file at these paths. Standard input never changes."""
     versions = {}
     for path in paths:
         with contextlib.suppress(InputError, OSError):

@@ -1,6 +1,6 @@
-"""The HTTP server of --listen: read only, with few connections, from a table of routes.
+"""The HTTP server of --listen: read-only, with few connections, and a table of routes.
 
-The command line starts it; health.py, metrics.py and the page have the routes.
+runs.py starts it. health.py, metrics.py and pages.py have the routes.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from scheduler_extras.common.log_texts import one_line
 
 
 MOST_CONNECTIONS = 32
-MOST_THREADS = 128  # those of connections that were closed may take a while to notice
-SECONDS = 10  # for a client to send its request, or to receive a part of the answer
-HEADERS = {  # of each answer, unless its own differ
+MOST_THREADS = 128  # more than connections: a thread may take a while to notice that its connection is closed
+SECONDS = 10  # in which a client must send its request, or receive a part of the response
+HEADERS = {  # of each response; its own headers take precedence
     "Cache-Control": "no-store",
     "Content-Security-Policy": "default-src 'none'; base-uri 'none'; form-action 'none'; "
                                "frame-ancestors 'none'; "
@@ -43,10 +43,9 @@ class Request:
 
 @dataclass
 class Response:
-    """An answer. Its body may be a generator, such as of server-sent events: each item is sent as it comes.
+    """A response. If its body is a generator, each item is sent as soon as it is yielded.
 
-    The generator runs in a thread of its own. It is closed when the client has gone, which shows at the next
-    item.
+    The generator runs in the client's thread. It is closed at the first item after the client has gone.
     """
 
     body: bytes | Generator[bytes, None, None]
@@ -55,14 +54,14 @@ class Response:
     headers: dict[str, str] = field(default_factory=dict)
 
 
-Routes = dict[str, Callable[[Request], Response]]  # path -> handler, which is called in the client's thread
+Routes = dict[str, Callable[[Request], Response]]  # path -> handler, called in the client's thread
 
 
 class Server(ThreadingHTTPServer):
-    """Serves routes. Routes may be added while it runs.
+    """Serves routes, which may be added while it runs.
 
-    Each connection has a thread and carries one request. If there are too many, the oldest is closed: slow
-    clients and streams, which reconnect, never keep a probe out.
+    Each connection has a thread and carries one request. If there are too many connections, the oldest is
+    closed, so that slow clients and streams never block a probe. (Streams reconnect.)
     """
 
     daemon_threads = True
@@ -71,8 +70,8 @@ class Server(ThreadingHTTPServer):
     def __init__(self, address: str, port: int, routes: Routes):
         self.routes = routes
         self.host = address.lower()
-        self.connections: dict[socket.socket, bool] = {}  # of each thread; whether it is open
-        self.lock = threading.Lock()  # held while these change
+        self.connections: dict[socket.socket, bool] = {}  # connection of a thread -> whether it is open
+        self.lock = threading.Lock()  # held while `connections` changes
         if ":" in address:
             self.address_family = socket.AF_INET6
         try:
@@ -83,12 +82,12 @@ class Server(ThreadingHTTPServer):
 
     @property
     def url(self) -> str:
-        """Where a browser finds it."""
+        """The URL of the server."""
         address, port = self.socket.getsockname()[:2]
         return f"http://[{address}]:{port}/" if ":" in address else f"http://{address}:{port}/"
 
     def server_bind(self) -> None:
-        """Bind the socket; unlike HTTPServer's, it looks up no name, which may take seconds."""
+        """Bind the socket, without HTTPServer's DNS lookup, which may take seconds."""
         self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         self.socket.bind(self.server_address)
         self.server_address = self.socket.getsockname()
@@ -113,20 +112,20 @@ class Server(ThreadingHTTPServer):
         super().process_request(request, client_address)
 
     def shutdown_request(self, request: Any) -> None:
-        """Forget a connection, and close it."""
+        """Close a connection, and remove it from `connections`."""
         with self.lock:
             self.connections.pop(request, None)
         super().shutdown_request(request)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Log at most a line for a connection that has failed: clients come and go."""
+        """Log a failed connection with --verbose only, because clients come and go."""
         log.debug("a connection from %s has failed", client_address[0], exc_info=True)
 
     def may_ask(self, host: str) -> bool:
-        """Return whether a Host header is one of ours.
+        """Return whether a Host header names this server.
 
-        A web page from elsewhere can have its own name resolve to this machine (DNS rebinding). The browser
-        then sends that public name, so only addresses and names that cannot be public are accepted.
+        A foreign web page can make its own host name resolve to this machine (DNS rebinding). The browser
+        then sends that public name. So only addresses and names that cannot be public are accepted.
         """
         name = re.sub(r":\d*$", "", host.lower())
         is_address = re.fullmatch(r"\[[\da-f:.]+]|[\d.]+", name)
@@ -135,19 +134,19 @@ class Server(ThreadingHTTPServer):
 
 
 class Handler(BaseHTTPRequestHandler):
-    """Reads a request, and sends the answer of its route."""
+    """Reads a request, and sends the response of its route."""
 
     server: Server
     timeout = SECONDS
 
     def do_GET(self) -> None:
-        """Send what the route returns."""
+        """Answer a GET request."""
         self.send(self.answer())
 
     do_HEAD = do_GET
 
     def answer(self) -> Response:
-        """Return the answer of the route."""
+        """Return the response of the route, or an error."""
         url = urlsplit(self.path)
         handler = self.server.routes.get(url.path)
         if not self.server.may_ask(self.headers.get("Host", "")):
@@ -162,7 +161,7 @@ class Handler(BaseHTTPRequestHandler):
             return Response(f"{one_line(error)}\n".encode(errors="replace"), status=500)
 
     def send(self, answer: Response) -> None:
-        """Send an answer; parts of a stream as they come."""
+        """Send a response. Send the parts of a stream as soon as they are yielded."""
         body = answer.body
         self.log_request(answer.status)
         self.send_response_only(answer.status)

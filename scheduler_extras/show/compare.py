@@ -1,23 +1,29 @@
-"""What other Policies would decide: --compare.
+"""--compare: what several Policies decide about the same manifests.
 
-The command line calls it.
+runs.py calls `compare` in place of the loop.
 """
 
+from __future__ import annotations
+
+import argparse
 import copy
 import functools
 import json
 import statistics
+import threading
 
-from scheduler_extras.live.live import ListedCluster, make_passes
+from scheduler_extras.live.live import ListedCluster, LiveCluster, make_passes
 from scheduler_extras.live.writer import DryRun
+from scheduler_extras.manifests.manifests import Manifests
 from scheduler_extras.manifests.writer import WriterOfManifests
+from scheduler_extras.policy.reloading import PolicyFile
 from scheduler_extras.reading.pods_and_nodes import CPU_AND_MEMORY
 from scheduler_extras.show.report import warn_of_unchecked
-from scheduler_extras.show.text import align
+from scheduler_extras.show.text import Screen, align
 
 
-def comparison(outcomes):
-    """Return the outcomes under several Policies as tables: the pods that land elsewhere, and numbers."""
+def comparison(outcomes: dict[str, dict]) -> list[str]:
+    """Return the outcomes under several Policies as lines: the pods whose node differs, and statistics."""
     files = list(outcomes)
     places = [outcome["pods"] for outcome in outcomes.values()]
     pods = sorted(set().union(*places))
@@ -34,8 +40,9 @@ def comparison(outcomes):
     return [*table, f"{len(moved)} of {len(pods)} pods land elsewhere.", "", *align(numbers)]
 
 
-def compare(manifests, files, stop, options, screen):
-    """Show what comes of manifests under each of several Policies. Return whether something failed."""
+def compare(manifests: Manifests, files: list[PolicyFile], stop: threading.Event, options: argparse.Namespace,
+            screen: Screen) -> bool:
+    """Show the outcome of manifests under each of several Policies. Return whether something failed."""
     outcomes = {}
     has_failed = False
     for file in files:
@@ -47,18 +54,19 @@ def compare(manifests, files, stop, options, screen):
         cluster = ListedCluster(kind_of_writer(copy.deepcopy(manifests)), report)
         outcomes[title] = outcome_of(cluster, file, stop, options)
         has_failed |= cluster.has_failed()
-    if stop.is_set():  # what it has by now is no comparison
+    if stop.is_set():  # the comparison is incomplete
         return True
     screen.print(*([json.dumps(outcomes)] if options.output == "json" else comparison(outcomes)))
     return has_failed
 
 
-def outcome_of(cluster, policy_file, stop, options):
-    """Schedule manifests under a Policy. Return where the pods that waited are, and how full the nodes."""
+def outcome_of(cluster: LiveCluster, policy_file: PolicyFile, stop: threading.Event,
+               options: argparse.Namespace) -> dict:
+    """Schedule manifests under a Policy. Return the node of each pending pod, and the nodes' utilization."""
     policies = policy_file.policies
     waiting = cluster.waiting_pods(policies)
     pending = {pod.key for pod in cluster.pods_to_try(waiting, policies)}
-    there = {*cluster.cache.pods}
+    existing = {*cluster.cache.pods}
     snapshot = make_passes(cluster, policies, stop, options.once)
     nodes = snapshot.nodes.values()
     places = {pod.key: node.name for node in nodes for pod in node.pods.values()}
@@ -67,5 +75,5 @@ def outcome_of(cluster, policy_file, stop, options):
         shares = [100 * node.requested[resource] / max(node.allocatable[resource], 1) for node in nodes]
         utilization[resource] = {"min": min(shares), "mean": statistics.mean(shares), "max": max(shares),
                                  "standard deviation": statistics.pstdev(shares)}
-    pending |= cluster.cache.pods.keys() - there  # a StatefulSet makes its pods one by one
+    pending |= cluster.cache.pods.keys() - existing  # a StatefulSet creates its pods one by one
     return {"pods": {key: places.get(key) for key in sorted(pending)}, "utilization": utilization}

@@ -1,7 +1,9 @@
-"""Why a pod goes where it goes: the table and the sentences of --explain.
+"""--explain: the scores of the best nodes, and why the other nodes do not fit.
 
-report.py prints it; the page has some of its words.
+report.py prints it; the page uses some of its sentences.
 """
+
+from __future__ import annotations
 
 import collections
 import contextlib
@@ -9,61 +11,66 @@ import itertools
 import json
 import math
 import re
+from collections.abc import Iterable, Iterator
 
 from scheduler_extras.common.errors import InvalidSelector, Malformed
 from scheduler_extras.common.log_texts import at_most
+from scheduler_extras.deciding.decision import FullDecision, Vote
 from scheduler_extras.deciding.rule import PREDICATES, WHEN
 from scheduler_extras.reading.fields import pick
 from scheduler_extras.reading.node_affinity import node_selector_term
+from scheduler_extras.reading.pods_and_nodes import FullPod
 from scheduler_extras.rules.of_the_script import TOO_MANY_PODS, insufficient
 from scheduler_extras.rules.preemption import NO_VICTIMS, NOT_HELPFUL
 from scheduler_extras.show.obstacles import Obstacles
 from scheduler_extras.show.picture import MANY
-from scheduler_extras.show.text import BOLD, DIM, GREEN, RED, align, in_digits, in_units, short_names, shorten
+from scheduler_extras.show.text import (
+    BOLD, DIM, GREEN, RED, Screen, align, in_digits, in_units, short_names, shorten
+)
 
 
-def in_words(decision):
-    """Return a decision as a line for people."""
+def in_words(decision: FullDecision) -> str:
+    """Return a decision as one line of text."""
     pod = decision.pod.key
     node_name = decision.node
     if node_name is None:
-        return f"{pod} stays pending: {at_most(1024, decision.message)} {decision.remedy}".rstrip()
+        return f"{pod} stays pending: {at_most(1024, decision.message or '')} {decision.remedy}".rstrip()
     fit = f"{len(decision.total)} of {len(decision.nodes)} nodes fit"
-    if node_name in decision.total:  # else `schedule` was edited and asks for no scores
+    if node_name in decision.total:  # an edited `schedule` may not compute scores
         fit += f", score {in_digits(decision.total[node_name])}"
     waits = f" waits: {decision.waits}" if decision.waits else ""
     return f"{pod} -> {node_name}  ({fit}){waits}"
 
 
-def explain(decision, screen):
-    """Return a decision as lines: in words, the best nodes and their scores, what is against the others."""
+def explain(decision: FullDecision, screen: Screen) -> list[str]:
+    """Return a decision as lines: the outcome, the scores of the best nodes, the reasons against others."""
     lines = screen.fold(in_words(decision), rest="    ", colour=BOLD)
     shown = 0
     if decision.total:
         table, shown = best_nodes(decision, screen)
         lines += table
-    for sentence in made_one([vote.title for vote in decision.votes]):
+    for sentence in merged_entries([vote.title for vote in decision.votes]):
         lines += screen.fold(sentence, "  ")
     for sentence in sentences_about(decision, shown):
         lines += screen.fold(sentence, "  ")
     return [*lines, *failing_nodes(decision, screen), ""]
 
 
-def ranked(decision):
-    """Return the nodes that fit, the best first; of those that tie, the chosen one."""
+def ranked(decision: FullDecision) -> list[str]:
+    """Return the nodes that fit, the best first. Among nodes that tie, the chosen one comes first."""
     total = decision.total
     return sorted(total, key=lambda name: (-total[name], name != decision.node, name))
 
 
-def marks_of(decision):
+def marks_of(decision: FullDecision) -> dict[str | None, str]:
     """Return {node: mark}: a star for the chosen node, an equals sign for each that ties with it."""
     best = decision.total.get(decision.node)
     ties = [name for name, score in decision.total.items() if decision.node and score == best]
     return dict.fromkeys(ties, "= ") | {decision.node: "* "}
 
 
-def scores_in_rows(decision, names):
-    """Return what these nodes get, as a table: a row of titles, and one for each node."""
+def scores_in_rows(decision: FullDecision, names: list[str]) -> list[list[str]]:
+    """Return the scores of these nodes as a table: a row of titles, and a row for each node."""
     marks = marks_of(decision)
     short = short_names(tuple(decision.nodes))
     rows = [["", *(vote.title for vote in decision.votes), "Total"]]
@@ -73,11 +80,14 @@ def scores_in_rows(decision, names):
     return rows
 
 
-def best_nodes(decision, screen):
-    """Return as lines the scores of as many of the best nodes as fit, a column for each; and how many."""
+def best_nodes(decision: FullDecision, screen: Screen) -> tuple[list[str], int]:
+    """Return the scores of the best nodes as lines, a column for each node, and the number of columns.
+
+    It has as many columns as fit the screen.
+    """
     rows = []
     for title, *cells in zip(*scores_in_rows(decision, ranked(decision)[:screen.width]), strict=True):
-        # Entries of the Policy that make one rule, A+B, have a line each.
+        # Entries of the Policy that are merged into one rule, A+B, have a line each.
         first, *others = [shorten(f"  {part}", screen.width // 2) for part in re.split(r"(?=\+)", title)]
         rows += [[first, *cells], *([other] for other in others)]
     if any("→" in cell for row in rows for cell in row):
@@ -92,7 +102,7 @@ def best_nodes(decision, screen):
     return lines, shown
 
 
-def sentences_about(decision, shown):
+def sentences_about(decision: FullDecision, shown: int) -> Iterator[str]:
     """Yield the sentences below the table of scores. shown: how many of the best nodes the table shows."""
     order = ranked(decision)
     ties = marks_of(decision) if decision.node else {}
@@ -115,16 +125,16 @@ def sentences_about(decision, shown):
         yield f"! {decision.pod.key} {what}"
 
 
-def made_one(titles):
-    """Yield which of these titles of rules stand for several entries of a Policy, as in kube-scheduler."""
+def merged_entries(titles: Iterable[str]) -> Iterator[str]:
+    """Yield a sentence for each title that stands for several entries of a Policy, as in kube-scheduler."""
     for title in titles:
         if "+" in title:
             yield f"{title}: these entries of the Policy make one rule with one weight"
 
 
-def invalid_terms(pod):
-    """Yield which terms of the pod's required node affinity are invalid."""
-    with contextlib.suppress(Malformed):  # which the rule that reads it reports
+def invalid_terms(pod: FullPod) -> Iterator[str]:
+    """Yield a remark on each invalid term of the pod's required node affinity."""
+    with contextlib.suppress(Malformed):  # the rule that reads it reports it
         required = pick(pod.node_affinity, dict, f"required{WHEN}")
         for i, term in enumerate(pick(required, list, "nodeSelectorTerms", of=dict)):
             try:
@@ -134,8 +144,8 @@ def invalid_terms(pod):
                 yield f"has node affinity of which {invalid}: {error}: {at_most(1000, json.dumps(term))}"
 
 
-def what_decided(decision, first, second):
-    """Say by how much one node is ahead of another, and what each priority adds to that."""
+def what_decided(decision: FullDecision, first: str, second: str) -> str:
+    """Return in words the lead of one node over another, and what each priority contributes to it."""
     leads = {vote.title: vote.weight * (vote.points[first] - vote.points[second]) for vote in decision.votes}
     parts = []
     for title in sorted(leads, key=lambda title: leads[title], reverse=True):
@@ -147,16 +157,16 @@ def what_decided(decision, first, second):
     return f"{short[first]} is {ahead} ahead of {short[second]}: {', '.join(parts)}"
 
 
-def score_cell(vote, name):
-    """Return what a node gets in a vote: the raw score, if `reduce` changed it, the points, the weight."""
-    if vote.raw is None:  # an extender, whose scores come weighed
+def score_cell(vote: Vote, name: str) -> str:
+    """Return the cell for a node: the raw score if `reduce` changed it, the points, the weight."""
+    if vote.raw is None:  # an extender, whose points include the weight
         return in_digits(vote.points[name])
     raw = "" if vote.points is vote.raw else f"{in_digits(vote.raw[name])}→"
     return f"{raw}{in_digits(vote.points[name])}×{vote.weight}"
 
 
-def failing_nodes(decision, screen):
-    """Yield the nodes that do not fit and why; those with the same reasons together, most nodes first."""
+def failing_nodes(decision: FullDecision, screen: Screen) -> Iterator[str]:
+    """Yield lines with the nodes that do not fit and the reasons, grouped by reasons, largest group first."""
     groups = [*groups_of_failing(decision)]
     margin = max((len(label) for label, _, _ in groups), default=0)
     for label, sentences, nodes in groups:
@@ -165,30 +175,30 @@ def failing_nodes(decision, screen):
             yield from screen.fold(sentence, head, RED)
             head = " " * len(head)
         text = ", ".join(nodes)
-        if len(text) > MANY * (screen.width - len(head)):  # more lines than one wants to read
+        if len(text) > MANY * (screen.width - len(head)):  # too many lines
             text = first_of(nodes)
         yield from screen.fold(text, head, DIM)
 
 
-def first_of(nodes):
-    """Return the first of many nodes, and how many others there are, in words."""
+def first_of(nodes: list[str]) -> str:
+    """Return the first nodes, and the number of others, in words."""
     others = f", and {len(nodes) - MANY} more" if nodes[MANY:] else ""
     return ", ".join(nodes[:MANY]) + others
 
 
-def groups_of_failing(decision):
-    """Yield the nodes that do not fit in groups, the largest first: (label, reasons, nodes).
+def groups_of_failing(decision: FullDecision) -> Iterator[tuple[str, tuple[str, ...], list[str]]]:
+    """Yield groups of nodes that do not fit, the largest first: (label, reasons, nodes).
 
-    Each node has in brackets what the pod lacks there. In a group, the node that nearly fits comes first.
+    What the pod lacks on a node follows its name in brackets. The node that lacks least comes first.
     """
     short = short_names(tuple(decision.nodes))
     obstacles = Obstacles(decision)
-    why_nobody = reasons_of_preemption(decision)
+    no_preemption = reasons_of_preemption(decision)
     names_by_reasons = collections.defaultdict(list)
     for name, against in decision.failed.items():
         against_it = [
             f"{title}: {', '.join(reasons) or 'no reason given'}" for title, reasons in against.items()]
-        names_by_reasons[(*against_it, *why_nobody.get(name, ()))].append(name)
+        names_by_reasons[(*against_it, *no_preemption.get(name, ()))].append(name)
     for sentences, names in sorted(names_by_reasons.items(), key=lambda group: -len(group[1])):
         label = short[names[0]] if len(names) == 1 else f"{len(names)} nodes"
         misses = [(*shortage(decision, name, obstacles), short[name]) for name in names]
@@ -197,8 +207,8 @@ def groups_of_failing(decision):
         yield label, sentences, [node for node in nodes if node != label]
 
 
-def reasons_of_preemption(decision):
-    """Return {node: in a list, why preemption does not help there}, if a rule has tried it in vain."""
+def reasons_of_preemption(decision: FullDecision) -> dict[str, list[str]]:
+    """Return {node: [why preemption does not help there]}; {} if it helps or was not tried."""
     if not isinstance(decision.why_not_preempted, dict):
         return {}
     title = decision.policy.name_for(PREDICATES["Preemption"])
@@ -206,16 +216,16 @@ def reasons_of_preemption(decision):
     return {name: [f"{title}: {preemption_in_words(why)}"] for name, why in by_node if why}
 
 
-def preemption_in_words(why):
-    """Return why preemption does not help on a node: kube-scheduler's words, or what stays against it."""
+def preemption_in_words(why: tuple[str, ...]) -> str:
+    """Return why preemption does not help on a node: kube-scheduler's message, or the remaining reasons."""
     reasons = ", ".join(why)
     if why in ((NO_VICTIMS,), (NOT_HELPFUL,)):
         return reasons
     return f"{reasons}, even without all less important pods"
 
 
-def shortage(decision, name, obstacles):
-    """Return what share of its requests a pod lacks on a node, and all that it lacks there in words."""
+def shortage(decision: FullDecision, name: str, obstacles: Obstacles) -> tuple[float, list[str]]:
+    """Return the share of its requests that a pod lacks on a node, and in words all that it lacks."""
     node = decision.nodes[name]
     share = 0
     words = []

@@ -13,9 +13,8 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-
-# A page applies one frame after another. A frame "nodes" has the nodes that have changed: so the page has the
-# cluster as it was at each decision. `base` has the nodes as they were before the first frame that is kept.
+# A page applies one frame after another. A frame "nodes" has the nodes that have changed, so that the page
+# can show the cluster at each decision. `base` has the nodes as they were before the oldest frame.
 
 MOST_DECISIONS = 1000
 MOST_BYTES = 64 * 2**20
@@ -36,14 +35,14 @@ class Frame:
 
 
 class Frames:
-    """The newest frames, and what the nodes and the Policy were before the first of them."""
+    """The newest frames, with the nodes and the Policy as they were before the first of them."""
 
     def __init__(self) -> None:
-        self.id = f"{time.time():.6f}"  # another one after a restart
+        self.id = f"{time.time():.6f}"  # differs after a restart
         self.frames: collections.deque[Frame] = collections.deque()
         self.number = 0  # of the last frame
         self.size = 0  # of all frames, in bytes
-        self.decisions = 0  # frames of decisions that are kept
+        self.decisions = 0  # how many of the frames are decisions
         self.base: dict[str, str] = {}  # name of a node -> its record before the first frame
         self.base_policy = "null"
         self.readers = 0  # pages that are open
@@ -61,7 +60,7 @@ class Frames:
                 self.readers -= 1
 
     def add(self, kind: str, content: dict, nodes: dict | None = None) -> None:
-        """Add a frame, and drop what is too old."""
+        """Add a frame, and drop the oldest ones if there are too many."""
         nodes = nodes or {}
         with self.grown:
             self.number += 1
@@ -78,7 +77,7 @@ class Frames:
             self.grown.notify_all()
 
     def drop_oldest(self) -> None:
-        """Drop the first frame; what it says of nodes and Policies goes into the base."""
+        """Move the nodes and the Policy of the first frame into the base, and drop it."""
         frame = self.frames.popleft()
         self.size -= len(frame)
         self.decisions -= frame.kind == "decision"
@@ -101,7 +100,7 @@ class Frames:
         return number, f'{{{head},\n"frames": [{texts}]}}'
 
     def since(self, number: int, patience: float) -> list[str] | None:
-        """Return the frames after this one, as JSON; wait for some. None: they are no longer there."""
+        """Return the frames after this one as JSON, and wait if there are none. None: they were dropped."""
         with self.grown:
             self.grown.wait_for(lambda: self.number > number, patience)
             if number > self.number or (self.frames and self.frames[0].number > number + 1):
@@ -111,12 +110,12 @@ class Frames:
 
 
 def with_frame(base: dict, policy: str, frame: Frame) -> tuple[dict, str]:
-    """Return what is known of nodes and Policies after a frame."""
+    """Return the records of the nodes and of the Policy after a frame."""
     return with_changes(base, frame.nodes), frame.text if frame.kind == "policy" else policy
 
 
 def with_changes(nodes: dict[str, str], changes: dict[str, str | None]) -> dict[str, str]:
-    """Apply changes to the records of nodes, in place; those that are None go."""
+    """Apply changes to the records of nodes, in place. None removes a node."""
     for name, text in changes.items():
         if text is None:
             nodes.pop(name, None)

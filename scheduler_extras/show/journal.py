@@ -1,6 +1,6 @@
-"""The journal of a run: what the live page, and the page of --output html, show.
+"""The journal of a run: decisions, changes of nodes and Policies, the queue, and warnings.
 
-The loop calls its methods. It records decisions, changes of nodes and Policies, the queue, and warnings.
+The loop calls its methods. The live page and the page of --output html show it.
 """
 
 from __future__ import annotations
@@ -26,35 +26,34 @@ from scheduler_extras.policy.reloading import MOST_BYTES as MOST_OF_A_POLICY
 from scheduler_extras.reading.texts import parse, text_in
 from scheduler_extras.show.explain import in_words
 from scheduler_extras.show.frames import MOST_DECISIONS, Frames, with_changes
-from scheduler_extras.show.what_if import WhatIf
 from scheduler_extras.show.page.records import decision_record, node_record, policy_record
+from scheduler_extras.show.what_if import WhatIf
 
+# Recording a decision may take longer than the decision itself. The loop spends at most a share of its time
+# on it; of decisions beyond that, only the outcome is recorded.
 
-# To record a decision takes longer than some decisions do. So the loop spends at most a share of its time on
-# it: of other decisions, only the outcome is recorded.
-
-UNWATCHED = 0.005, 0.1  # a share of the loop's time; seconds that are kept for a burst of pods
-WATCHED = 0.05, 1  # likewise, while a page is open
-ALL = math.inf, 0  # with which all is recorded
-MOST_WITH_LABELS = 500  # nodes of a cluster
+UNWATCHED = 0.005, 0.1  # a share of the loop's time; the seconds that may be saved up for a burst of pods
+WATCHED = 0.05, 1  # the same while a page is open
+ALL = math.inf, 0  # no limit
+MOST_WITH_LABELS = 500  # nodes of a cluster in which their labels are recorded
 MOST_WAITING = 200  # pods of the queue that are named
 
 
 class Budget:
-    """A share of the time that passes. What is not spent is kept, up to so many seconds."""
+    """A time budget: a share of the time that passes. Unspent time is saved, up to `most` seconds."""
 
     def __init__(self, share: float, most: float):
         self.share = share
-        self.window = most / share  # the seconds for which nothing was spent when `most` is kept
-        self.free_at = -math.inf  # in monotonic seconds
+        self.window = most / share  # the seconds in which `most` is saved up
+        self.free_at = -math.inf  # when more may be spent, in monotonic seconds
 
     def is_left(self) -> bool:
-        """Return whether more may be spent by now."""
+        """Return whether time may be spent now."""
         return time.monotonic() >= self.free_at
 
     @contextlib.contextmanager
     def spending(self) -> Iterator[None]:
-        """Count the time of this block. If something breaks in it, the scheduler goes on."""
+        """Count the time of this block. If the block raises an exception, log it, and go on."""
         began = time.monotonic()
         with warn_if_broken("the page"):
             yield
@@ -71,11 +70,11 @@ class Journal:
         self.unwatched, self.watched = Budget(*unwatched), Budget(*watched)
         self.frames = Frames()
         self.known: dict[str, str] = {}  # name of a node -> its record as JSON, as in the last frame
-        self.memory: Memory | None = None  # of the snapshot that this is about
-        self.version = 0
+        self.memory: Memory | None = None  # of the snapshot that the last frames are about
+        self.version = 0  # of that Memory, at the last frame
         self.policies: dict[str, FullPolicy] = {}
         self.last: dict[str, tuple[tuple, int]] = {}  # uid of a pod -> its outcome, the number of the frame
-        self.skipped: collections.deque[tuple] = collections.deque(maxlen=MOST_DECISIONS)  # in brief
+        self.skipped: collections.deque[tuple] = collections.deque(maxlen=MOST_DECISIONS)  # outcomes only
         self.what_if = WhatIf()
         self.waiting: tuple | None = None  # as in the last frame of the queue
         self.queue_noted_at = 0.0
@@ -90,7 +89,7 @@ class Journal:
             self.skipped.append((time.time(), decision.pod.key, decision.node, decision.message))
 
     def carried_out(self, decision: FullDecision, *remarks: str) -> None:
-        """Record what has become of a decision, if there is more to say than where the pod goes."""
+        """Record the outcome of a decision, if there is more to it than the node."""
         if not (decision.waits or decision.remedy or decision.requests or remarks):
             return
         _, number = self.last.get(decision.pod.uid, (None, 0))
@@ -101,7 +100,7 @@ class Journal:
             self.frames.add("outcome", {"of": number, "line": in_words(decision), **about})
 
     def look(self, cluster: LiveCluster) -> None:
-        """Record what has changed in a cluster, between decisions."""
+        """Record changes of the cluster between decisions."""
         budget = self.budget()
         if budget.is_left():
             with budget.spending():
@@ -114,12 +113,12 @@ class Journal:
         self.frames.add("note", {"text": at_most(2000, text), "problem": is_problem})
 
     def begin_run(self, text: str) -> None:
-        """Record that all is decided once more, as files have changed."""
+        """Record that everything is decided again because files have changed."""
         self.frames.add("run", {"text": text})
         self.last.clear()
 
     def budget(self) -> Budget:
-        """Return the budget for what takes long."""
+        """Return the budget that applies now."""
         return self.watched if self.frames.readers else self.unwatched
 
     def record(self, cluster: LiveCluster, decision: FullDecision) -> None:
@@ -166,15 +165,15 @@ class Journal:
             self.frames.add("nodes", {}, nodes)
 
     def note_policies(self, policies: dict) -> None:
-        """Add a frame with the Policies in force. How they differ from those before is in the log."""
+        """Add a frame with the Policies in force. The log says how they differ from the previous ones."""
         self.policies = dict(policies)
         self.what_if = WhatIf()
         self.frames.add("policy", {"path": self.path, **file_record(self.path), **policy_record(policies)})
 
     def note_queue(self, cluster: LiveCluster) -> None:
-        """Add a frame with the pods that wait, unless it would repeat the last one."""
+        """Add a frame with the waiting pods, unless it would repeat the last one."""
         if len(cluster.pending) > 10 * MOST_WAITING and time.monotonic() < self.queue_noted_at + 1:
-            return  # to go through so many takes long
+            return  # a large queue takes long to read
         self.queue_noted_at = time.monotonic()
         waiting = records_of_waiting(cluster)
         pods = [waiting_pod(record) for record in waiting[:MOST_WAITING]]
@@ -186,7 +185,7 @@ class Journal:
 
 
 def file_record(path: str) -> dict:
-    """Return the text of a file, and the object in it; neither if it is a name, such as DefaultProvider."""
+    """Return the text of a file and the object in it; both empty for a name such as DefaultProvider."""
     with contextlib.suppress(OSError, ValueError):
         if Path(path).is_file():
             text = text_in(path, MOST_OF_A_POLICY)
@@ -195,7 +194,7 @@ def file_record(path: str) -> dict:
 
 
 def records_of_waiting(cluster: LiveCluster) -> list[PodRecord]:
-    """Return the records of the pods that wait, those that are due first."""
+    """Return the records of the waiting pods; those that are due come first."""
     due = {pod.uid: pod.record for pod in cluster.due}
     records = (due | dict(cluster.pending)).values()
     return [record for record in records
@@ -203,7 +202,7 @@ def records_of_waiting(cluster: LiveCluster) -> list[PodRecord]:
 
 
 def waiting_pod(record: PodRecord) -> dict:
-    """Return what the page shows of a pod in the queue; times are in seconds since 1970."""
+    """Return the record of a pod in the queue. Times are in seconds since 1970."""
     return {"pod": record.pod.key, "attempts": record.retry.attempts, "for": record.waits_for.value,
             "again": on_the_clock(tried_again_at(record))}
 
@@ -220,7 +219,7 @@ def tried_again_at(record: PodRecord) -> float:
 
 
 class LogOfJournal(logging.Handler):
-    """Puts warnings of the log into a journal: what is wrong with a file, or with the API server."""
+    """Records warnings and errors of the log in a journal."""
 
     def __init__(self, journal: Journal):
         super().__init__(logging.WARNING)

@@ -1,14 +1,16 @@
-"""Which pod people mean: by namespace/name, by its name alone, as pod/NAME, or by its workload.
+"""Finding a pod by NAMESPACE/NAME, by its name alone, as pod/NAME, or by its workload, as deploy/NAME.
 
-one_pod.py asks it.
+one_pod.py calls `find_pod`.
 """
+
+from __future__ import annotations
 
 from scheduler_extras.common.errors import ApiError
 from scheduler_extras.reading.fields import text_at
 from scheduler_extras.reading.hints import did_you_mean
+from scheduler_extras.reading.pods_and_nodes import FullPod
 
-
-WORDS = {  # as kubectl takes them -> the kind
+KINDS = {  # resource name or short name, as in kubectl -> the kind
     **dict.fromkeys(["pod", "pods", "po"], "Pod"),
     **dict.fromkeys(["deployment", "deployments", "deploy", "deployment.apps"], "Deployment"),
     **dict.fromkeys(["replicaset", "replicasets", "rs", "replicaset.apps"], "ReplicaSet"),
@@ -19,15 +21,15 @@ WORDS = {  # as kubectl takes them -> the kind
 HINT = "expected NAMESPACE/NAME of a pod that has not ended; default/ may be omitted"
 
 
-def find_pod(asked, pods, namespace=None):
-    """Return the pod that is meant. Raises ApiError, with a hint at which one may be.
+def find_pod(asked: str, pods: dict[str, FullPod], namespace: str | None = None) -> FullPod:
+    """Return the pod that `asked` names. Raises ApiError, with a suggestion.
 
-    namespace: that of -n; without it, a name counts in default first, then wherever only one has it.
+    namespace: that of -n. Without it, the name is looked up in default, then in all namespaces.
     """
     before, _, name = asked.rpartition("/")
     if f"{before or namespace or 'default'}/{name}" in pods:
         return pods[f"{before or namespace or 'default'}/{name}"]
-    kind = WORDS.get(before.rpartition("/")[2].lower())
+    kind = KINDS.get(before.rpartition("/")[2].lower())
     of_namespace = before.rpartition("/")[0] or namespace
     if before and not kind:
         raise not_found(asked, f"{before}/{name}", pods)
@@ -43,21 +45,21 @@ def find_pod(asked, pods, namespace=None):
     return next((pod for pod in found if not pod.node_name), found[0])
 
 
-def is_of(pod, kind, name):
-    """Return whether a pod is one of a workload's."""
+def is_of(pod: FullPod, kind: str | None, name: str) -> bool:
+    """Return whether a pod belongs to a workload."""
     owner, of = text_at(pod.controller, "kind"), text_at(pod.controller, "name")
     if kind == "Deployment":
         return owner == "ReplicaSet" and of.rpartition("-")[0] == name
     return (owner, of) == (kind, name)
 
 
-def not_found(asked, key, pods):
-    """Return the error that there is no such pod, with a hint."""
+def not_found(asked: str, key: str, pods: dict[str, FullPod]) -> ApiError:
+    """Return the error about a pod that does not exist, with a suggestion."""
     of_workload = next((each for each in pods if each.startswith(f"{key}-")), None)
     meant = f'; did you mean "{of_workload}"?' if of_workload else did_you_mean(key, [*pods], "")
     of_set, _, number = key.rpartition("-")
     owners = [text_at(pod.controller, "kind") for each, pod in pods.items() if each.startswith(f"{of_set}-")]
     if number.isdecimal() and "StatefulSet" in owners:
         meant = "; a StatefulSet makes its next pod once the one before it has a node"
-    of_kind = asked if asked.rpartition("/")[0].lower() in WORDS else key
+    of_kind = asked if asked.rpartition("/")[0].lower() in KINDS else key
     return ApiError(404, f'pod "{of_kind}" not found ({HINT}){meant}')

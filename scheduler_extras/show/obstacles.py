@@ -1,20 +1,24 @@
-"""What stands between a pod and a node, in words: the pod that is in the way, the term, the numbers.
+"""Details of why a node does not fit, in words: the pod, the label or the term that rules it out.
 
-explain.py puts these words behind a node's name. What is about claims is in obstacles_of_claims.py.
+explain.py appends them to a node's name. The details about claims are in obstacles_of_claims.py.
 """
+
+from __future__ import annotations
 
 import contextlib
 import functools
 import itertools
+from collections.abc import Iterator
+from typing import Any
 
 from scheduler import satisfies, term_matches
 from scheduler_extras.common.errors import Malformed
+from scheduler_extras.deciding.decision import FullDecision
 from scheduler_extras.reading.fields import pick
+from scheduler_extras.reading.pods_and_nodes import FullNode, FullPod
 from scheduler_extras.rules.affinity import ANTI_AFFINITY_OF_OTHERS, NO_AFFINITY, OWN_ANTI_AFFINITY
-from scheduler_extras.rules.affinity_terms import affinity_terms
-from scheduler_extras.rules.claims import (
-    NO_VOLUME_TO_BIND, OUT_OF_REACH, OUT_OF_REACH_136, UNBOUND_IMMEDIATE
-)
+from scheduler_extras.rules.affinity_terms import AffinityTerm, affinity_terms
+from scheduler_extras.rules.claims import NO_VOLUME_TO_BIND, OUT_OF_REACH, OUT_OF_REACH_136, UNBOUND_IMMEDIATE
 from scheduler_extras.rules.of_the_script import OTHER_LABELS, OTHER_LABELS_136
 from scheduler_extras.rules.service_affinity import NO_SERVICE_AFFINITY
 from scheduler_extras.rules.spreading import TOO_SKEWED, by_domain, shared_domains, spread_constraints
@@ -24,37 +28,37 @@ from scheduler_extras.show.text import requirement_in_words, short
 
 
 class Obstacles:
-    """What is in a pod's way on the nodes that a decision has ruled out; worked out once for all nodes."""
+    """Finds the details for the nodes that a decision has ruled out. It computes shared parts only once."""
 
-    def __init__(self, decision):
+    def __init__(self, decision: FullDecision):
         self.decision = decision
         self.pod = decision.pod
         self.nodes = decision.nodes
-        self.snapshot = decision.snapshot
-        self.selected = {}  # meanings of terms -> see selected_by
+        self.snapshot: Any = decision.snapshot
+        self.selected: dict[tuple, dict[str | None, FullPod]] = {}  # meanings of terms -> see selected_by
 
-    def words(self, name):
-        """Return in words what is in the way on a node, by the reasons against it."""
+    def words(self, name: str) -> list[str]:
+        """Return the details of the reasons against a node."""
         reasons = {*itertools.chain(*self.decision.failed[name].values())}
-        asked = [function for reason, function in WORDS.items() if reason in reasons]
+        functions = [function for reason, function in DETAILS.items() if reason in reasons]
         found: list[str] = []
-        for function in dict.fromkeys(asked):
-            with contextlib.suppress(Malformed):  # any object may be malformed; then the reason has to do
+        for function in dict.fromkeys(functions):
+            with contextlib.suppress(Malformed):  # without details if an object is malformed
                 found += function(self, self.nodes[name])
         return found
 
     @functools.cached_property
-    def own_terms(self):
+    def own_terms(self) -> dict:
         """The terms of the pod's own affinity."""
         return affinity_terms(self.pod)[0]
 
     @functools.cached_property
-    def others(self):
-        """All pods that are on nodes, without this one."""
+    def others(self) -> list[tuple[FullPod, FullNode]]:
+        """All other pods that are on nodes, [(pod, node)]."""
         return [(other, node) for node in self.nodes.values() for uid, other in node.pods.items()
                 if uid != self.pod.uid]
 
-    def selected_by(self, *terms):
+    def selected_by(self, *terms: AffinityTerm) -> dict[str | None, FullPod]:
         """Return {value of the first term's key: the first pod in this domain that all terms select}."""
         meanings = tuple(term.meaning for term in terms)
         if meanings not in self.selected:
@@ -67,8 +71,8 @@ class Obstacles:
         return self.selected[meanings]
 
     @functools.cached_property
-    def repelling(self):
-        """{(topology key, value): (a pod there whose anti-affinity this pod breaks, the term)}."""
+    def repelling(self) -> dict:
+        """The domains with a pod whose anti-affinity excludes this one, {(key, value): (that pod, term)}."""
         found: dict[tuple, tuple] = {}
         for other, node in self.others:
             for term in affinity_terms(other)[0]["requiredAntiAffinity"] if other.is_affine else ():
@@ -77,20 +81,20 @@ class Obstacles:
         return found
 
     @functools.cached_property
-    def spread(self):
-        """The pod's DoNotSchedule constraints: [(constraint, {domain: how many of its pods are there})]."""
+    def spread(self) -> list:
+        """The pod's DoNotSchedule constraints with their counts, [(constraint, {domain: matching pods})]."""
         found = []
         for constraint in spread_constraints(self.pod, "DoNotSchedule", self.snapshot):
             counts = by_domain(constraint.numbers, shared_domains(constraint))
-            chosen = self.nodes.get(self.decision.node)
-            if chosen and constraint.itself and self.pod.uid in chosen.pods:  # it is assumed there already
+            chosen = self.nodes.get(self.decision.node or "")
+            if chosen and constraint.itself and self.pod.uid in chosen.pods:  # the pod is assumed already
                 counts[chosen.labels.get(constraint.key)] -= 1
             found.append((constraint, counts))
         return found
 
 
-def skews(obstacles, node):
-    """Yield in words which constraints are against a node, with the numbers of pods."""
+def skews(obstacles: Obstacles, node: FullNode) -> Iterator[str]:
+    """Yield the spread constraints that a node would violate, with the numbers of pods."""
     for constraint, counts in obstacles.spread:
         domain = node.labels.get(constraint.key)
         least = min(counts, key=counts.get, default=None)
@@ -99,21 +103,21 @@ def skews(obstacles, node):
             yield f"{here}, {counts[least]} in {least}, maxSkew {constraint.max_skew}"
 
 
-def labels_amiss(obstacles, node):
-    """Yield what the pod's nodeSelector and node affinity require, and what the node has instead."""
+def unmet_labels(obstacles: Obstacles, node: FullNode) -> Iterator[str]:
+    """Yield the labels that the pod's nodeSelector and node affinity require, and the node's labels."""
     for key, operator, values, label in unmet_requirements(obstacles.pod, node):
         listed = f" [{', '.join(values)}]" if values else ""
         yield f"{key} {operator}{listed}: has {label}"
 
 
-def unmet_requirements(pod, node):
-    """Yield the requirements of labels that a node does not meet: key, operator, values, what it has.
+def unmet_requirements(pod: FullPod, node: FullNode) -> Iterator[tuple[str, str, list[str], str]]:
+    """Yield the label requirements that a node does not meet: (key, operator, values, the node's label).
 
-    They are those of the pod's nodeSelector, and, if it matches no term of the node affinity, of all terms.
+    They come from the nodeSelector, and from all node affinity terms if the node matches none of these.
     """
     required = [{"key": key, "operator": "In", "values": [value]} for key, value in pod.node_selector.items()]
     terms: list[dict] = []
-    with contextlib.suppress(Malformed):  # which the rule reports
+    with contextlib.suppress(Malformed):  # the rule reports it
         terms = pod.required_terms or []
     if not any(term_matches(term, node) for term in terms):
         required += [each for term in terms for each in term["matchExpressions"]]
@@ -123,24 +127,24 @@ def unmet_requirements(pod, node):
             yield key, operator, values, f"{key}={node.labels[key]}" if key in node.labels else f"no {key}"
 
 
-def own_anti_affinity(obstacles, node):
-    """Yield which pods in the node's domains the pod must not be with, and by which term."""
+def own_anti_affinity(obstacles: Obstacles, node: FullNode) -> Iterator[str]:
+    """Yield the pods in the node's domains that the pod's anti-affinity excludes, with the term."""
     for term in obstacles.own_terms["requiredAntiAffinity"]:
         other = obstacles.selected_by(term).get(node.labels.get(term.key))
         if other:
             yield f"{name_with_node(other, node)}, by the pod's anti-affinity to {in_words(term)}"
 
 
-def anti_affinity_of_others(obstacles, node):
-    """Yield which pods in the node's domains must not be with the pod, and by which term."""
+def anti_affinity_of_others(obstacles: Obstacles, node: FullNode) -> Iterator[str]:
+    """Yield the pods in the node's domains whose anti-affinity excludes the pod, with the term."""
     for key, value in node.labels.items():
         if (key, value) in obstacles.repelling:
             other, term = obstacles.repelling[key, value]
             yield f"{name_with_node(other, node)}, by its own anti-affinity to {in_words(term)}"
 
 
-def affinity(obstacles, node):
-    """Yield which terms of the pod's affinity find no pod in the node's domains."""
+def affinity(obstacles: Obstacles, node: FullNode) -> Iterator[str]:
+    """Yield the terms of the pod's affinity that no pod in the node's domains meets."""
     terms = obstacles.own_terms["requiredAffinity"]
     for i, term in enumerate(terms):
         key = short(term.key)
@@ -151,41 +155,41 @@ def affinity(obstacles, node):
             yield f"no pod {in_words(term)} {where}"
 
 
-def service_affinity(obstacles, node):
-    """Yield with which pod's node the node is to agree in labels, and what it has instead."""
+def service_affinity(obstacles: Obstacles, node: FullNode) -> Iterator[str]:
+    """Yield the labels that the pods of the Service share, and the node's labels."""
     pod = obstacles.pod
     rules = obstacles.snapshot.policies[pod.scheduler].predicates
     arguments = [argument for rule in rules if rule.name == "CheckServiceAffinity"
                  for argument in rule.settings.get("arguments", ())]
     labels = [label for argument in arguments for label in pick(argument, list, "labels")]
-    fellows = [(other, place) for other, place in obstacles.others if other.namespace == pod.namespace
-               and pod.labels.items() <= other.labels.items()]
-    fellow, place = fellows[0] if fellows else (None, None)
+    of_service = ((other, place) for other, place in obstacles.others if other.namespace == pod.namespace
+                  and pod.labels.items() <= other.labels.items())
+    other, place = next(of_service, (None, None))
     for label in labels:
         wanted = pod.node_selector.get(label) or (place and place.labels.get(label))
         if wanted and node.labels.get(label) != wanted:
             why = "its nodeSelector"
-            if fellow and label not in pod.node_selector:
-                why = f"{fellow.key} of its Service"
+            if other and label not in pod.node_selector:
+                why = f"{other.key} of its Service"
             has = f"{label}={node.labels[label]}" if label in node.labels else f"no {label}"
             yield f"{label}={wanted}, as {why}: has {has}"
 
 
-def name_with_node(other, node):
-    """Return a pod's name, and its node if that is another one."""
+def name_with_node(other: FullPod, node: FullNode) -> str:
+    """Return the name of a pod, with its node if that is another node."""
     return other.key if other.uid in node.pods else f"{other.key} on {other.counts_on or other.node_name}"
 
 
-def in_words(term):
+def in_words(term: AffinityTerm) -> str:
     """Return a term of pod affinity in words."""
     pods = " and ".join(map(requirement_in_words, term.requirements)) or "any pod"
     return f"{pods} by {short(term.key)}"
 
 
-WORDS = {  # a reason against a node -> the function that has the words
+DETAILS = {  # reason against a node -> the function that yields its details
     TOO_SKEWED: skews,
-    OTHER_LABELS: labels_amiss,
-    OTHER_LABELS_136: labels_amiss,
+    OTHER_LABELS: unmet_labels,
+    OTHER_LABELS_136: unmet_labels,
     OWN_ANTI_AFFINITY: own_anti_affinity,
     ANTI_AFFINITY_OF_OTHERS: anti_affinity_of_others,
     NO_AFFINITY: affinity,

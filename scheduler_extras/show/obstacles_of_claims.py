@@ -1,17 +1,24 @@
-"""What keeps a pod's claims and volumes from a node, in words.
+"""Details of why a node does not fit because of the pod's claims and volumes, in words.
 
-obstacles.py calls its functions with an Obstacles, which has the pod and the snapshot.
+obstacles.py calls these functions.
 """
 
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from scheduler_extras.deciding.snapshot import FullSnapshot
 from scheduler_extras.reading.fields import pick, text_at
+from scheduler_extras.reading.pods_and_nodes import FullNode
 from scheduler_extras.rules.claims import satisfies_one, waits_for_consumer, with_reach
 from scheduler_extras.rules.disks import claims_of, class_name_of, storage_class_of
 from scheduler_extras.rules.volume_zones import ZONE_LABELS
 from scheduler_extras.show.text import requirement_in_words, short
 
 
-def volumes_elsewhere(obstacles, node):
-    """Yield which of the pod's volumes the node cannot reach, and where they are."""
+def volumes_elsewhere(obstacles: Any, node: FullNode) -> Iterator[str]:
+    """Yield the pod's volumes that cannot be used on the node, and where they can."""
     for name, _, volume in claims_of(obstacles.pod, obstacles.snapshot):
         reach = with_reach(volume).reach if volume else [[]]
         if not satisfies_one(node.labels, reach):
@@ -19,8 +26,8 @@ def volumes_elsewhere(obstacles, node):
             yield f"volume {text_at(volume, 'metadata', 'name')} of claim {name} is where {places}"
 
 
-def zones_of_volumes(obstacles, node):
-    """Yield which of the pod's volumes are in another zone."""
+def zones_of_volumes(obstacles: Any, node: FullNode) -> Iterator[str]:
+    """Yield the pod's volumes that are in another zone."""
     for name, _, volume in claims_of(obstacles.pod, obstacles.snapshot, obstacles.pod.named_claims):
         for label, text in pick(volume, dict, "metadata", "labels").items():
             if label in ZONE_LABELS and node.labels.get(label) not in text.split("__"):
@@ -30,17 +37,17 @@ def zones_of_volumes(obstacles, node):
                 yield f"{where} is in {short(label)} {text}, {has}"
 
 
-def claims_to_bind(obstacles, node):
-    """Yield which of the pod's claims are not bound, and what they wait for."""
+def claims_to_bind(obstacles: Any, node: FullNode) -> Iterator[str]:
+    """Yield the pod's unbound claims, and what they wait for."""
     for name, claim, volume in claims_of(obstacles.pod, obstacles.snapshot):
         metadata = pick(claim, dict, "metadata", "annotations")
         if volume and "pv.kubernetes.io/bind-completed" in metadata:
             continue
-        yield f"claim {name} waits for {what_a_claim_waits_for(claim, node, obstacles.snapshot)}"
+        yield f"claim {name} waits for {awaited_volume(claim, node, obstacles.snapshot)}"
 
 
-def what_a_claim_waits_for(claim, node, snapshot):
-    """Return in words what a claim that is not bound waits for, seen from a node."""
+def awaited_volume(claim: dict, node: FullNode, snapshot: FullSnapshot) -> str:
+    """Return in words what an unbound claim waits for on a node."""
     class_name = class_name_of(claim)
     known = storage_class_of(claim, snapshot)
     selected = text_at(claim, "metadata", "annotations", "volume.kubernetes.io/selected-node")

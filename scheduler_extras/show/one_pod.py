@@ -1,28 +1,38 @@
-"""What is asked about one pod: where it would go (--explain POD), how many copies would fit (--fits POD).
+"""--explain POD and --fits POD: where one pod would go, and how many copies of it would fit.
 
-The command line calls it in place of the loop.
+runs.py calls `show_one_pod` in place of the loop.
 """
 
+from __future__ import annotations
+
+import argparse
 import collections
 import json
+import threading
 
 from scheduler_extras.common.version import LATEST
+from scheduler_extras.deciding.decision import FullDecision
 from scheduler_extras.deciding.schedule import schedule
+from scheduler_extras.deciding.snapshot import FullSnapshot
 from scheduler_extras.live.binding import run_permit_and_pre_bind
-from scheduler_extras.live.live import decide_pods_before
+from scheduler_extras.live.live import LiveCluster, decide_pods_before
 from scheduler_extras.live.record import PodRecord
-from scheduler_extras.policy.policy import CONFIGURATION_VERSION
-from scheduler_extras.policy.reloading import READERS
+from scheduler_extras.policy.policy import CONFIGURATION_VERSION, FullPolicy
+from scheduler_extras.policy.reloading import READERS, PolicyFile
 from scheduler_extras.reading.pods_and_nodes import FullPod
 from scheduler_extras.show.names import find_pod
 from scheduler_extras.show.picture import where_it_stands
+from scheduler_extras.show.text import Screen
+
+MOST = 10_000  # copies that --fits tries
 
 
-MOST = 10_000  # copies that are tried
+def show_one_pod(cluster: LiveCluster, policy_file: PolicyFile, stop: threading.Event,
+                 options: argparse.Namespace, screen: Screen) -> bool:
+    """Show the decision about a pod, or how many copies fit. Return whether a rule failed.
 
-
-def show_one_pod(cluster, policy_file, stop, options, screen):
-    """Show what is asked about a pod. Return whether a rule failed. Raises ApiError if there is none."""
+    Raises ApiError if there is no such pod.
+    """
     snapshot = cluster.look(policy_file.policies)
     pod = find_pod(options.fits or options.explain, cluster.cache.pods, options.namespace)
     stands = where_it_stands(pod, snapshot)
@@ -41,10 +51,11 @@ def show_one_pod(cluster, policy_file, stop, options, screen):
     return cluster.has_failed()
 
 
-def policies_for(pod, policy_file, options):
-    """Return by which policies a pod is decided about, and where these are from.
+def policies_for(pod: FullPod, policy_file: PolicyFile,
+                 options: argparse.Namespace) -> tuple[dict[str, FullPolicy], str]:
+    """Return the Policies for a pod, and where they come from.
 
-    Unless others are asked for, kube-scheduler's own pods have the rules of kube-scheduler 1.36.
+    Unless the user names a Policy, pods of default-scheduler get the default profile of kube-scheduler 1.36.
     """
     policies = policy_file.policies
     read = READERS.get("KubeSchedulerConfiguration")
@@ -54,28 +65,30 @@ def policies_for(pod, policy_file, options):
     return policies, policy_file.path
 
 
-def decided_by(path):
-    """Return the line that says which rules have decided, if these are not the ones in force."""
+def decided_by(path: str) -> str:
+    """Return the line that names the Policy if it is not the one in force."""
     return f"decided with {path}"
 
 
-def decide_now(pod, cluster, snapshot, policy):
-    """Decide about a pod, whether or not anybody would try it, as if it had no node. Nothing is sent."""
+def decide_now(pod: FullPod, cluster: LiveCluster, snapshot: FullSnapshot,
+               policy: FullPolicy) -> FullDecision:
+    """Decide about a pod as if it had no node, and were due. Nothing is sent."""
     cluster.cache.nodes.place(pod, "")
     pod.node_name = ""
     pod.record = PodRecord(pod)
     decision = schedule(pod, snapshot, policy)
     cluster.observe(decision)
     policy.seek_remedy(decision, snapshot)
-    if decision.node:  # rules are asked what they say before the binding
+    if decision.node:
         cluster.cycle.assume(decision)
         run_permit_and_pre_bind(decision, snapshot)
-    cluster.cycle.end_attempt(decision)  # what has gone wrong makes the exit code 1
+    cluster.cycle.end_attempt(decision)  # records errors for the exit code
     return decision
 
 
-def show_fits(pod, cluster, policy, options, screen):
-    """Show how many copies of a pod fit, node by node, and what stops the next one."""
+def show_fits(pod: FullPod, cluster: LiveCluster, policy: FullPolicy, options: argparse.Namespace,
+              screen: Screen) -> None:
+    """Show how many copies of a pod fit on each node, and why the next one does not fit."""
     counts, message = copies_that_fit(pod, cluster, policy)
     count = sum(counts.values())
     nodes = dict(counts.most_common())
@@ -95,15 +108,16 @@ def show_fits(pod, cluster, policy, options, screen):
         screen.print(f"{who} not placed first")
 
 
-def copies_that_fit(pod, cluster, policy):
-    """Place copies of a pod in memory, one by one. Return {node: how many}, and why the next one stays."""
+def copies_that_fit(pod: FullPod, cluster: LiveCluster,
+                    policy: FullPolicy) -> tuple[collections.Counter[str], str]:
+    """Schedule copies of a pod in memory. Return {node: copies}, and why the next copy stays pending."""
     counts: collections.Counter[str] = collections.Counter()
     for number in range(MOST):
         metadata = pod.raw["metadata"] | {"name": f"{pod.name}-copy-{number}", "uid": f"{pod.uid} {number}"}
         copy = FullPod(pod.raw | {"metadata": metadata, "spec": pod.spec | {"nodeName": ""}, "status": {}})
         decision = schedule(copy, cluster.snapshot, policy)
         if not decision.node:
-            return counts, decision.message
+            return counts, decision.message or ""
         cluster.cache.nodes.place(copy, decision.node)
         counts[decision.node] += 1
     return counts, f"counting stops after {MOST} copies"

@@ -1,29 +1,33 @@
-"""The picture of a cluster: how full its nodes are, the pods on them, and those that have none.
+"""The picture of a cluster: how full its nodes are, the pods on them, and the pods without a node.
 
-The command line prints it after a run among manifests.
+runs.py prints it after a run on manifests.
 """
 
+from __future__ import annotations
+
 import re
+from collections.abc import Collection, Iterator
 
 from scheduler_extras.deciding.extension_points import why_not_yet
+from scheduler_extras.deciding.snapshot import FullSnapshot
 from scheduler_extras.reading.fields import pick, text_at
 from scheduler_extras.reading.hints import nearly
-from scheduler_extras.reading.pods_and_nodes import CPU_AND_MEMORY
-from scheduler_extras.show.text import GREEN, align, in_digits, short_names
+from scheduler_extras.reading.pods_and_nodes import CPU_AND_MEMORY, FullNode, FullPod
+from scheduler_extras.show.text import GREEN, Screen, align, in_digits, short_names
+
+MANY = 15  # nodes that the picture shows at most, and pods without a node
 
 
-MANY = 15  # nodes, or pods without one: of more of them, the picture shows so many
-
-
-def picture(nodes, pods, screen, new):
-    """Yield as lines how full nodes are, and the pods on them. new: uids of those that this run placed."""
+def picture(nodes: Collection[FullNode], pods: list[FullPod], screen: Screen,
+            new: set[str]) -> Iterator[str]:
+    """Yield lines with the utilization of nodes and their pods. new: uids of the pods that the run placed."""
     nodes, others = nodes_to_show(nodes, new)
     requested = {name for pod in pods for name, wanted in pod.requests.items() if wanted}
     resources = [*CPU_AND_MEMORY, *sorted(requested - {*CPU_AND_MEMORY})]
     rows = [["NODE", "PODS", *(resource.rpartition("/")[2].upper() for resource in resources)]]
     short = short_names(tuple(node.name for node in nodes))
     for node in nodes:
-        bars = [fill(node, resource) for resource in resources]
+        bars = [bar(node, resource) for resource in resources]
         rows.append([short[node.name], f"{len(node.pods)}/{node.max_pods}", *bars])
     head, *lines = align(rows)
     yield from ["", head]
@@ -37,41 +41,42 @@ def picture(nodes, pods, screen, new):
         yield f"and {others} other nodes"
 
 
-def nodes_to_show(nodes, new):
-    """Return nodes, of many those with new pods, or full; and how many others there are."""
+def nodes_to_show(nodes: Collection[FullNode], new: set[str]) -> tuple[list[FullNode], int]:
+    """Return the nodes to show, those with new pods and the fullest, and the number of the others."""
     shown = sorted(nodes, reverse=True, key=lambda node: (
         not new.isdisjoint(node.pods),
         max(share_in_use(node, resource) for resource in CPU_AND_MEMORY)))[:MANY]
     return [node for node in nodes if node in shown], len(nodes) - len(shown)
 
 
-def share_in_use(node, resource):
-    """Return what part of a resource the pods on a node request, from 0 to 1, or more."""
+def share_in_use(node: FullNode, resource: str) -> float:
+    """Return the share of a resource that the pods on a node request; 1 is all of it."""
     return node.requested.get(resource, 0) / max(node.allocatable.get(resource, 0), 1)
 
 
-def fill(node, resource, length=12):
-    """Return how full a node is, as a bar and in numbers; "" if it has no such resource."""
+def bar(node: FullNode, resource: str, length: int = 12) -> str:
+    """Return a node's utilization as a bar with numbers; "" if the node lacks the resource."""
     if not (node.requested.get(resource) or node.allocatable.get(resource)):
         return ""
     filled = min(round(length * share_in_use(node, resource)), length)
     return f"{'█' * filled}{'░' * (length - filled)} {used_of_all(node, resource)}"
 
 
-def used_of_all(node, resource):
-    """Return how much of a resource is requested on a node, and how much there is: 2.5/4, 4/8Gi."""
+def used_of_all(node: FullNode, resource: str) -> str:
+    """Return the requested and the allocatable amount of a resource, such as 2.5/4 or 4/8Gi."""
     return amounts_of(resource, node.requested.get(resource, 0), node.allocatable.get(resource, 0))
 
 
-def amounts_of(resource, *amounts):
-    """Return amounts of a resource as they are written beside bars: 2.5/4, 8Gi."""
+def amounts_of(resource: str, *amounts: float) -> str:
+    """Return amounts of a resource in the format of the picture, such as 2.5/4 or 8Gi."""
     units = {"cpu": (1000, ""), "memory": (2**30, "Gi"), "ephemeral-storage": (2**30, "Gi")}
     unit, suffix = units.get("memory" if resource.startswith("hugepages-") else resource, (1, ""))
     return "/".join(in_digits(round(each / unit, 3)) for each in amounts) + suffix
 
 
-def pods_without_node(pods, snapshot, screen, reasons):
-    """Yield, of each pod that is on no node, where it stands. reasons: {uid: why it has none}."""
+def pods_without_node(pods: list[FullPod], snapshot: FullSnapshot, screen: Screen,
+                      reasons: dict[str, str]) -> Iterator[str]:
+    """Yield lines about the pods that are on no node. reasons: {uid: why the pod stays pending}."""
     placed = {uid for node in snapshot.nodes.values() for uid in node.pods}
     others = [pod for pod in pods if pod.uid not in placed]
     if others:
@@ -80,7 +85,7 @@ def pods_without_node(pods, snapshot, screen, reasons):
     for pod in others:
         reason = reasons.get(pod.uid)
         stands[pod.key] = f"stays pending: {reason}" if reason else where_it_stands(pod, snapshot)
-    first = {words: key for key, words in reversed(stands.items())}  # of each kind, one is shown
+    first = {words: key for key, words in reversed(stands.items())}  # shown first: one pod of each status
     shown = sorted(stands, key=lambda key: key != first[stands[key]])[:MANY]
     for key in sorted(shown, key=[*stands].index):
         yield from screen.fold(f"{key} {stands[key]}", rest="    ", max_lines=3)
@@ -93,27 +98,27 @@ def pods_without_node(pods, snapshot, screen, reasons):
         yield from screen.fold(f"pods stay on {missing[0]}, as {why}; {how}", rest="    ")
 
 
-def where_it_stands(pod, snapshot):
-    """Return in words what is to be known of a pod, except where it would go now."""
+def where_it_stands(pod: FullPod, snapshot: FullSnapshot) -> str:
+    """Return in words the status of a pod: its node, its scheduler, what it waits for."""
     waits = "" if pod.node_name else why_it_waits(pod, snapshot)
     remark = "" if pod.node_name in snapshot.nodes else " (no such node)"
     phrases = {
         f"is on {pod.node_name}{remark}": pod.node_name,
         "is being deleted": pod.terminating,
         f"has scheduling gates ({', '.join(pod.gates)})": pod.gates,
-        whose_it_is(pod, snapshot.policies): pod.scheduler not in snapshot.policies,
+        owner_in_words(pod, snapshot.policies): pod.scheduler not in snapshot.policies,
         f"waits: {waits}": waits}
     return " and ".join(phrase for phrase, is_so in phrases.items() if is_so) or "is pending"
 
 
-def whose_it_is(pod, policies):
-    """Return in words which other scheduler a pod belongs to, or which of ours it may mean."""
+def owner_in_words(pod: FullPod, policies: dict) -> str:
+    """Return in words the other scheduler that a pod names, and which of ours it may mean."""
     meant = pod.scheduler != "default-scheduler" and nearly(pod.scheduler, tuple(policies))
     return f"names {pod.scheduler} (did you mean {meant}?)" if meant else f"belongs to {pod.scheduler}"
 
 
-def why_it_waits(pod, snapshot):
-    """Return why a pod is not tried or bound yet, by its condition or a rule; else ""."""
+def why_it_waits(pod: FullPod, snapshot: FullSnapshot) -> str:
+    """Return why a pod is not tried or bound yet, from its condition or a rule; or ""."""
     for condition in pick(pod.raw, list, "status", "conditions", of=dict):
         if condition.get("type") == "PodScheduled" and condition.get("reason") == "Waiting":
             return text_at(condition, "message")

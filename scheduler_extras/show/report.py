@@ -1,30 +1,36 @@
-"""What is printed of each decision: a line, the table of --explain, or JSON.
+"""Printing decisions: a line, the table of --explain, or JSON.
 
-The cluster calls it for each decision that differs from the last one about the pod.
+The cluster calls a Reporter for each decision that differs from the last one about the pod.
 """
 
+from __future__ import annotations
+
+import argparse
 import itertools
 import json
 import re
 import shlex
 import time
+from collections.abc import Iterator
 
 from scheduler_extras.common.log_texts import warn_once
+from scheduler_extras.deciding.decision import FullDecision
 from scheduler_extras.live.record import WaitsFor
+from scheduler_extras.reading.pods_and_nodes import FullPod
 from scheduler_extras.show.explain import explain, in_words
-from scheduler_extras.show.text import GREEN, RED
+from scheduler_extras.show.text import GREEN, RED, Screen
 
 
 class Reporter:
-    """Shows decisions; of the pods of a pass that stay pending for one reason, the first and their number."""
+    """Prints decisions. Of pods that stay pending for one reason in a pass, it prints one and a count."""
 
-    def __init__(self, options, screen):
+    def __init__(self, options: argparse.Namespace, screen: Screen):
         self.options = options
         self.screen = screen
-        self.others = {}  # why pods stay pending -> how many others than the first of them
+        self.others: dict[str, int] = {}  # why pods stay pending -> how many more than the printed one
 
-    def __call__(self, decision, stands=""):
-        """Show a decision, or count it among the others; of a pod that is explained, say where it stands."""
+    def __call__(self, decision: FullDecision, stands: str = "") -> None:
+        """Print a decision, or count it. stands: the status of the pod, if --explain POD names it."""
         options = self.options
         why = f"{decision.message} {decision.remedy}".rstrip()
         if options.output == "json":
@@ -34,7 +40,7 @@ class Reporter:
         elif options.explain:
             heading = self.screen.fold(f"{stands}:") if stands else []
             self.screen.print(*heading, *explain(decision, self.screen))
-            return  # which has warned of what no active rule checks
+            return  # the explanation has the warnings about unchecked requirements
         elif decision.node or why not in self.others:
             self.print(in_words(decision), GREEN if decision.node else RED)
             if not decision.node:
@@ -43,13 +49,13 @@ class Reporter:
             self.others[why] += 1
         warn_of_unchecked(decision)
 
-    def print(self, text, colour):
-        """Print a text on its line, with the time if the run goes on until a signal."""
+    def print(self, text: str, colour: str) -> None:
+        """Print a line, with the time if the run lasts until a signal."""
         moment = time.strftime("%H:%M:%S  ") if self.options.goes_on else ""
         self.screen.print(*self.screen.folded(f"{moment}{text}", colour))
 
-    def sum_up(self):
-        """Say how many others there were; then none have been."""
+    def sum_up(self) -> None:
+        """Print how many more pods stay pending for each reason, and reset the counts."""
         for why, count in self.others.items():
             if count:
                 are = "pod stays" if count == 1 else "pods stay"
@@ -58,16 +64,16 @@ class Reporter:
         self.others.clear()
 
 
-def warn_of_unchecked(decision, under=""):
-    """Warn, once for all pods, of what a pod that is placed requires though no active rule looks at that."""
+def warn_of_unchecked(decision: FullDecision, under: str = "") -> None:
+    """Log what a placed pod requires that no active rule checks, once for all pods."""
     for what in decision.unchecked if decision.node else ():
         warn_once(f"{under}{decision.pod.key} is placed, though it {what}", about=f"{under}{what}")
 
 
-def in_json(decision):
+def in_json(decision: FullDecision) -> dict:
     """Return a decision as --output json prints it."""
     failed = decision.failed.items()
-    record = decision.pod.record  # None of a pod that no queue has
+    record = decision.pod.record  # None if the pod is in no queue
     is_held = bool(record and decision.node) and record.waits_for is WaitsFor.PERMIT
     requests = {name: amount for name, amount in decision.pod.requests.items() if amount}
     free = {name: {each: node.allocatable.get(each, 0) - node.requested.get(each, 0) for each in requests}
@@ -79,13 +85,13 @@ def in_json(decision):
             "held": is_held, "waits": decision.waits, "message": decision.message, "remedy": decision.remedy}
 
 
-def is_mistake(why):
-    """Return whether a pod stays pending because of a mistake in a rule: a line of a file is named."""
+def is_mistake(why: str | None) -> bool:
+    """Return whether a message is about a mistake in a rule: it then names a line of a file."""
     return bool(re.search(r"\.py, line \d+\)", why or ""))
 
 
-def mistakes_once(reasons):
-    """Return {uid: why a pod stays pending}, in which a mistake in a rule is spelled out for one pod only."""
+def mistakes_once(reasons: dict[str, str]) -> dict[str, str]:
+    """Return {uid: why a pod stays pending}, with each mistake in a rule spelled out only once."""
     seen = set()
     shown = {}
     for uid, why in reasons.items():
@@ -94,16 +100,17 @@ def mistakes_once(reasons):
     return shown
 
 
-def those_gone(placed, pods, screen):
-    """Yield which pods that had a node have been deleted. placed: {uid: pod}."""
-    there = {pod.uid for pod in pods}
-    gone = [f"{pod.key} (was on {pod.node_name})" for uid, pod in placed.items() if uid not in there]
+def those_gone(placed: dict[str, FullPod], pods: list[FullPod], screen: Screen) -> Iterator[str]:
+    """Yield a line with the placed pods, {uid: pod}, that have been deleted."""
+    left = {pod.uid for pod in pods}
+    gone = [f"{pod.key} (was on {pod.node_name})" for uid, pod in placed.items() if uid not in left]
     if gone:
         yield from ["", *screen.fold(f"deleted to make room: {', '.join(gone)}", rest="    ")]
 
 
-def how_to_place_others(pods, policies, options, screen):
-    """Yield the command that places the pods of kube-scheduler, if any wait."""
+def how_to_place_others(pods: list[FullPod], policies: dict, options: argparse.Namespace,
+                        screen: Screen) -> Iterator[str]:
+    """Yield the command that schedules the pods of default-scheduler, if any are pending."""
     left = [pod for pod in pods if pod.scheduler == "default-scheduler" and not pod.node_name]
     if left and "default-scheduler" not in policies:
         paths = " ".join(map(shlex.quote, options.cluster))

@@ -1,1 +1,1 @@
-"""The page: what a run has decided, as HTML to look at."""
+"""The page: the decisions of a run as HTML."""

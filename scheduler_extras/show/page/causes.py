@@ -1,6 +1,6 @@
-"""Why a node does not fit, in a few words: what is to blame for it, and what would have to change.
+"""The causes for which nodes do not fit, in a few words for the page, and the changes that would help.
 
-records.py asks it about each node of a small cluster, and about one of each kind of a large one.
+records.py asks for the cause of each node in a small cluster.
 """
 
 from __future__ import annotations
@@ -14,11 +14,20 @@ from scheduler import untolerated_taints
 from scheduler_extras.deciding.decision import FullDecision
 from scheduler_extras.reading.pods_and_nodes import FullNode, FullPod
 from scheduler_extras.rules.affinity import (
-    ANTI_AFFINITY_OF_OTHERS, IN_GENERAL, NO_AFFINITY, OWN_ANTI_AFFINITY
+    ANTI_AFFINITY_OF_OTHERS,
+    IN_GENERAL,
+    NO_AFFINITY,
+    OWN_ANTI_AFFINITY,
 )
 from scheduler_extras.rules.affinity_terms import affinity_terms
 from scheduler_extras.rules.of_the_script import (
-    OTHER_LABELS, OTHER_LABELS_136, TAINT, TAINTS_136, TOO_MANY_PODS, UNSCHEDULABLE, insufficient
+    OTHER_LABELS,
+    OTHER_LABELS_136,
+    TAINT,
+    TAINTS_136,
+    TOO_MANY_PODS,
+    UNSCHEDULABLE,
+    insufficient,
 )
 from scheduler_extras.rules.ports import PORTS_TAKEN, share_a_port
 from scheduler_extras.rules.spreading import NO_TOPOLOGY_LABEL, TOO_SKEWED
@@ -29,16 +38,16 @@ from scheduler_extras.show.text import shorten
 
 @dataclass
 class Cause:
-    """A cause for which a node does not fit a pod."""
+    """Why a node does not fit a pod."""
 
-    words: str  # a few
-    blame: list[str] = field(default_factory=list)  # what to frame, such as pod:default/web-1, taint:...
-    change: str = ""  # that would help; {node} stands for the node's name
-    size: float = 1  # of that change, to compare nodes
+    words: str
+    blame: list[str] = field(default_factory=list)  # what the page frames, such as pod:default/web-1
+    change: str = ""  # the change that would help; {node} stands for the node's name
+    size: float = 1  # the size of that change: the smallest one is shown
 
 
 def cause_of(decision: FullDecision, name: str, against: dict) -> Cause:
-    """Return the cause for which a node does not fit. against: {predicate: its reasons}."""
+    """Return the Cause of a node that does not fit. against: {predicate: its reasons}."""
     node = decision.nodes[name]
     reasons = [*itertools.chain(*against.values())]
     precise = [reason for reason in reasons if reason != IN_GENERAL] or reasons
@@ -50,7 +59,7 @@ def cause_of(decision: FullDecision, name: str, against: dict) -> Cause:
 
 
 def lack(decision: FullDecision, node: FullNode, reason: str) -> Cause:
-    """Return how much of a resource the node lacks."""
+    """Return the Cause: the node lacks a resource."""
     pod, resource = decision.pod, reason.removeprefix(insufficient(""))
     wanted = pod.requests.get(resource, 0)
     used = node.requested.get(resource, 0) - (wanted if pod.uid in node.pods else 0)
@@ -62,13 +71,13 @@ def lack(decision: FullDecision, node: FullNode, reason: str) -> Cause:
 
 
 def too_many_pods(decision: FullDecision, node: FullNode, reason: str) -> Cause:
-    """Return that the node has as many pods as it takes."""
+    """Return the Cause: the node is at its maximum number of pods."""
     words = f"has {len(node.pods)} of {node.max_pods} pods"
     return Cause(words, ["room:pods"], "a pod less on {node}", 0.2)
 
 
 def taints(decision: FullDecision, node: FullNode, reason: str) -> Cause:
-    """Return which taints the pod does not tolerate."""
+    """Return the Cause: taints that the pod does not tolerate."""
     against = untolerated_taints(decision.pod, node)
     names = ["=".join(filter(None, taint[:2])) for taint in against]
     blame = [f"taint:{name}:{taint.effect}" for name, taint in zip(names, against, strict=True)]
@@ -77,7 +86,7 @@ def taints(decision: FullDecision, node: FullNode, reason: str) -> Cause:
 
 
 def labels(decision: FullDecision, node: FullNode, reason: str) -> Cause:
-    """Return which labels of the node are not those that the pod requires."""
+    """Return the Cause: labels that the pod requires and the node lacks."""
     words, blame = [], []
     for key, operator, values, has in unmet_requirements(decision.pod, node):
         wanted = ", ".join(values)
@@ -92,12 +101,12 @@ def labels(decision: FullDecision, node: FullNode, reason: str) -> Cause:
 
 
 def cordon(decision: FullDecision, node: FullNode, reason: str) -> Cause:
-    """Return that the node is cordoned."""
+    """Return the Cause: the node is cordoned."""
     return Cause("cordoned", ["cordon"], "uncordon {node}", 0.1)
 
 
 def ports(decision: FullDecision, node: FullNode, reason: str) -> Cause:
-    """Return which pods have the ports."""
+    """Return the Cause: other pods use the host ports."""
     pod = decision.pod
     others = [other for other in node.pods.values() if other.uid != pod.uid and share_a_port(pod, other)]
     taken = {number for other in others for _, number, _ in other.host_ports}
@@ -107,7 +116,7 @@ def ports(decision: FullDecision, node: FullNode, reason: str) -> Cause:
 
 
 def anti_affinity(decision: FullDecision, node: FullNode, reason: str) -> Cause:
-    """Return which pods the pod must not be with, or do not want it."""
+    """Return the Cause: pods that anti-affinity separates from this one."""
     others = [*itertools.islice(repelling(decision, node), 5)]
     words = f"not with {names_of(others)}" if others else "a pod there keeps it away"
     change = f"move {names_of(others)} away from {{node}}"
@@ -115,7 +124,7 @@ def anti_affinity(decision: FullDecision, node: FullNode, reason: str) -> Cause:
 
 
 def repelling(decision: FullDecision, node: FullNode) -> Iterator[FullPod]:
-    """Yield the pods for which anti-affinity keeps the pod off the node, its own or theirs."""
+    """Yield the pods in the node's domains that anti-affinity, of either pod, separates from this one."""
     pod, snapshot = decision.pod, decision.snapshot
     own = affinity_terms(pod)[0]["requiredAntiAffinity"]
     for place in decision.nodes.values():
@@ -133,7 +142,7 @@ def in_one_domain(place: FullNode, node: FullNode, key: str) -> bool:
 
 
 def affinity(decision: FullDecision, node: FullNode, reason: str) -> Cause:
-    """Return that no pod is near that the pod wants to be with."""
+    """Return the Cause: no pod that affinity requires is in the node's domains."""
     terms = affinity_terms(decision.pod)[0]["requiredAffinity"]
     keys = [*dict.fromkeys(term.key for term in terms)]
     near = ", ".join(f"{key.rpartition('/')[2]} {node.labels.get(key, '(no label)')}" for key in keys)
@@ -142,7 +151,7 @@ def affinity(decision: FullDecision, node: FullNode, reason: str) -> Cause:
 
 
 def skew(decision: FullDecision, node: FullNode, reason: str) -> Cause:
-    """Return how many pods are where, so that one more here would be too many."""
+    """Return the Cause: the pod would exceed maxSkew in the node's domain."""
     obstacles = Obstacles(decision)
     words = "; ".join(skews(obstacles, node)) or "no label to spread over"
     blame = [f"label:{constraint.key}" for constraint, _ in obstacles.spread]
@@ -150,12 +159,12 @@ def skew(decision: FullDecision, node: FullNode, reason: str) -> Cause:
 
 
 def as_given(decision: FullDecision, node: FullNode, reason: str) -> Cause:
-    """Return what the rule gives as its reason."""
+    """Return the Cause with the words of the reason."""
     words = shorten(reason.removeprefix("node(s) "), 80)
     return Cause(words, [], f"“{words}” not to hold for {{node}}", math.inf)
 
 
-CAUSES = {  # a reason -> the function that returns its cause
+CAUSES = {  # reason -> the function that returns its Cause
     UNSCHEDULABLE: cordon,
     TOO_MANY_PODS: too_many_pods,
     TAINTS_136: taints,
@@ -167,21 +176,21 @@ CAUSES = {  # a reason -> the function that returns its cause
     NO_AFFINITY: affinity,
     TOO_SKEWED: skew,
     NO_TOPOLOGY_LABEL: skew}
-VARIABLE = {insufficient(""): lack, TAINT: taints}  # the beginning of a reason -> likewise
+VARIABLE = {insufficient(""): lack, TAINT: taints}  # beginning of a reason -> such a function
 
 
 def function_for(reason: str) -> Callable[..., Cause]:
-    """Return the function that returns the cause of a reason."""
+    """Return the function that returns the Cause of a reason."""
     variable = next((find for beginning, find in VARIABLE.items() if reason.startswith(beginning)), as_given)
     return CAUSES.get(reason, variable)
 
 
 def names_of(pods: list[FullPod]) -> str:
-    """Return the names of two pods, and how many others there are."""
+    """Return the names of the first two pods, and the number of others."""
     others = f" and {len(pods) - 2} more" if pods[2:] else ""
     return ", ".join(pod.key.removeprefix("default/") for pod in pods[:2]) + others
 
 
 def pods_to_blame(pods: list[FullPod]) -> list[str]:
-    """Return what to frame for these pods."""
+    """Return the entries of `blame` for these pods."""
     return [f"pod:{pod.key}" for pod in pods]

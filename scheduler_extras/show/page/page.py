@@ -1,6 +1,6 @@
-"""The page: one HTML file that shows a journal, live with --listen, with its data inside with --output html.
+"""The page: one HTML file that shows a journal, live with --listen, or with its data inside (--output html).
 
-Its style and its scripts are the files beside this one; nothing is loaded from elsewhere.
+Its style and scripts are the files beside this one; it loads nothing from elsewhere.
 """
 
 from __future__ import annotations
@@ -13,29 +13,28 @@ from pathlib import Path
 
 from scheduler_extras.show.frames import Frames
 
-
-# The scripts share one scope, in this order. All that they show goes through `h` in dom.js, as text.
+# The scripts share one scope, in this order. They show everything through `h` in dom.js, as text.
 FOLDER = Path(__file__).parent
 SCRIPTS = ("dom", "state", "what_if", "tiles", "heat", "matrix", "sides", "views", "live", "main")
 STYLE = (FOLDER / "page.css").read_text("utf-8")
 TEXTS = [(FOLDER / f"{name}.js").read_text("utf-8") for name in SCRIPTS]
-SCRIPT = "\n".join(TEXTS).encode("ascii", "backslashreplace").decode()  # no terminal's encoding can spoil it
+SCRIPT = "\n".join(TEXTS).encode("ascii", "backslashreplace").decode()  # safe in any encoding
 
 
 def hash_of(text: str) -> str:
-    """Return the hash by which a browser knows that a style or a script is the page's own."""
+    """Return the hash of a style or script for the Content-Security-Policy."""
     return "'sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() + "'"
 
 
-VERSION = hash_of(STYLE + SCRIPT)  # of the page: one that is open after an update loads itself again
+VERSION = hash_of(STYLE + SCRIPT)  # of the page: an open page of another version reloads itself
 POLICY = ("default-src 'none'; base-uri 'none'; form-action 'none'; img-src data:; "
           f"style-src {hash_of(STYLE)}; script-src {hash_of(SCRIPT)}; connect-src 'self'")
 
 
 def page(data: str = "null", table: str = "") -> str:
-    """Return the page. data: the state of a journal as JSON; without it, the page asks its server for it.
+    """Return the page. data: the state of a journal as JSON; without it, the page gets it from its server.
 
-    table: what there is to read without JavaScript.
+    table: the decisions as HTML, for a browser without JavaScript.
     """
     data = data.replace("<", "\\u003c")  # JSON may have it in strings only
     return f"""<!DOCTYPE html>
@@ -56,7 +55,7 @@ def document(frames: Frames) -> str:
 
 
 def table_of(state: str) -> str:
-    """Return the decisions of a journal as a table in HTML."""
+    """Return the decisions of a journal as an HTML table."""
     rows = [(frame["pod"], frame["node"] or "", outcome_of(frame))
             for frame in json.loads(state)["frames"] if frame["kind"] == "decision"]
     cells = "".join(f"<tr>{''.join(f'<td>{escaped(text)}' for text in row)}\n" for row in rows)
@@ -64,13 +63,13 @@ def table_of(state: str) -> str:
 
 
 def outcome_of(decision: dict) -> str:
-    """Return in words how good the node is, or why a pod stays pending."""
+    """Return in words how many nodes fit, or why the pod stays pending."""
     if decision["node"] is None:
         return decision["message"]
     return f"{len(decision['fit'])} of {decision['nodes']} nodes fit"
 
 
 def escaped(text: str) -> str:
-    """Return a text as HTML in ASCII; what is not printed is shown by its code."""
+    """Return a text as HTML in ASCII. Unprintable characters are shown as escapes."""
     printable = "".join(c if c.isprintable() else f"\\u{ord(c):04x}" for c in text)
     return html.escape(printable).encode("ascii", "xmlcharrefreplace").decode()

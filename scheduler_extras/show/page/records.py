@@ -8,20 +8,19 @@ from scheduler_extras.deciding.decision import FullDecision, Vote
 from scheduler_extras.policy.reloading import lines_of
 from scheduler_extras.reading.pods_and_nodes import FullNode
 from scheduler_extras.rules.spreading import HOSTNAME
-from scheduler_extras.show.explain import invalid_terms, made_one
+from scheduler_extras.show.explain import invalid_terms, merged_entries
 from scheduler_extras.show.page.causes import Cause, cause_of
 from scheduler_extras.show.page.manifest import asks_of, manifest_of
 from scheduler_extras.show.text import shorten
 
-
-MOST_IN_FULL = 300  # nodes for which it is recorded what in detail is against each; of more, only the reason
-MOST_PODS = 40  # that are named on a node
+MOST_IN_FULL = 300  # nodes of a cluster in which the cause is recorded for each node, not only the reason
+MOST_PODS = 40  # pods that are named on a node
 ZONES = ("topology.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/zone", "zone")
 NOISE = {HOSTNAME, *(f"{beta}kubernetes.io/{name}" for beta in ("", "beta.") for name in ("arch", "os"))}
 
 
 def node_record(node: FullNode, is_one_of_few: bool) -> dict:
-    """Return a node: its room, what is used of it, its taints, labels and pods. Of many, without labels."""
+    """Return the record of a node: its capacity, usage, taints and pods; in small clusters, its labels."""
     zone = next((node.labels[key] for key in ZONES if node.labels.get(key)), "")
     labels = {}
     if is_one_of_few:
@@ -36,14 +35,14 @@ def node_record(node: FullNode, is_one_of_few: bool) -> dict:
 
 
 def nonzero(amounts: Mapping[str, int]) -> dict[str, int]:
-    """Return the amounts of a resource that are not 0."""
+    """Return the amounts that are not 0."""
     return {name: amount for name, amount in amounts.items() if amount}
 
 
 def decision_record(decision: FullDecision, without: dict) -> dict:
-    """Return a decision. without: {title of a predicate: what would be decided without it}."""
+    """Return the record of a decision. without: {title of a predicate: the Answers without it}."""
     pod, policy = decision.pod, decision.policy
-    notes = [*made_one([vote.title for vote in decision.votes]),
+    notes = [*merged_entries([vote.title for vote in decision.votes]),
              *(f"{pod.key} {what}" for what in [*decision.unchecked, *invalid_terms(pod)])]
     predicates = [rule.title for rule in policy.predicates_to_ask()]
     of_nodes = answers_record(decision, decision.failed, decision.total, decision.votes)
@@ -58,10 +57,10 @@ def decision_record(decision: FullDecision, without: dict) -> dict:
 
 
 def answers_record(decision: FullDecision, failed: dict, total: dict, votes: Iterable[Vote]) -> dict:
-    """Return what the rules have answered: which nodes fit, their points, and why the others do not fit."""
+    """Return the record of the rules' answers: the nodes that fit, their points, the causes at others."""
     fit = list(total)
     has_details = len(decision.nodes) <= MOST_IN_FULL
-    places: dict[tuple, int] = {}  # what is against a node -> its place among the different ones
+    places: dict[tuple, int] = {}  # what is against a node -> its index in `against`
     against: list[dict] = []
     out = {}
     for name, reasons in failed.items():
@@ -75,25 +74,25 @@ def answers_record(decision: FullDecision, failed: dict, total: dict, votes: Ite
 
 
 def in_short(cause: Cause) -> dict:
-    """Return what a tile shows of a cause."""
+    """Return the part of a cause that a tile of the page shows."""
     return {"words": cause.words, "blame": cause.blame}
 
 
 def in_general(against: dict[str, list[str]]) -> Cause:
-    """Return what holds for all nodes with these reasons, {predicate: its reasons}."""
+    """Return the Cause for all nodes with these reasons, {predicate: its reasons}."""
     reasons = dict.fromkeys(reason.removeprefix("node(s) ") for each in against.values() for reason in each)
     return Cause(shorten(", ".join(reasons), 80))
 
 
 def vote_record(vote: Vote, fit: list) -> dict:
-    """Return what a priority gives: a number for each node that fits, or one if all get the same."""
+    """Return the record of a Vote: a number for each node that fits, or one number if all are equal."""
     raw = None if vote.raw is None else short([vote.raw[name] for name in fit])
     return {"title": vote.title, "weight": vote.weight, "raw": raw,
             "points": short([vote.points[name] for name in fit]), "reduced": vote.points is not vote.raw}
 
 
 def short(numbers: list) -> object:
-    """Return the numbers, or only the first if all are the same."""
+    """Return the numbers, or one number if all are equal."""
     return numbers[0] if numbers and numbers.count(numbers[0]) == len(numbers) else numbers
 
 
@@ -110,7 +109,7 @@ def helps(decision: FullDecision, without: dict) -> str:
 
 
 def policy_record(policies: dict) -> dict:
-    """Return the Policies in force, by the name of their scheduler."""
+    """Return the record of the Policies in force, by schedulerName."""
     return {"by": {name: {
         "predicates": list(dict.fromkeys(rule.title for rule in policy.predicates)),
         "always": [rule.title for rule in policy.predicates if rule.always],
