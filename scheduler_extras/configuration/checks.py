@@ -63,8 +63,8 @@ NEEDED_BEFORE = {  # point -> the point before it, and the plugins that fail eve
     "score": ("preScore", ["TaintToleration", "PodTopologySpread", "InterPodAffinity"])}
 
 
-def half_a_plugin(profile: JsonObject) -> Iterator[str]:
-    """Yield the plugins that run at a point but not at the one before it, which they need."""
+def missing_points(profile: JsonObject) -> Iterator[str]:
+    """Yield a mistake for each plugin that runs at a point, but not at the one before it, which it needs."""
     for point, (before, plugins) in NEEDED_BEFORE.items():
         there, prepared = plugins_at(point, profile), plugins_at(before, profile)
         for name in plugins:
@@ -85,7 +85,7 @@ def profile_problems(profiles: list[JsonObject]) -> Iterator[str]:
         sorting = plugins_at("queueSort", profile)
         if len(sorting) != 1:
             yield f"{place}.plugins.queueSort: expected one plugin, got {', '.join(sorting) or 'none'}"
-        for problem in half_a_plugin(profile):
+        for problem in missing_points(profile):
             yield f"{place}.plugins.{problem}"
         if not plugins_at("bind", profile):
             yield f"{place}.plugins.bind: expected one plugin, got none"

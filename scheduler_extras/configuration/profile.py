@@ -48,7 +48,7 @@ class Profile(FullPolicy):
         if decision.failed and decision.fits_nowhere and not decision.remedy:
             decision.message = " ".join(filter(None, [decision.message, self.why_no_remedy(decision)]))
 
-    def why_no_remedy(self, decision):
+    def why_no_remedy(self, decision: FullDecision) -> str:
         """Return the messages of the postFilter plugins that do not help. Upstream: PostFilterMsg."""
         of_devices = "no new claims to deallocate" if self.deallocates else ""
         return ", ".join(filter(None, [of_devices, no_preemption_message(decision)]))

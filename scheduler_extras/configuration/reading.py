@@ -1,8 +1,9 @@
-"""Reads a KubeSchedulerConfiguration: each of its profiles becomes a Policy.
+"""Reading a KubeSchedulerConfiguration: each of its profiles becomes a Policy.
 
 policy/reloading.py calls it, through READERS, for files of that kind.
 """
 
+import functools
 from dataclasses import replace
 
 from scheduler_extras.configuration.checks import changes_since, check_configuration
@@ -51,27 +52,11 @@ def read_profile(profile: JsonObject, place: str, left_out: list[str], of_all: J
 
     left_out: resources that extenders manage. of_all: fields that all profiles share.
     """
-    known = plugins_of_136()
-    running = running_plugins(profile)
     arguments = {config["name"]: config["args"] for config in profile.get("pluginConfig", [])}
     if left_out:  # upstream: buildExtenders
         arguments.setdefault("NodeResourcesFit", {})["ignoredResources"] = left_out
-
-    def rules_at(point: str, catalogue: dict[str, FullRule]) -> dict[str, FullRule]:
-        """Return {name: rule} of the plugins that run at a point, with the hooks that also run."""
-        rules = {}
-        there = {name: weight for name, weight in running[point].items() if point in known[name].points}
-        for plugin, weight in there.items():
-            args = arguments.get(plugin, {})
-            for name, settings in settings_of(plugin, known[plugin].rules, args).items():
-                if name in catalogue:
-                    rule = replace(catalogue[name], **OVERRIDES.get(name, {}))
-                    hooks = {hook: function for hook, function in rule.hooks.items()
-                             if plugin in running[HOOK_POINTS[hook]]}
-                    entry = f"{place}.plugins.{point}: {plugin}"
-                    rules[name] = set_up(replace(rule, hooks=hooks), plugin, entry, weight or 1, settings)
-        return rules
-
+    running = running_plugins(profile)
+    rules_at = functools.partial(rules_that_run, place=place, running=running, arguments=arguments)
     predicates = rules_at("filter", PREDICATES)
     priorities = rules_at("score", PRIORITIES)
     own = {name: rule for name, rule in (PRIORITIES | PREDICATES).items()
@@ -83,6 +68,27 @@ def read_profile(profile: JsonObject, place: str, left_out: list[str], of_all: J
     made = Profile([*predicates.values()], [*priorities.values()], others=with_hooks, **of_all)
     made.deallocates = "DynamicResources" in running["postFilter"]
     return made
+
+
+def rules_that_run(point: str, catalogue: dict[str, FullRule], place: str, running: dict[str, dict[str, int]],
+                   arguments: dict[str, JsonObject]) -> dict[str, FullRule]:
+    """Return {name: rule} of the plugins that run at a point, with those of their hooks that run.
+
+    place: the path of the profile. arguments: {plugin: its arguments}.
+    """
+    known = plugins_of_136()
+    rules = {}
+    weights = {name: weight for name, weight in running[point].items() if point in known[name].points}
+    for plugin, weight in weights.items():
+        args = arguments.get(plugin, {})
+        for name, settings in settings_of(plugin, known[plugin].rules, args).items():
+            if name in catalogue:
+                rule = replace(catalogue[name], **OVERRIDES.get(name, {}))
+                hooks = {hook: function for hook, function in rule.hooks.items()
+                         if plugin in running[HOOK_POINTS[hook]]}
+                entry = f"{place}.plugins.{point}: {plugin}"
+                rules[name] = set_up(replace(rule, hooks=hooks), plugin, entry, weight or 1, settings)
+    return rules
 
 
 WITH_RULES = {name for name, points in PLUGIN_POINTS.items() if {"filter", "score"} & {*points.split()}}

@@ -136,7 +136,7 @@ class Writer(Threads):
         binders = [(f"rule {rule.title or rule.name}", functools.partial(call_in_time, rule, "bind"))
                    for rule in decision.policy.rules_with["bind"]]
         binders += [(f"extender {extender.url}", extender.bind)
-                    for extender in extenders if extender.cares("bindVerb", pod)]
+                    for extender in extenders if extender.is_interested("bindVerb", pod)]
         return next((who for who, bind in binders if self.may_write() and bind(pod, decision.node)), None)
 
     def node_of(self, pod: FullPod) -> str | None:

@@ -1,7 +1,9 @@
-"""Extenders: HTTP services that filter, prioritize and bind, as a Policy or a configuration names them.
+"""Extenders: HTTP services, named in a Policy or a configuration, that filter, prioritize, preempt and bind.
 
-policy/policy.py calls them after the rules; live/writer.py has them bind.
+policy.py calls them after the rules; live/writer.py lets them bind.
 """
+
+from __future__ import annotations
 
 import base64
 import collections
@@ -9,8 +11,9 @@ import contextlib
 import json
 import tempfile
 import warnings
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import requests
 from requests.adapters import HTTPAdapter
@@ -21,6 +24,7 @@ from scheduler_extras.common.log_texts import at_most, one_line, warn_once
 from scheduler_extras.deciding.decision import Failures, Vote
 from scheduler_extras.reading.fields import pick
 from scheduler_extras.reading.names import is_extended_resource
+from scheduler_extras.reading.pods_and_nodes import FullNode, FullPod
 from scheduler_extras.reading.quantities import add_to
 from scheduler_extras.reading.schemas import NANOSECONDS, decode, in_short
 from scheduler_extras.rules.preemption import Victims
@@ -35,20 +39,20 @@ EXTENDER = {
                   "caData": str, "certData": str, "keyData": str}}
 
 
-def left_to_extenders(configs):
-    """Return the names of the resources that extenders manage, and the scheduler ignores."""
+def left_to_extenders(configs: list[dict]) -> list[str]:
+    """Return the names of the resources that extenders manage and the scheduler ignores."""
     resources = [resource for config in configs for resource in config.get("managedResources", [])]
-    return [resource.get("name") for resource in resources if resource.get("ignoredByScheduler")]
+    return [resource.get("name", "") for resource in resources if resource.get("ignoredByScheduler")]
 
 
-def extenders_of(configs, filtered):
-    """Return the extenders, ignorable ones last. filtered: what their filters may answer."""
+def extenders_of(configs: list[dict], filtered: object) -> list[Extender]:
+    """Return the extenders, ignorable ones last. filtered: the schema of their filters' responses."""
     extenders = [Extender(config, f"extenders[{i}]", filtered) for i, config in enumerate(configs)]
     return sorted(extenders, key=lambda extender: extender.ignorable)
 
 
-def extender_problems(configs):
-    """Yield what is wrong with extenders. Upstream: validateExtenders."""
+def extender_problems(configs: list[dict]) -> Iterator[str]:
+    """Yield the mistakes in extenders. Upstream: validateExtenders."""
     binders = [f"extenders[{i}]" for i, config in enumerate(configs) if config.get("bindVerb")]
     managed = set()
     for i, config in enumerate(configs):
@@ -67,13 +71,13 @@ def extender_problems(configs):
         yield f"{place}.bindVerb: only one extender may bind, and {binders[0]} does"
 
 
-def tls_problems(tls, place):
-    """Yield what is wrong with an extender's tlsConfig. Upstream: TLSConfigFor."""
+def tls_problems(tls: dict, place: str) -> Iterator[str]:
+    """Yield the mistakes in an extender's tlsConfig. Upstream: TLSConfigFor."""
     if tls.get("insecure") and (tls.get("caFile") or tls.get("caData")):
         yield f"{place}: give either caFile, or caData, or insecure"
     for what in ("ca", "cert", "key"):
         file = tls.get(f"{what}File")
-        data = tls.get(f"{what}Data", "")  # which takes precedence
+        data = tls.get(f"{what}Data", "")  # takes precedence
         if file and not data and not Path(file).is_file():
             yield f"{place}.{what}File: there is no file {file}"
         try:
@@ -82,7 +86,7 @@ def tls_problems(tls, place):
             yield f"{place}.{what}Data: expected what is in the file, in base64"
 
 
-# What extenders answer. Whatever the case of the fields' names, as Go reads them: see `decode`.
+# Schemas of the responses. The case of field names does not matter, as in Go; see `decode`.
 # Upstream: kube-scheduler/extender/v1/types.go.
 FILTERED = {"Nodes": {"items": [{"metadata": {"name": str}}]}, "NodeNames": [str], "FailedNodes": dict,
             "Error": str}
@@ -95,30 +99,30 @@ VICTIMS = {"Pods": [{"UID": str}], "NumPDBViolations": int}
 class Endpoint:
     """The URL of an extender, its timeout, and its certificates."""
 
-    def __init__(self, config):
+    def __init__(self, config: dict):
         self.url = config.get("urlPrefix", "").rstrip("/")
         self.timeout = config.get("httpTimeout", 0) / 10**9 or 5  # the Policy has nanoseconds
         self.session = requests.Session()
-        self.session.trust_env = False  # or else REQUESTS_CA_BUNDLE overrules the Policy
-        self.session.headers["Accept-Encoding"] = "identity"  # some megabytes may unpack to some gigabytes
+        self.session.trust_env = False  # REQUESTS_CA_BUNDLE would override the Policy
+        self.session.headers["Accept-Encoding"] = "identity"  # a small body could unpack to gigabytes
         tls = config.get("tlsConfig", {})
-        self.made_files = []  # which last as long as they are referred to
+        self.made_files: list = []  # temporary files exist as long as they are referenced
         is_unchecked = tls.get("insecure") or config.get("enableHTTPS")
         ca, *client = [self.file_of(tls, what) for what in ("ca", "cert", "key")]
         self.session.verify = ca or not is_unchecked
-        self.session.cert = tuple(client) if all(client) else None
-        if tls.get("serverName"):  # that the certificate is for, if it is not the URL's
+        self.session.cert = (str(client[0]), str(client[1])) if all(client) else None
+        if tls.get("serverName"):  # the certificate is for this name, not for the URL's host
             adapter = cast(HTTPAdapter, self.session.adapters["https://"])
             secure = adapter.poolmanager.connection_pool_kw
             secure["server_hostname"] = secure["assert_hostname"] = tls["serverName"]
-        # What is not checked, the Policy has decided.
+        # The Policy has decided that certificates are not verified.
         warnings.filterwarnings("ignore", message="Unverified HTTPS request")
 
-    def file_of(self, tls, what):
-        """Return the file of what tlsConfig names, or has as data, which takes precedence; or None."""
+    def file_of(self, tls: dict, what: str) -> str | None:
+        """Return the file that tlsConfig names, or a temporary file with its data; or None. Data wins."""
         if not tls.get(f"{what}Data"):
             return tls.get(f"{what}File")
-        made = tempfile.NamedTemporaryFile()  # noqa: SIM115 (it is there as long as the extender)
+        made = tempfile.NamedTemporaryFile()  # noqa: SIM115 (it exists as long as the extender)
         made.write(base64.b64decode(tls[f"{what}Data"]))
         made.flush()
         self.made_files.append(made)
@@ -129,16 +133,16 @@ class Endpoint:
         return within(self.timeout, self.post, verb, body, schema)
 
     def post(self, verb: str, body: dict, schema: object) -> object:
-        """POST to a verb; return the answer. Raises OSError, ValueError, RecursionError."""
+        """POST to a verb, and return the decoded response. Raises OSError, ValueError, RecursionError."""
         most = 2**26  # bytes
         url = f"{self.url}/{verb}"
         with self.session.post(url, json=body, stream=True, allow_redirects=False,
-                               timeout=self.timeout + 1) as response:  # by then the loop has given up
+                               timeout=self.timeout + 1) as response:  # `ask` gives up before that
             if response.status_code != 200:
                 raise ValueError(f"it answers {response.status_code} {response.reason}")
-            packing = response.headers.get("Content-Encoding", "identity")
-            if packing != "identity":
-                raise ValueError(f"its answer is packed: Content-Encoding {packing}")
+            encoding = response.headers.get("Content-Encoding", "identity")
+            if encoding != "identity":
+                raise ValueError(f"its answer is packed: Content-Encoding {encoding}")
             text = bytearray()
             for piece in response.iter_content(2**16):
                 text += piece
@@ -155,7 +159,7 @@ class Extender:
 
     def __init__(self, config: dict, title: str, filtered: object = FILTERED):
         self.config = config
-        self.filtered = filtered  # what its filter may answer
+        self.filtered = filtered  # the schema of its filter's response
         self.title = title
         self.endpoint = Endpoint(config)
         self.url = self.endpoint.url
@@ -164,17 +168,17 @@ class Extender:
         self.names_only = config.get("nodeCacheCapable", False)
         self.resources = {resource.get("name") for resource in config.get("managedResources", [])}
 
-    def cares(self, verb, pod):
-        """Return whether it has this verb, and the pod names one of its resources, if it has any."""
+    def is_interested(self, verb: str, pod: FullPod) -> bool:
+        """Return whether it has this verb, and the pod requests one of its resources, if it manages any."""
         containers = pick(pod.spec, list, "containers") + pick(pod.spec, list, "initContainers")
         named = {name for container in containers for part in ("requests", "limits")
                  for name in pick(container, dict, "resources", part)}
-        is_concerned = not self.resources or not self.resources.isdisjoint(named)
-        return bool(self.config.get(verb)) and is_concerned
+        manages_one = not self.resources or not self.resources.isdisjoint(named)
+        return bool(self.config.get(verb)) and manages_one
 
     @contextlib.contextmanager
-    def blamed(self, verb, otherwise=""):
-        """Turn an error of the extender into Unschedulable; or with `otherwise`, into a warning."""
+    def blamed(self, verb: str, otherwise: str = "") -> Iterator[None]:
+        """Turn an error of the extender into Unschedulable, or into a warning that ends with `otherwise`."""
         try:
             yield
         except (ApiError, OSError, ValueError, RecursionError) as error:
@@ -183,20 +187,21 @@ class Extender:
                 raise Unschedulable(blame) from error
             warn_once(f"{blame}; {otherwise}")
 
-    def ask(self, verb, body, schema):
-        """POST to a verb, and return the answer."""
+    def ask(self, verb: str, body: dict, schema: object) -> Any:
+        """POST to a verb, and return the decoded response."""
         return self.endpoint.ask(self.config[verb], body, schema)
 
-    def ask_about(self, nodes, verb, pod, schema):
-        """POST nodes to a verb, by name or in full, and return the answer."""
+    def ask_about(self, nodes: Iterable[FullNode], verb: str, pod: FullPod, schema: object) -> Any:
+        """POST nodes to a verb, by name or in full, and return the decoded response."""
         names = [node.name for node in nodes] if self.names_only else None
         whole = None if self.names_only else {"metadata": {}, "items": [node.raw for node in nodes]}
         body = {"Pod": pod.raw, "NodeNames": names, "Nodes": whole}
         return self.ask(verb, body, schema)
 
-    def filter(self, pod, nodes, failed):
+    def filter(self, pod: FullPod, nodes: dict[str, FullNode],
+               failed: Failures) -> tuple[dict[str, FullNode], Failures]:
         """Return the nodes that the extender accepts, and `failed` with the others added."""
-        if not nodes or not self.cares("filterVerb", pod):
+        if not nodes or not self.is_interested("filterVerb", pod):
             return nodes, failed
         otherwise = "it is ignorable, so the pods go on without it" if self.ignorable else ""
         with self.blamed("filterVerb", otherwise):
@@ -213,13 +218,13 @@ class Extender:
             return {name: node for name, node in nodes.items() if name in passing}, Failures(failed | refused)
         return nodes, failed
 
-    def prioritize(self, pod, nodes):
-        """Return its Vote, 0 to 10 x weight x 10 for each node, in a list; [] if it has none."""
-        if len(nodes) == 1 or not self.cares("prioritizeVerb", pod):
+    def prioritize(self, pod: FullPod, nodes: dict[str, FullNode]) -> list[Vote]:
+        """Return its Vote in a list: 0 to 10 x weight x 10 points for each node. [] if it has none."""
+        if len(nodes) == 1 or not self.is_interested("prioritizeVerb", pod):
             return []
         with self.blamed("prioritizeVerb", "its scores are left out"):
             answer = self.ask_about(nodes.values(), "prioritizeVerb", pod, SCORED)
-            scores: collections.Counter[str] = collections.Counter()  # of a node that it names twice, the sum
+            scores: collections.Counter[str] = collections.Counter()  # adds up if it names a node twice
             for each in answer:
                 add_to(scores, {each.get("Host", ""): each.get("Score", 0)})
             if not all(0 <= score <= 10 for score in scores.values()):
@@ -228,10 +233,11 @@ class Extender:
             return [Vote(f"{self.title} {self.url}", 1, None, points)]
         return []
 
-    def preempt(self, pod, found):
-        """Return the candidates for a preemption that it leaves, {Node: Victims}, maybe with other victims.
+    def preempt(self, pod: FullPod, found: dict[FullNode, Victims]) -> dict[FullNode, Victims]:
+        """Return the candidates that it accepts, {Node: Victims}, perhaps with other victims.
 
-        If it fails, and is ignorable, it leaves all. Raises Unschedulable. Upstream: ProcessPreemption.
+        If an ignorable extender fails, all candidates are accepted. Raises Unschedulable.
+        Upstream: ProcessPreemption.
         """
         kind = "NodeNameToMetaVictims" if self.names_only else "NodeNameToVictims"
         candidates = {}
@@ -248,17 +254,17 @@ class Extender:
             return {node: victims for node, victims in answered.items() if victims.pods}
         return found
 
-    def victims_in(self, thing, node):
-        """Return the Victims on a node in an answer. Raises Malformed, InputError."""
+    def victims_in(self, thing: dict, node: FullNode) -> Victims:
+        """Return the Victims on a node from a response. Raises Malformed, InputError."""
         victims = decode(thing, VICTIMS, f"the victims on {node.name}", skipped=[])
         uids = [pod.get("UID", "") for pod in victims.get("Pods", [])]
         if not node.pods.keys() >= set(uids):
             raise Malformed(f"names others than the pods on {node.name}")
-        if not (uids or self.ignorable):  # of one that is ignorable, just this node is passed over
+        if not (uids or self.ignorable):  # for an ignorable extender, only this node is dropped
             raise Malformed(f"names no pod on {node.name}")
         return Victims([node.pods[uid] for uid in uids], victims.get("NumPDBViolations", 0))
 
-    def bind(self, pod, node_name):
+    def bind(self, pod: FullPod, node_name: str) -> bool:
         """Have the extender bind the pod. Return True, like a rule that has bound it."""
         with self.blamed("bindVerb"):
             body = {"PodName": pod.name, "PodNamespace": pod.namespace, "PodUID": pod.uid, "Node": node_name}

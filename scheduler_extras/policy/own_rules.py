@@ -1,6 +1,6 @@
-"""Rules of your own, in files of --plugins: loading and checking them.
+"""Rules of your own, in files for --plugins: loading and checking them.
 
-policy/reloading.py loads such files; the decorators that they import register with `own_rule`.
+reloading.py loads these files. The decorators that they import register rules with `own_rule`.
 """
 
 from __future__ import annotations
@@ -11,11 +11,12 @@ import functools
 import runpy
 import sys
 import traceback
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from importlib.machinery import PathFinder
 from modulefinder import ModuleFinder
 from pathlib import Path
+from typing import Any
 
 import scheduler
 from scheduler import Rule
@@ -24,7 +25,7 @@ from scheduler_extras.common.errors import InputError
 from scheduler_extras.common.log_texts import one_line
 from scheduler_extras.deciding.extension_points import EXTENSION_POINTS
 from scheduler_extras.deciding.rule import (
-    CATALOGUES, PREDICATES, PRIORITIES, full_rule, register
+    CATALOGUES, PREDICATES, PRIORITIES, FullRule, full_rule, register
 )
 from scheduler_extras.reading.schemas import decode
 from scheduler_extras.rules.of_the_script import IN_THE_SCRIPT
@@ -33,19 +34,19 @@ from scheduler_extras.rules.of_the_script import IN_THE_SCRIPT
 # A decorator makes a function a rule. Mistakes in its signature and options are reported when its file is
 # loaded.
 
-PARAMETERS = {  # of a rule's functions, in this order; `metadata` and `arguments` come by their names
+PARAMETERS = {  # option -> the positional parameters; `metadata` and `arguments` are passed by name
     "function": "pod node", "metadata": "pod nodes snapshot", "reduce": "scores", "check": "arguments",
     **{option: point.parameters for option, point in EXTENSION_POINTS.items()}}
 OPTIONS = ["argument", "default", "member", "steady", "looks_at", "aliases", "always", "by_default", "plugin",
            *PARAMETERS.keys() - {"function"}]
 NOUNS = {"predicates": "predicate", "priorities": "priority"}
-# Where files of --plugins add their rules, and the modules that they import.
+# The dicts to which files of --plugins add their rules, and the modules that they import.
 REGISTERS: list[dict] = [PREDICATES, PRIORITIES, sys.modules]
 Added = collections.namedtuple("Added", "register name thing")
 
 
 def text_of(file: Path) -> bytes | None:
-    """Return what is in a file, or None. Times would not do: a ConfigMap renews all its files at once."""
+    """Return the content of a file, or None. (A ConfigMap changes the times of all its files at once.)"""
     with contextlib.suppress(OSError):
         return file.read_bytes() if file.is_file() else None
     return None
@@ -55,19 +56,19 @@ def text_of(file: Path) -> bytes | None:
 class PluginFile:
     """A file of --plugins that has run."""
 
-    texts: dict[Path, bytes | None]  # what was in it, and in the files beside it that it imports
+    texts: dict[Path, bytes | None]  # the content of the file, and of the files beside it that it imports
     added: list[Added] = field(default_factory=list)
 
     def changed(self) -> list[Path]:
-        """Return which of these files have changed."""
+        """Return those of these files that have changed."""
         return [file for file, text in self.texts.items() if text != text_of(file)]
 
 
-PLUGGED_IN: dict[str | Path, PluginFile] = {}  # path -> PluginFile, of the files that are in force
+PLUGGED_IN: dict[str | Path, PluginFile] = {}  # path -> PluginFile, of the files in force
 
 
-def checked_rule(where, name, function, **options):
-    """Return the rule that a decorator registers. Raises InputError if it cannot work as it is written."""
+def checked_rule(where: str, name: str, function: Callable, **options: Any) -> FullRule:
+    """Return the rule that a decorator registers. Raises InputError if its functions or options are wrong."""
     for option in options.keys() - OPTIONS:
         known = ", ".join(sorted(OPTIONS))
         raise InputError(f'rule "{name}": there is no option "{option}"; there are {known}')
@@ -81,7 +82,7 @@ def checked_rule(where, name, function, **options):
     return full_rule(where, name, function, **options)
 
 
-def own_rule(where, name=None, **options):
+def own_rule(where: str, name: str | None = None, **options: Any) -> Callable:
     """Return a decorator that makes a function one of the user's own rules. Options: OPTIONS."""
     if not isinstance(name, str):
         raise TypeError('a rule needs the name that a Policy has for it, as in @predicate("Name")')
@@ -93,10 +94,10 @@ priority = functools.partial(own_rule, "priorities")
 
 
 @contextlib.contextmanager
-def as_in_the_script():
-    """Have `from scheduler import predicate, priority` import the decorators above.
+def as_in_the_script() -> Iterator[None]:
+    """Make `from scheduler import predicate, priority` import the decorators above, which have more options.
 
-    Files of --plugins begin like that, as for a rule in scheduler.py. There, these take fewer options.
+    So a file of --plugins can begin like a rule that is written for scheduler.py.
     """
     of_the_script = scheduler.predicate, scheduler.priority
     scheduler.predicate, scheduler.priority = predicate, priority
@@ -106,8 +107,8 @@ def as_in_the_script():
         scheduler.predicate, scheduler.priority = of_the_script
 
 
-def check_function(name, option, function, options):
-    """Raise InputError if a function of a rule cannot be called with what it is to get."""
+def check_function(name: str, option: str, function: Any, options: dict[str, Any]) -> None:
+    """Raise InputError if a function of a rule does not accept the parameters that it will get."""
     place = f'rule "{name}"' + ("" if option == "function" else f", {option}")
     if not callable(function):
         raise InputError(f"{place}: expected a function, got {function!r:.60}")
@@ -121,16 +122,16 @@ def check_function(name, option, function, options):
         more += may_have
     try:
         bound = signature.bind(*first, **dict.fromkeys(more)).arguments
-        fits = all(name == given for name, given in bound.items() if name in first)  # else they are swapped
-    except TypeError:  # they are too many, or too few
+        fits = all(name == given for name, given in bound.items() if name in first)  # they are not swapped
+    except TypeError:  # too many or too few parameters
         fits = False
     if not fits:
         expected = ", ".join(dict.fromkeys(first + more + may_have))
         raise InputError(f"{place}: expected the parameters ({expected}), got {signature}")
 
 
-def check_rules_of_the_script():
-    """Raise InputError if a rule of scheduler.py, as edited, cannot be called with what it is to get."""
+def check_rules_of_the_script() -> None:
+    """Raise InputError if an edited rule of scheduler.py does not accept the parameters that it will get."""
     for name, function in IN_THE_SCRIPT.items():
         reduce = (PREDICATES | PRIORITIES)[name].reduce
         try:
@@ -142,7 +143,7 @@ def check_rules_of_the_script():
 
 
 def load_plugins(paths: Sequence[str | Path]) -> list[Path]:
-    """Run files that register rules; those that have run before, only if they or their imports have changed.
+    """Run files that register rules. Run a file again only if it, or a file that it imports, has changed.
 
     So rules keep their state while other files are edited. Return the files that have changed. Raises
     InputError.
@@ -150,7 +151,7 @@ def load_plugins(paths: Sequence[str | Path]) -> list[Path]:
     stale = stale_plugins(paths)
     changed = {file: None for path in stale if path in PLUGGED_IN for file in PLUGGED_IN[path].changed()}
     unplug([path for path in PLUGGED_IN if path in stale or path not in paths])
-    sys.dont_write_bytecode = True  # or else bytecode hides an edit within the same second
+    sys.dont_write_bytecode = True  # bytecode would hide a second edit within the same second
     for path in paths:
         folder = str(Path(path).resolve().parent)
         if folder not in sys.path:
@@ -161,11 +162,11 @@ def load_plugins(paths: Sequence[str | Path]) -> list[Path]:
 
 
 def stale_plugins(paths: Sequence[str | Path]) -> list[str | Path]:
-    """Return the files to run: new and changed ones, and those that share an import with one of these."""
+    """Return the files to run: new and changed ones, and those that share an import with them."""
     stale = [path for path in paths if path not in PLUGGED_IN or PLUGGED_IN[path].changed()]
 
-    def shares(path):
-        """Return whether a file imports something that is going to be imported again."""
+    def shares(path: str | Path) -> bool:
+        """Return whether a file imports a module that will be imported again."""
         return any(PLUGGED_IN[path].texts.keys() & PLUGGED_IN[other].texts.keys()
                    for other in stale if other in PLUGGED_IN)
 
@@ -175,9 +176,9 @@ def stale_plugins(paths: Sequence[str | Path]) -> list[str | Path]:
 
 
 def imports_of(path: str | Path, folder: str) -> set[Path]:
-    """Return the file itself, and those in its folder that it imports, also indirectly, there or not."""
+    """Return the file itself, and all files in its folder that it imports, even indirectly, or tries to."""
     finder = ModuleFinder([folder], excludes=["scheduler", "scheduler_extras"])
-    with contextlib.suppress(SyntaxError, ValueError, OSError, RecursionError):  # to run it raises the error
+    with contextlib.suppress(SyntaxError, ValueError, OSError, RecursionError):  # running it raises the error
         finder.run_script(str(path))
     files = {name: getattr(module, "__file__", None) for name, module in finder.modules.items()}
     found = [Path(file).relative_to(folder) for name, file in files.items() if file and name != "__main__"]
@@ -203,7 +204,7 @@ def run_plugin(path: str | Path, folder: str) -> None:
 
 
 def added_since(before: list[set], folder: str) -> list[Added]:
-    """Return the rules that were not there before, and the modules of a folder: a file has added them."""
+    """Return what a file has added: rules, and modules of its folder. before: the names in each register."""
     new = [Added(place, name, place[name]) for place, names in zip(REGISTERS, before, strict=True)
            for name in place if name not in names]
     return [added for added in new if isinstance(added.thing, Rule)
@@ -217,14 +218,14 @@ def rules_in(path: str | Path) -> list:
 
 
 def unplug(paths: Iterable[str | Path] | None = None) -> None:
-    """Remove what files of --plugins have added: these files, or all."""
+    """Remove what these files of --plugins have added; None means all files."""
     for path in [*PLUGGED_IN] if paths is None else paths:
         for added in PLUGGED_IN.pop(path).added:
             added.register.pop(added.name, None)
 
 
 def restore(plugins: dict[str | Path, PluginFile]) -> None:
-    """Put back what files of --plugins had added before, instead of what they have added since."""
+    """Replace what files of --plugins have added with what these PluginFiles had added."""
     unplug()
     PLUGGED_IN.update(plugins)
     for plugin in plugins.values():
@@ -232,8 +233,8 @@ def restore(plugins: dict[str | Path, PluginFile]) -> None:
             added.register[added.name] = added.thing
 
 
-def idle_plugins(paths, policies):
-    """Yield the inactive rules in the files of --plugins, and the files without rules."""
+def idle_plugins(paths: Iterable[str | Path], policies: dict[str, Any]) -> Iterator[str]:
+    """Yield a notice about each file of --plugins that has inactive rules, or none."""
     active = {(rule.where, rule.name) for policy in policies.values() for rule in policy.rules()}
     for path in paths:
         rules = rules_in(path)

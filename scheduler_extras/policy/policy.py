@@ -1,4 +1,4 @@
-"""A Policy in force: its active rules, and how their answers make a decision.
+"""A Policy in force: its active rules and extenders, and how they decide together.
 
 `schedule` in deciding/ calls it.
 """
@@ -9,26 +9,29 @@ import contextlib
 import copy
 import functools
 import random
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 from scheduler_extras.common.blame import warn_if_broken
 from scheduler_extras.common.chance import CHANCE
 from scheduler_extras.common.errors import Unschedulable
 from scheduler_extras.common.log_texts import warn_once
 from scheduler_extras.deciding.answers import answers_about, memo
-from scheduler_extras.deciding.asking import prepare
-from scheduler_extras.deciding.decision import FullDecision, Vote, put_together
+from scheduler_extras.deciding.asking import Prepared, prepare
+from scheduler_extras.deciding.decision import Failures, FullDecision, Vote, put_together
 from scheduler_extras.deciding.extension_points import EXTENSION_POINTS, call_hook, with_reason
-from scheduler_extras.deciding.rule import PREDICATES
+from scheduler_extras.deciding.rule import PREDICATES, FullRule, Rejected
 from scheduler_extras.deciding.seen import shared_key
+from scheduler_extras.deciding.snapshot import FullSnapshot
 from scheduler_extras.reading.pods_and_nodes import FullNode, FullPod
 from scheduler_extras.rules.always import ALWAYS_ASKED
 from scheduler_extras.rules.preemption import NoPreemption, is_hopeless
 
 
-# Imaginary pods: the pod of a Deployment, and one that has a constraint itself.
+# Sample pods for `look_ahead`: the pod of a Deployment, and one with a spread constraint.
 AN_OWNER = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "none", "controller": True}
-IMAGINARY = [{}, {"topologySpreadConstraints": [{
+SAMPLES: list[dict] = [{}, {"topologySpreadConstraints": [{
     "maxSkew": 1, "topologyKey": "none", "whenUnsatisfiable": "ScheduleAnyway", "labelSelector": {}}]}]
 
 
@@ -36,30 +39,30 @@ IMAGINARY = [{}, {"topologySpreadConstraints": [{
 class FullPolicy:
     """The active rules, in the order in which they run, and the extenders."""
 
-    predicates: list
-    priorities: list
+    predicates: list[FullRule]
+    priorities: list[FullRule]
     extenders: list = field(default_factory=list)
     always_check_all: bool = False
-    notices: list = field(default_factory=list)  # of the file: settings without effect here, a line each
-    others: list = field(default_factory=list)  # rules of which only other extension points are active
-    election: dict = field(default_factory=dict)  # settings of a KubeSchedulerConfiguration
-    initial_backoff: int = 1  # seconds that a pod waits after the first attempt; then twice that, and so on
+    notices: list[str] = field(default_factory=list)  # settings of the file that have no effect here
+    others: list[FullRule] = field(default_factory=list)  # rules that neither filter nor score here
+    election: dict = field(default_factory=dict)  # leader election, from a KubeSchedulerConfiguration
+    initial_backoff: int = 1  # seconds of backoff after the first attempt; it doubles with each failure
     max_backoff: int = 10  # seconds
     kind = "Policy"  # of the file
-    has_to_ask_for_preemption = True  # kube-scheduler preempts by default
-    unschedulable_seconds = 60  # after which a pod that fits nowhere is tried again without a change
+    has_to_ask_for_preemption = True  # kube-scheduler preempts by default, this program with --preempt
+    unschedulable_seconds = 60  # after which a pod that fits no node is tried again without any change
     retries_preemptors = True  # at once: in 1.20, their new status moves them to activeQ
-    pops_from_backoff = False  # whether a change ends its backoff, if there is nothing else to do
+    pops_from_backoff = False  # whether an idle queue pops pods from backoff after a change
 
-    def new_decision(self, pod, snapshot):
+    def new_decision(self, pod: FullPod, snapshot: FullSnapshot) -> FullDecision:
         """Return an empty decision about a pod."""
-        pod.signatures.clear()  # since it was tried last, it may have changed
+        pod.signatures.clear()  # the pod may have changed since its last attempt
         return FullDecision(pod, snapshot.nodes, policy=self, snapshot=snapshot)
 
-    def nodes_that_fit(self, pod, snapshot):
-        """Run PreFilter, Filter and the extenders. Return {name: Node}, and the Failures of other nodes."""
+    def nodes_that_fit(self, pod: FullPod, snapshot: FullSnapshot) -> tuple[dict[str, FullNode], Failures]:
+        """Run PreFilter, Filter and the extenders. Return the feasible nodes, and the Failures of others."""
         passing = snapshot.nodes
-        refusals = []  # (title of a predicate, its reasons against nodes)
+        refusals = []  # (title of a predicate, {node: its reasons})
         prepared = prepare(self.predicates_to_ask(), pod, snapshot.nodes, snapshot)
         for rule in prepared:
             asked = snapshot.nodes if self.always_check_all else passing
@@ -71,38 +74,38 @@ class FullPolicy:
             lambda: put_together(snapshot.nodes, refusals))
         return self.ask_extenders(pod, feasible, failed)
 
-    def prioritize(self, decision, feasible):
+    def prioritize(self, decision: FullDecision, feasible: dict[str, FullNode]) -> dict[str, float]:
         """Run PreScore, Score and the extenders. Return {name: total score}. Raises Unschedulable."""
         pod = decision.pod
-        snapshot = decision.snapshot
-        prepared = []
+        snapshot: Any = decision.snapshot
+        prepared: list[Prepared] = []
         try:
             prepared = prepare(self.priorities, pod, feasible, snapshot)
             for rule in prepared:
-                decision.votes.append(rule.vote(feasible, snapshot))  # points from 0 to 100
-        except Unschedulable as error:  # a priority has given a score that is not from 0 to 100, for example
-            if len(feasible) > 1:  # a single node is taken, whatever its points
+                decision.votes.append(rule.vote(feasible, snapshot))
+        except Unschedulable as error:  # a score is not from 0 to 100, for example
+            if len(feasible) > 1:  # a single node is selected, whatever its points
                 raise
             warn_once(str(error))
         for extender in self.extenders:
             decision.votes += extender.prioritize(pod, feasible)
         total = add_up(decision, prepared, feasible)
-        if CHANCE.seed is not None:  # among equal nodes, select_host is to take the same one each time
+        if CHANCE.seed is not None:  # select_host then breaks ties in the same way each time
             random.seed(f"{CHANCE.seed} {pod.key}")
         return total
 
-    def look_ahead(self, snapshot):
-        """Prepare rules for imaginary pods, so that the first real one does not wait for lists."""
+    def look_ahead(self, snapshot: FullSnapshot) -> None:
+        """Prepare rules for sample pods, so that the first real pod does not wait for LISTs."""
         steady = [rule for rule in self.predicates_to_ask() + self.priorities if rule.steady]
-        for spec in IMAGINARY:
-            with contextlib.suppress(Exception, SystemExit):  # real pods have it reported
+        for spec in SAMPLES:
+            with contextlib.suppress(Exception, SystemExit):  # errors are reported for real pods
                 pod = FullPod({"metadata": {"name": "none", "ownerReferences": [AN_OWNER]}, "spec": spec})
                 prepare(steady, pod, snapshot.nodes, snapshot)
 
-    def seek_remedy(self, decision, snapshot):
-        """Run PostFilter for a pod that fits nowhere: the first rule with a remedy gives it."""
+    def seek_remedy(self, decision: FullDecision, snapshot: FullSnapshot) -> None:
+        """Run PostFilter for a pod that fits no node, until a rule has a remedy."""
         if not (decision.failed and decision.fits_nowhere):
-            return  # there are no nodes, or another rule has failed
+            return  # there are no nodes, or a rule has failed
         is_silent = self.has_to_ask_for_preemption and not self.rules_with["post_filter"]
         if is_silent and may_have_victims(decision):
             how = "to do so, too: --preempt, or Preemption among the predicates"
@@ -118,51 +121,52 @@ class FullPolicy:
                     decision.requests, decision.remedy = with_reason(remedy)
                     return
 
-    def predicates_to_ask(self):
+    def predicates_to_ask(self) -> list[FullRule]:
         """Return the predicates in their order: those of the Policy, then those that are always active."""
         return self.predicates + ALWAYS_ASKED
 
-    def ask_extenders(self, pod, feasible, failed):
+    def ask_extenders(self, pod: FullPod, feasible: dict[str, FullNode],
+                      failed: Failures) -> tuple[dict[str, FullNode], Failures]:
         """Call Filter of the extenders. Return the nodes that still fit, and the Failures of the others."""
         for extender in self.extenders:
             feasible, failed = extender.filter(pod, feasible, failed)
         return feasible, failed
 
-    def rejection(self, error, failed):
-        """Return the message for a pod that fits no node at all, for this reason."""
+    def rejection(self, error: Rejected, failed: Failures) -> str:
+        """Return the message about a pod that a rule has rejected."""
         return failed.message
 
-    def rules(self):
+    def rules(self) -> list[FullRule]:
         """Return all active rules."""
         return self.predicates + self.priorities + self.others
 
     @functools.cached_property
-    def rules_with(self):
-        """The active rules that have a function for an extension point, {point: [Rule]}."""
+    def rules_with(self) -> dict[str, list[FullRule]]:
+        """The active rules that have a hook for an extension point, {point: [Rule]}."""
         found = {point: [rule for rule in self.rules() if point in rule.hooks] for point in EXTENSION_POINTS}
         found["post_filter"].sort(key=lambda rule: rule.plugin == "DefaultPreemption")  # last, as it deletes
         return found
 
-    def name_for(self, rule):
+    def name_for(self, rule: FullRule) -> str:
         """Return the name of a rule in files of this kind."""
         return rule.name
 
     @functools.cached_property
-    def unchecked(self):
-        """{what a pod may require: (the inactive rule that checks it, whether a pod does)}."""
+    def unchecked(self) -> dict[str, tuple[FullRule, Callable]]:
+        """What no active rule checks, {requirement: (the rule that would, function: does a pod have it?)}."""
         active = {rule.name for rule in self.rules()}
-        idle = [rule for rule in [*PREDICATES.values()] if rule.name not in active]  # they may change
+        idle = [rule for rule in [*PREDICATES.values()] if rule.name not in active]  # a copy: it may change
         return {what: (rule, is_asked) for rule in idle for what, is_asked in rule.looks_at.items()}
 
 
-def may_have_victims(decision):
-    """Return whether there are less important pods where it may help a pod that they go."""
+def may_have_victims(decision: FullDecision) -> bool:
+    """Return whether pods of lower priority are on nodes that might fit without them."""
     return any(other.priority < decision.pod.priority for name, against in decision.failed.items()
                if not is_hopeless(against) for other in decision.nodes[name].pods.values())
 
 
 def add_up(decision: FullDecision, prepared: list, nodes: dict[str, FullNode]) -> dict[str, float]:
-    """Return {name: the sum of its points times their weights}; 1 if there is no priority."""
+    """Return {name: the sum of points times weight}; 1 for each node if there is no priority."""
     policy = decision.policy
     votes = decision.votes
     if not policy.priorities and not policy.extenders:
@@ -173,14 +177,14 @@ def add_up(decision: FullDecision, prepared: list, nodes: dict[str, FullNode]) -
         return sum([vote.weight * vote.points[name] for vote in votes])
 
     def totals(nodes):
-        """Add up what each node gets: vote by vote, which is quicker; first, where all get the same."""
+        """Add up the votes for all nodes, vote by vote, which is faster; votes equal for all come first."""
         of_each = sum([vote.weight * vote.of_each for vote in votes if vote.of_each is not None])
         sums = dict.fromkeys(nodes, of_each)
         for weight, points in [(vote.weight, vote.points) for vote in votes if vote.of_each is None]:
             sums = {name: so_far + weight * points[name] for name, so_far in sums.items()}
         return sums
 
-    # Points that `reduce` has made depend on all nodes: totals are valid only while these are equal.
+    # The points after `reduce` depend on all nodes, so totals are valid only while these points are equal.
     reduced = [None if vote.points is vote.raw else vote.points for vote in votes]
     basis = [(each.rule, each.metadata) for each in prepared], reduced
     return answers_about(

@@ -23,7 +23,7 @@ from scheduler_extras.reading.schemas import decode, decode_part, in_short, note
 from scheduler_extras.rules.resources import WEIGHT
 
 
-# An entry of a Policy means one rule, or several, or none (`meaning_of`). Entries that mean the same rule are
+# An entry of a Policy means one rule, several, or none (`meaning_of`). Entries that mean the same rule are
 # merged: the rule gets all their arguments as `arguments` (`set_up`), and n entries weigh n times as much
 # (`rules_named`).
 
@@ -47,7 +47,7 @@ ACCEPTED = ["kind Policy with apiVersion v1"]  # what a file may be; configurati
 
 
 def what_it_is(document: Any) -> str:
-    """Return what a document is that is neither a Policy nor a configuration, and how to get one from it."""
+    """Return what a document is instead of a Policy or configuration, and how to get one from it."""
     kind = text_at(document, "kind")
     version = text_at(document, "apiVersion")
     if kind.endswith("List"):
@@ -82,23 +82,16 @@ def read_policy(document: Any, also: Collection[str] = ()) -> FullPolicy:
 
     also: predicates that are active even if it does not name them. Upstream: createFromConfig in factory.go.
     """
-    is_others = text_at(document, "apiVersion") not in ("", "v1", CONFIGURATION_VERSION)
-    is_policy = text_at(document, "kind") == "Policy" and not is_others
+    decoded, notices = decode_policy(document)
+    configs = decoded["extenders"]
     problems: list[str] = []
-    skipped: list[str] = []
-    decoded = decode_part(document, POLICY, "", problems) if is_policy else {}
-    configs = decode_part(decoded.get("extenders", []), [EXTENDER], "extenders", problems, skipped)
-    refuse(problems)
-    if not decoded.get("apiVersion"):  # or no kind: kube-scheduler accepts that, but it may be half a file
-        raise InputError(f"expected {', or '.join(ACCEPTED)}, got {what_it_is(document)}")
-    notices = [f"{place}: unknown field, ignored as in kube-scheduler" for place in skipped]
     predicate_entries = decoded.get("predicates", default_entries("predicates"))
     named = {entry.get("name") for entry in predicate_entries}
     has_general = "predicates" not in decoded or "GeneralPredicates" in named
     predicate_entries += [{"name": rule.name} for rule in PREDICATES.values()
                           if (rule.always or rule.name in also) and rule.name not in named]
     priority_entries = decoded.get("priorities", default_entries("priorities"))
-    settings_elsewhere = {  # rule -> its settings
+    settings_elsewhere: dict[str, JsonObject] = {  # rule -> its settings
         "PodFitsResources": {"excepted": left_to_extenders(configs)},
         "InterPodAffinityPriority": {"hard_weight": decoded.get("hardPodAffinitySymmetricWeight") or 1}}
     predicates = rules_named("predicates", predicate_entries, settings_elsewhere, notices, problems)
@@ -112,6 +105,21 @@ def read_policy(document: Any, also: Collection[str] = ()) -> FullPolicy:
     predicates.sort(key=lambda rule: order.index(rule.name))
     check_all = decoded.get("alwaysCheckAllPredicates", False)
     return FullPolicy(predicates, priorities, extenders_of(configs, FILTERED), check_all, notices)
+
+
+def decode_policy(document: Any) -> tuple[JsonObject, list[str]]:
+    """Return the fields of a Policy, and notices about unknown ones. Raises InputError."""
+    is_others = text_at(document, "apiVersion") not in ("", "v1", CONFIGURATION_VERSION)
+    is_policy = text_at(document, "kind") == "Policy" and not is_others
+    problems: list[str] = []
+    skipped: list[str] = []
+    decoded = decode_part(document, POLICY, "", problems) if is_policy else {}
+    extenders = decode_part(decoded.get("extenders", []), [EXTENDER], "extenders", problems, skipped)
+    refuse(problems)
+    if not decoded.get("apiVersion"):  # kube-scheduler accepts a file without it, but it may be incomplete
+        raise InputError(f"expected {', or '.join(ACCEPTED)}, got {what_it_is(document)}")
+    notices = [f"{place}: unknown field, ignored as in kube-scheduler" for place in skipped]
+    return decoded | {"extenders": extenders}, notices
 
 
 def rules_named(

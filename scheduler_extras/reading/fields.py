@@ -1,6 +1,6 @@
-"""Fields of API objects, read without trusting their types.
+"""Reading the fields of API objects without trusting their types.
 
-Pods, nodes, rules and manifests read objects with it.
+Everything that parses API objects uses it.
 """
 
 import json

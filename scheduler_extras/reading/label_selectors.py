@@ -1,4 +1,4 @@
-"""Reads and matches label selectors.
+"""Parsing and matching label selectors.
 
 Rules and the checks of manifests use it.
 """
@@ -12,7 +12,7 @@ from scheduler_extras.reading.fields import JsonObject, pick
 
 
 class Requirement(NamedTuple):
-    """What a selector requires of one label, or of one field."""
+    """A requirement of a selector for one label, or for one field."""
 
     key: str
     operator: str
@@ -36,13 +36,13 @@ def labels_match(labels: Mapping[str, str], requirements: Sequence[Requirement])
 
 
 def requirement(expression: JsonObject) -> Requirement:
-    """Read an entry of matchExpressions, or of matchFields."""
+    """Parse an entry of matchExpressions or matchFields, without checking the operator."""
     values = pick(expression, list, "values", of=str)
     return Requirement(pick(expression, str, "key"), pick(expression, str, "operator"), values)
 
 
 def read_requirement(expression: JsonObject) -> Requirement:
-    """Read an entry of matchExpressions. Raises InvalidSelector."""
+    """Parse an entry of matchExpressions. Raises InvalidSelector."""
     read = requirement(expression)
     if read.operator not in OPERATORS:
         raise InvalidSelector(f'"{read.operator}" is not a valid node selector operator')
@@ -81,7 +81,7 @@ def label_selector(selector: JsonObject | None) -> Sequence[Requirement]:
 
 
 def checked_requirement(expression: JsonObject) -> Requirement:
-    """Read an entry of matchExpressions. Raises InvalidSelector, also for what only an API server checks.
+    """Parse an entry of matchExpressions, with the checks of an API server. Raises InvalidSelector.
 
     Manifests may have such mistakes, in budgets for example. Upstream: NewRequirement.
     """

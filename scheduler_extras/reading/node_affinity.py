@@ -1,6 +1,6 @@
-"""Reads terms of node affinity, so that the rules of scheduler.py can match them.
+"""Parsing the terms of node affinity into the form that scheduler.py's rules match.
 
-Pods, volumes and the checks of manifests read node selectors with it.
+Pods, volumes and the checks of manifests parse node selectors with it.
 """
 
 import contextlib
@@ -31,7 +31,7 @@ def node_selector_term(raw: JsonObject) -> JsonObject:
 
 
 def checked_field(expression: JsonObject) -> Requirement:
-    """Read an entry of matchFields. Raises InvalidSelector. Upstream: nodeaffinity.go."""
+    """Parse an entry of matchFields. Raises InvalidSelector. Upstream: nodeaffinity.go."""
     operator = pick(expression, str, "operator")
     values = pick(expression, list, "values", of=str)
     if operator not in ("In", "NotIn"):
@@ -43,7 +43,7 @@ def checked_field(expression: JsonObject) -> Requirement:
 
 
 def is_valid_term(term: JsonObject) -> bool:
-    """Return whether a term of node affinity is valid, for terms that no API server has checked."""
+    """Return whether a term is valid, for terms that no API server has checked."""
     try:
         for expression in pick(term, list, "matchExpressions", of=dict):
             checked_requirement(expression)

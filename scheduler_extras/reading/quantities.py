@@ -1,6 +1,6 @@
-"""Quantities, such as 1.5Gi, and resource lists.
+"""Parsing quantities, such as 1.5Gi, and resource lists.
 
-Pods, nodes, claims and the checks of manifests read amounts with it.
+Pods, nodes, claims and the checks of manifests use it.
 """
 
 import decimal
@@ -21,13 +21,16 @@ QUANTITY = re.compile(r"(\+?(?=\.?\d)\d*(?:\.\d*)?)(?:[eE]([+-]?\d{1,9})|([numkM
 SUFFIXES: dict[str | None, decimal.Decimal] = {
     s: decimal.Decimal(1000) ** i for i, s in enumerate(["n", "u", "m", None, *"kMGTPE"], -3)}
 SUFFIXES |= {f"{s}i": decimal.Decimal(1024) ** i for i, s in enumerate("KMGTPE", 1)}
-# For speed, it keeps 100 digits and rounds up the rest. What is too large becomes Infinity (no trap).
+# 100 digits are kept, for speed, and the rest is rounded up. Too large a number becomes Infinity (no trap).
 DIGITS = decimal.Context(prec=100, rounding=decimal.ROUND_UP, Emin=-999, Emax=999, traps=[])
 
 
 @functools.lru_cache(maxsize=65536)
 def quantity(text: str, unit: int = 1) -> int:
-    """Read a quantity, times unit, rounded up: "1.5Ki" is 1536. Raises Malformed. (ParseQuantity)"""
+    """Parse a quantity, and return it times `unit`, rounded up: "1.5Ki" is 1536. Raises Malformed.
+
+    Upstream: ParseQuantity.
+    """
     match = QUANTITY.fullmatch(text)
     if not match:
         raise Malformed(f'"{text:.60}" is not a quantity of 0 or more, such as 100m, 0.5 or 1.5Gi')
@@ -38,7 +41,7 @@ def quantity(text: str, unit: int = 1) -> int:
 
 
 def amounts(thing: Any, *path: str) -> Amounts:
-    """Read a resource list: cpu in millicores, everything else in units. Other resource names are ignored."""
+    """Parse a resource list: cpu in millicores, others in units (bytes). Unknown native names are ignored."""
     texts = pick(thing, dict, *path)  # upstream: Resource.Add in pkg/scheduler/framework/types.go
     return {name: quantity(str(text), 1000 if name == "cpu" else 1) for name, text in texts.items()
             if name in NO_REQUESTS or "/" in name or name.startswith(("hugepages-", "attachable-volumes-"))}

@@ -1,6 +1,6 @@
-"""Checks values against a schema: each mistake is one line that names the field.
+"""Checking values against a schema: each mistake is one line that names the field.
 
-The Policy, a configuration, extenders' answers and manifests are checked with it.
+The Policy, configurations, extenders' responses and manifests are checked with it.
 """
 
 import contextlib

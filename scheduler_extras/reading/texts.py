@@ -1,6 +1,6 @@
-"""Reads JSON and YAML: each mistake is one line that names its place.
+"""Parsing JSON and YAML: each mistake is one line that names its place.
 
-The Policy, a configuration and manifests are read with it.
+The Policy, configurations and manifests are parsed with it.
 """
 
 import collections

@@ -302,6 +302,6 @@ def left_by_extenders(pod: FullPod, found: dict[FullNode, Victims],
     This does not copy a bug of 1.20, which calls no extender because WithExtenders is never used.
     """
     for extender in snapshot.policies[pod.scheduler].extenders:
-        if found and extender.cares("preemptVerb", pod):
+        if found and extender.is_interested("preemptVerb", pod):
             found = extender.preempt(pod, found)
     return found

@@ -27,12 +27,13 @@ class WhatIf:
 
         Policies with extenders are left out, because these would be called again.
         """
-        pod, policy, snapshot = decision.pod, decision.policy, decision.snapshot
+        pod, policy = decision.pod, decision.policy
+        snapshot: Any = decision.snapshot
         is_complete = decision.node or decision.fits_nowhere  # not so if a rule has failed
         if policy.extenders or not is_complete or len(decision.nodes) > MOST_NODES:
             return {}
         refusing = {title for against in decision.failed.values() for title in against}
-        found = {}
+        found: dict[str, Answers] = {}
         for title in [rule.title for rule in policy.predicates if rule.title in refusing]:
             variant = self.variants.setdefault((policy, title), without(policy, title))
             other = variant.new_decision(pod, snapshot)
