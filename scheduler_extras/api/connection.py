@@ -1,6 +1,6 @@
-"""HTTP/1.1 over one connection, with bounds in time and size: a request at a time, and its answer.
+"""HTTP/1.1 over one connection, with limits on time and size: one request at a time, and its response.
 
-proxy.py keeps idle connections and decides when to use one again.
+pool.py reuses the connections.
 """
 
 from __future__ import annotations
@@ -14,23 +14,23 @@ import time
 from collections.abc import Generator, Iterator
 
 
-MOST_BYTES = 2**30  # of an answer: a page of 500 objects, each as large as etcd takes
-LONGEST_LINE = 2**26  # of an answer's head, or of a stream
+MOST_BYTES = 2**30  # of a response: a page of 500 objects, each of the largest size that etcd accepts
+LONGEST_LINE = 2**26  # bytes of a header line, or of a line of a stream
 MOST_HEADERS = 100
 LENGTH = re.compile("([0-9]{1,20})")  # of a body
 CHUNK = re.compile("([0-9a-fA-F]{1,15})[ \t]*(;.*)?")  # the line before a chunk, with its size
 
 
 class BadAnswer(ValueError):
-    """What came is no HTTP answer, or too large."""
+    """The server's data is not an HTTP response, or is too large."""
 
 
 class NoAnswer(ConnectionError):
-    """The connection ended before any byte of an answer."""
+    """The connection ended before the first byte of a response."""
 
 
 class Connection:
-    """A connection to an HTTP server, and what it has received of the answer."""
+    """A connection to an HTTP server, with the bytes of the response that were received."""
 
     def __init__(self, host: str, port: int, seconds: float, tls: ssl.SSLContext | None = None):
         """Connect within so many seconds; with an SSLContext, over TLS. Raises OSError."""
@@ -38,12 +38,12 @@ class Connection:
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         if tls:
             self.socket = encrypted(self.socket, tls, host)
-        self.received = bytearray()  # and not read yet
+        self.received = bytearray()  # received, but not yet read
         self.ends_at = math.inf  # when waiting ends, in monotonic seconds
-        self.silence: float | None = None  # seconds: waiting ends only after a silence that long
+        self.silence: float | None = None  # seconds without data after which waiting ends; overrides ends_at
 
     def close(self) -> None:
-        """Close it."""
+        """Close the connection."""
         self.socket.close()
 
     def is_idle(self) -> bool:
@@ -57,7 +57,7 @@ class Connection:
         return False
 
     def ask(self, head: bytes, body: bytes, seconds: float) -> Answer:
-        """Send a request, and return its Answer, whose body has to be read within the same time.
+        """Send a request, and return its Answer, whose body must also be read within `seconds`.
 
         Raises OSError, BadAnswer; NoAnswer if the connection ends before the first byte.
         """
@@ -71,7 +71,7 @@ class Connection:
             raise
 
     def send(self, message: bytes, seconds: float) -> None:
-        """Send a request, and wait until its answer begins."""
+        """Send a request, and wait until the response begins."""
         try:
             self.socket.settimeout(seconds)
             self.socket.sendall(message)
@@ -82,7 +82,7 @@ class Connection:
             raise NoAnswer("the connection was closed without an answer")
 
     def receive(self) -> bool:
-        """Wait for more bytes. Return whether there are any; if not, the server has closed the connection."""
+        """Wait for more bytes. Return False if the server has closed the connection."""
         if self.silence is not None:
             self.ends_at = time.monotonic() + self.silence
         left = self.ends_at - time.monotonic()
@@ -93,8 +93,8 @@ class Connection:
         self.received += data
         return bool(data)
 
-    def receive_all_of(self) -> None:
-        """Receive more bytes of something that is not complete yet. Raises BadAnswer if there are none."""
+    def receive_more(self) -> None:
+        """Receive more bytes of an incomplete response. Raises BadAnswer if there are none."""
         if not self.receive():
             raise BadAnswer("the answer was cut off")
 
@@ -105,28 +105,28 @@ class Connection:
             searched = len(self.received)
             if searched > LONGEST_LINE:
                 raise BadAnswer("a line of the answer is too long")
-            self.receive_all_of()
+            self.receive_more()
         line = self.take(end + 1)
         return line.decode("latin-1").rstrip("\r\n")
 
     def take(self, size: int) -> bytes:
-        """Take so many of the bytes that were received."""
+        """Remove up to `size` bytes from those received, and return them."""
         data = bytes(self.received[:size])
         del self.received[:size]
         return data
 
     def pieces_of(self, size: int) -> Iterator[bytes]:
-        """Yield so many bytes, in pieces as they come."""
+        """Yield `size` bytes, in pieces as they arrive."""
         while size > 0:
             if not self.received:
-                self.receive_all_of()
+                self.receive_more()
             piece = self.take(size)
             size -= len(piece)
             yield piece
 
 
 def encrypted(plain: socket.socket, tls: ssl.SSLContext, host: str) -> ssl.SSLSocket:
-    """Return a socket over TLS, after the handshake. Raises OSError; then the plain one is closed."""
+    """Return a socket over TLS, after the handshake. If this raises OSError, the plain socket is closed."""
     try:
         return tls.wrap_socket(plain, server_hostname=host)
     except BaseException:
@@ -135,18 +135,18 @@ def encrypted(plain: socket.socket, tls: ssl.SSLContext, host: str) -> ssl.SSLSo
 
 
 class Answer:
-    """An answer whose head is read. Provisional ones before it (1xx, such as 103 Early Hints) are skipped."""
+    """A response whose head has been read. Interim responses (1xx, such as 103 Early Hints) are skipped."""
 
     def __init__(self, connection: Connection):
         self.connection = connection
-        self.is_complete = False  # whether its body was read to the end, so that another one may follow
+        self.is_complete = False  # whether its body was read to the end, so that the connection can be reused
         self.status = 100
         while 100 <= self.status < 200:
             self.version, self.status, self.reason = self.status_line()
             self.headers = self.read_headers()
 
     def status_line(self) -> tuple[int, int, str]:
-        """Read the first line."""
+        """Read the first line: HTTP's minor version, the status, the reason."""
         line = self.connection.line()
         match = re.fullmatch(r"HTTP/1\.([01]) +([1-9][0-9]{2})(?: +(.*))?", line)
         if not match:
@@ -170,12 +170,12 @@ class Answer:
         raise BadAnswer(f"more than {MOST_HEADERS} headers")
 
     def retry_after(self) -> int:
-        """Return after how many seconds the server wants the request to be sent again, or 0."""
+        """Return the seconds of the header Retry-After, or 0."""
         seconds = self.headers.get("retry-after", "")
         return int(seconds) if LENGTH.fullmatch(seconds) else 0
 
     def pieces(self) -> Iterator[bytes]:
-        """Yield the body in pieces, as they come; then close the connection, unless it can be used again.
+        """Yield the body in pieces, as they arrive. Then close the connection, unless it can be reused.
 
         Raises OSError, BadAnswer.
         """
@@ -196,7 +196,7 @@ class Answer:
                 self.connection.close()
 
     def size(self, form: re.Pattern, text: str, base: int) -> int:
-        """Return the number at the beginning of a text. Raises BadAnswer if it is none, or too large."""
+        """Return the size at the beginning of a text. Raises BadAnswer if it is invalid or too large."""
         match = form.fullmatch(text)
         size = int(match[1], base) if match else MOST_BYTES + 1
         if size > MOST_BYTES:
@@ -215,7 +215,7 @@ class Answer:
         self.read_headers()  # the trailers
 
     def rest_of_connection(self) -> Iterator[bytes]:
-        """Yield what comes until the server closes the connection."""
+        """Yield all data until the server closes the connection."""
         while self.connection.received or self.connection.receive():
             yield self.connection.take(len(self.connection.received))
 
@@ -229,7 +229,7 @@ class Answer:
         return bytes(data)
 
     def lines(self, silence: float) -> Generator[bytes, None, None]:
-        """Yield the lines of the body, as they come. Raises OSError if nothing comes for so many seconds."""
+        """Yield the lines of the body as they arrive. Raises OSError after `silence` seconds without data."""
         self.connection.silence = silence
         rest = bytearray()
         for piece in self.pieces():

@@ -1,6 +1,6 @@
-"""Several replicas, of which one leads, by a Lease.
+"""Leader election: one of several replicas holds a Lease, and only that one schedules pods.
 
-The command line has the loop run only while it leads.
+live/session.py runs the loop only while this replica leads.
 """
 
 from __future__ import annotations
@@ -25,9 +25,10 @@ from scheduler_extras.reading.fields import JsonObject, pick, text_at
 
 
 class LeaderElection:
-    """Of several replicas the one leads that holds a Lease, and renews it in time. Upstream: client-go.
+    """Acquires the Lease and renews it in time. Upstream: client-go's leaderelection.
 
-    Times are in seconds. Clocks need not agree: how long the Lease has not changed is measured here.
+    Durations are in seconds. The replicas' clocks need not agree: each measures how long the Lease has stayed
+    unchanged.
     """
 
     def __init__(self, api: Any, name: str, settings: dict):
@@ -39,19 +40,20 @@ class LeaderElection:
         self.retry_period = settings["retryPeriod"]
         self.metadata = {"name": settings.get("resourceName") or name,
                          "namespace": settings.get("resourceNamespace") or "kube-system"}
-        self.written: JsonObject | None = None  # the Lease, as this replica has just written it
-        self.observed: dict | None = None  # its spec, as last read
-        self.observed_at = 0.0  # when it was first read like this
+        self.written: JsonObject | None = None  # the Lease as this replica has just written it
+        self.observed: dict | None = None  # its spec as last read
+        self.observed_at = 0.0  # when this spec was first read
         self.renewed_at = -math.inf
-        self.lost = False  # whether this replica has led, and does no more
-        self.keeper: Future | None = None  # the Future of the thread that renews
+        self.lost = False  # whether this replica has lost the leadership
+        self.keeper: Future | None = None  # of the thread that renews the Lease
 
     def lead(self, stop: threading.Event, meanwhile: Callable[[], None] = lambda: None) -> bool:
-        """Wait until this replica leads; return whether it does. Then it renews, or sets `stop`, `lost`.
+        """Wait until this replica leads, and then renew the Lease in a thread. False if `stop` was set first.
 
-        `meanwhile` is called while another one leads.
+        The thread sets `stop` and `lost` if it cannot renew the Lease. While another replica leads,
+        `meanwhile` is called again and again.
         """
-        leader = None  # the one of whom was said that it leads
+        leader = None  # the last leader that was logged
         while not self.acquire():
             holder = text_at(self.observed, "holderIdentity")
             if holder and holder != leader:
@@ -65,11 +67,11 @@ class LeaderElection:
         return True
 
     def leads(self) -> bool:
-        """Return whether the Lease was renewed in time, by this process's clock: else another may lead."""
+        """Return whether the Lease was renewed in time. If it was not, another replica may lead."""
         return time.monotonic() - self.renewed_at < self.renew_deadline
 
     def keep(self, stop: threading.Event) -> None:
-        """Renew the Lease until `stop`, or until that has not succeeded for too long."""
+        """Renew the Lease until `stop` is set, or until renewing has failed for too long."""
         while not stop.wait(self.retry_period):
             if not self.acquire() and not self.leads():
                 log.error("leader election lost")
@@ -77,14 +79,14 @@ class LeaderElection:
                 stop.set()
 
     def release(self) -> None:
-        """Let another replica lead at once, when `stop` is set: else this one would renew again."""
+        """Release the Lease, so that another replica can lead at once. `stop` must be set before."""
         if self.keeper:
             wait([self.keeper], self.retry_period)
         if self.leads():
             self.acquire(to_release=True)
 
     def acquire(self, to_release: bool = False) -> bool:
-        """Try to acquire or renew the Lease, or to release it; return whether that worked."""
+        """Try to acquire, renew or release the Lease. Return whether this succeeded."""
         try:
             return self.write_lease("" if to_release else self.identity)
         except Exception as error:
@@ -93,14 +95,14 @@ class LeaderElection:
             return False
 
     def ask(self, *request: Any) -> JsonObject:
-        """Return what a request is answered, in time to go on leading. Raises ApiError."""
-        if self.renewed_at == -math.inf:  # it does not lead
+        """Send a request, and return the response in time to stay the leader. Raises ApiError."""
+        if self.renewed_at == -math.inf:  # this replica does not lead
             return within(self.renew_deadline, self.api.request, *request, stop=STOP)
         left = self.renewed_at + self.renew_deadline - time.monotonic()
         return within(max(left, self.retry_period), self.api.request, *request)
 
     def read_lease(self) -> tuple[str, str, JsonObject]:
-        """Return the method and the path with which to write the Lease, and the Lease as it is."""
+        """Return the method and the path for writing the Lease, and its current state."""
         leases = f"/apis/coordination.k8s.io/v1/namespaces/{self.metadata['namespace']}/leases"
         path = f"{leases}/{self.metadata['name']}"
         lease = self.written
@@ -112,24 +114,24 @@ class LeaderElection:
             return "POST", leases, new
 
     def write_lease(self, holder: str) -> bool:
-        """Write the Lease with this holder, unless another one holds it; return whether that was done."""
+        """Write the Lease with this holder, unless another replica holds it. Return whether it succeeded."""
         asked = time.monotonic()
         method, path, lease = self.read_lease()
         spec = pick(lease, dict, "spec")
         if spec != self.observed:
             self.observed = spec
-            self.observed_at = time.monotonic()  # it may have been renewed until it was answered
+            self.observed_at = time.monotonic()  # after the response, because it may be as new as that
         is_ours = spec.get("holderIdentity") == self.identity
         is_old = asked - self.observed_at >= self.lease_duration
         if spec.get("holderIdentity") and not is_ours and not is_old:
-            self.renewed_at = -math.inf  # whatever this one has thought
+            self.renewed_at = -math.inf  # this replica does not lead, even if it did
             return False
         spec = {**spec, "holderIdentity": holder, "leaseDurationSeconds": math.ceil(self.lease_duration),
                 "renewTime": datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%S.%fZ")}
         if not is_ours:
             spec["acquireTime"] = spec["renewTime"]
             spec["leaseTransitions"] = min(spec.get("leaseTransitions", -1) + 1, 2**31 - 1)
-        renewed_at = time.monotonic()  # others count from when they have seen that, which is later
+        renewed_at = time.monotonic()  # before the write: the other replicas measure from a later moment
         written = self.ask(method, path, lease | {"spec": spec})
         if text_at(written, "spec", "holderIdentity") != holder:
             raise Trouble(0, "the Lease was answered, but by no API server")

@@ -1,4 +1,4 @@
-"""The API server's answers: errors, and JSON.
+"""The API server's responses: errors, and JSON.
 
 Everything that sends requests uses it.
 """
@@ -14,7 +14,7 @@ from scheduler_extras.common.log_texts import warn_once
 
 
 JSON = "application/json"
-LONGEST_PAUSE = 10  # seconds for which a Retry-After is obeyed
+LONGEST_PAUSE = 10  # seconds; a longer Retry-After is cut to this
 
 
 class TooLarge(ApiError):
@@ -26,13 +26,13 @@ class Conflict(ApiError):
 
 
 class NotFound(ApiError):
-    """There is no such thing (404)."""
+    """The object or resource does not exist (404)."""
 
 
 def error_of(status: int, message: str, retry_after: float = 0) -> ApiError:
-    """Return the ApiError that a status means; 0: no API server answered.
+    """Return the ApiError for an HTTP status, or for 0, if no API server answered.
 
-    retry_after: the seconds after which the API server wants the request again, or 0.
+    retry_after: the seconds of the header Retry-After, or 0.
     """
     if status in (0, 429) or status >= 500:
         error = Trouble(status, message)
@@ -43,26 +43,26 @@ def error_of(status: int, message: str, retry_after: float = 0) -> ApiError:
 
 
 class Unreadable(Trouble):
-    """An answer that cannot be read: an API server has not sent it, or something in it is odd."""
+    """A response that cannot be parsed: it is not from an API server, or contains something unexpected."""
 
 
-# Fields that no rule reads, and that may be nested too deep for `json`: objects and texts, but no lists.
+# managedFields, which no rule reads. They may be nested too deep for `json`, but contain no lists.
 MANAGED_FIELDS = re.compile(r'"managedFields":\s*\[[^]["]*("[^"\\]*(\\.[^"\\]*)*"[^]["]*)*]')
 
 
 def read_json(data: bytes) -> object:
     """Parse JSON of the API server, without managedFields. Raises ValueError, RecursionError.
 
-    Any client can nest managedFields too deep for `json`. Any client can also store bytes that are no UTF-8,
-    which would make the whole list unreadable: these are replaced.
+    Any client can nest managedFields too deep for `json`. Any client can also store bytes that are not UTF-8,
+    which would make the whole list unreadable. These bytes are replaced.
     """
     return json.loads(MANAGED_FIELDS.sub('"managedFields":[]', data.decode(errors="replace")), strict=False)
 
 
 def warn_of_failure(error: BaseException, text: str) -> bool:
-    """Log a failed write, and return True; return False if it only came too late.
+    """Log a failed write, and return True. Return False for a write that only came too late (404, 409).
 
-    A missing answer, or a missing right to delete pods, is logged once for all pods.
+    A missing response, or a missing right to delete pods, is logged once for all pods.
     """
     if isinstance(error, (Conflict, NotFound)):
         return False
@@ -77,5 +77,5 @@ def warn_of_failure(error: BaseException, text: str) -> bool:
 
 
 def is_answer(error: BaseException, *statuses: int) -> bool:
-    """Return whether an error is that of a request, and has one of these statuses; 0: no answer came."""
+    """Return whether an error is an ApiError with one of these statuses; 0 stands for no response."""
     return isinstance(error, ApiError) and error.status in statuses

@@ -1,6 +1,6 @@
-"""The connections to one server, of which idle ones are used again.
+"""A pool of connections to one server, which are reused.
 
-proxy.py sends its requests through a pool.
+proxy.py sends its requests through it.
 """
 
 from __future__ import annotations
@@ -12,22 +12,22 @@ from scheduler_extras.api.connection import Answer, Connection, NoAnswer
 from scheduler_extras.api.service_account import ServiceAccount
 
 
-OPEN_SECONDS = 5  # in which a connection has to be there, or a stream to begin
+OPEN_SECONDS = 5  # in which a connection must open, or a stream must begin
 
 
 class ConnectionPool:
-    """The connections to one server, for many threads. Each is used by one request at a time."""
+    """Connections to one server, shared by many threads. Each carries one request at a time."""
 
     def __init__(self, url: SplitResult, account: ServiceAccount | None):
         self.url = url
         self.account = account
-        self.idle: list[Connection] = []  # those whose last answer was read to its end
+        self.idle: list[Connection] = []  # connections whose last response was read to its end
 
     def ask(self, head: bytes, data: bytes, seconds: float, may_be_sent_again: bool) -> Answer:
-        """Send a request; return its Answer. Raises OSError, Trouble, BadAnswer.
+        """Send a request, and return its Answer. Raises OSError, Trouble, BadAnswer.
 
-        A server may close an idle connection just as it is used again. Then the request is sent once more on
-        a new one, unless that could carry it out twice.
+        A server may close an idle connection just as it is reused. The request is then sent once more on a
+        new connection, unless this could carry it out twice.
         """
         connection = self.idle_connection()
         if connection:
@@ -54,6 +54,6 @@ class ConnectionPool:
         return Connection(self.url.hostname or "", self.url.port or 80, OPEN_SECONDS, tls)
 
     def keep(self, answer: Answer) -> None:
-        """Use the connection of an answer again, if the answer was read to its end."""
+        """Keep the connection of an Answer for reuse, if the Answer was read to its end."""
         if answer.is_complete:
             self.idle.append(answer.connection)

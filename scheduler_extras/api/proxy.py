@@ -1,4 +1,4 @@
-"""The API server, behind kubectl proxy or with a service account, for requests of many threads and watches.
+"""The client of the API server, which it reaches through kubectl proxy or with a service account.
 
 live/ lists, watches and writes with it.
 """
@@ -31,17 +31,17 @@ from scheduler_extras.reading.fields import JsonObject, text_at
 
 Params = Mapping[str, Any]  # of a URL
 USER_AGENT = f"scheduler_extras/{VERSION}"
-ANSWER_SECONDS = 60  # in which an answer has to be complete
+ANSWER_SECONDS = 60  # in which a response must be complete
 
 
-# Requests have a client of their own. With urllib3, each would take twice as much CPU time, and while pods
-# come in a stream, more than half of the CPU time goes into requests.
+# This HTTP client takes half as much CPU time as urllib3 for a request. In a stream of new pods, more than
+# half of all CPU time is for requests.
 
 
 class PooledProxy:
-    """The API server behind kubectl proxy, for requests of many threads and watches.
+    """A client of the API server behind kubectl proxy, for requests of many threads, and for watches.
 
-    With a ServiceAccount, it connects to the API server itself, over TLS.
+    With a ServiceAccount, it connects to the API server directly, over TLS.
     """
 
     def __init__(self, server: str, account: ServiceAccount | None = None):
@@ -54,18 +54,18 @@ class PooledProxy:
 
     def request(self, method: str, path: str, body: JsonObject | None = None, params: Params | None = None,
                 accept: str = JSON) -> JsonObject:
-        """Send a request, and return the answer's JSON. Raises ApiError, whose text has a hint."""
+        """Send a request, and return the JSON of the response. Raises ApiError, whose message has a hint."""
         answer, data = self.answer(method, path, body, params, accept)
         return self.content(answer, data, method, path)
 
     def get(self, path: str, params: Params | None = None, accept: str = JSON) -> JsonObject:
-        """Send a GET, and return the answer's JSON. Raises ApiError, also after a minute."""
+        """Send a GET, and return the JSON of the response. Raises ApiError, at the latest after a minute."""
         return within(ANSWER_SECONDS, self.request, "GET", path, None, params, accept, whom=self.server,
                       stop=STOP)
 
     def answer(self, method: str, path: str, body: JsonObject | None, params: Params | None,
                accept: str) -> tuple[Answer, bytes]:
-        """Send a request; return its Answer, and its body. Raises ApiError."""
+        """Send a request. Return its Answer and the body. Raises ApiError."""
         with self.blamed():
             answer = self.ask(ANSWER_SECONDS, method, path, body, params, accept)
             data = answer.read()
@@ -73,9 +73,9 @@ class PooledProxy:
             return answer, data
 
     def watch(self, path: str, params: Params, silence: float) -> Iterator[JsonObject]:
-        """Yield the events of a stream, one per line. Raises ApiError, also if the stream breaks.
+        """Yield the events of a stream, one per line. Raises ApiError, also if the stream breaks off.
 
-        The stream has five seconds to begin. silence: for how many seconds it may then send nothing.
+        The stream must begin within five seconds. silence: seconds without an event after which it ends.
         """
         with self.blamed():
             answer = self.ask(OPEN_SECONDS, "GET", path, None, params, JSON)
@@ -87,7 +87,7 @@ class PooledProxy:
 
     def ask(self, seconds: float, method: str, path: str, body: JsonObject | None, params: Params | None,
             accept: str) -> Answer:
-        """Send a request; return its Answer, whose body has to be read within so many seconds."""
+        """Send a request, and return its Answer, whose body must be read within `seconds`."""
         head, data = self.message(method, path, body, params, accept)
         began = time.monotonic()
         answer = None
@@ -114,7 +114,7 @@ class PooledProxy:
 
     @contextlib.contextmanager
     def blamed(self) -> Iterator[None]:
-        """Turn any error of a connection into Trouble: a server may answer anything."""
+        """Turn any error of a connection into Trouble, because a server may send anything."""
         try:
             yield
         except ApiError:
@@ -123,7 +123,7 @@ class PooledProxy:
             raise trouble_with(self.server, error, self.account) from error
 
     def content(self, answer: Answer, data: bytes, method: str, path: str) -> JsonObject:
-        """Return the JSON of an answer. Raises ApiError if it reports a failure, or is no JSON."""
+        """Return the JSON of a response. Raises ApiError if it reports a failure, or is not JSON."""
         status = answer.status
         succeeded = 200 <= status < 300
         if status == 401:
@@ -144,12 +144,12 @@ class PooledProxy:
 def message_in(content: dict, status: int) -> str:
     """Return the API server's message about a request that failed."""
     message = str(content.get("message"))
-    is_of_rbac = status == 403 and re.search('User ".*" cannot ', message)  # RBAC's own words
+    is_of_rbac = status == 403 and re.search('User ".*" cannot ', message)  # RBAC's message
     return f"RBAC does not allow it: {message}" if is_of_rbac else message
 
 
 def no_api_server(server: str, status: int, data: bytes) -> str:
-    """Return what is wrong if something other than an API server has answered."""
+    """Return the message about a response that is not from an API server."""
     start = one_line(data[:200].decode(errors="replace"))
     if status == 403:
         return f"not let through, as by kubectl proxy's --accept-hosts or --reject-paths: {start}"
@@ -157,7 +157,7 @@ def no_api_server(server: str, status: int, data: bytes) -> str:
 
 
 def unauthorized(server: str, account: ServiceAccount | None) -> Trouble:
-    """Return the Trouble of an answer 401, which all requests get until the credentials are replaced."""
+    """Return the Trouble for a 401, which all requests get until the credentials are replaced."""
     if not account:
         why = "the credentials of `kubectl proxy` have expired"
     else:
@@ -167,7 +167,7 @@ def unauthorized(server: str, account: ServiceAccount | None) -> Trouble:
 
 
 def trouble_with(server: str, error: Exception, account: ServiceAccount | None = None) -> Trouble:
-    """Return the Trouble of a request without an answer, with a hint at what to do."""
+    """Return the Trouble for a request without a response, with a hint at what to do."""
     hint = "is `kubectl proxy` running there? To run without a cluster, use --cluster FILE"
     if isinstance(error, ssl.SSLError) and account:
         hint = f"its certificate is checked with the CA in {account.ca_file}"
@@ -187,9 +187,9 @@ def objects_of(lines: Iterable[bytes], path: str) -> Iterator[Any]:
 
 
 def may_be_sent_again(method: str, path: str, body: JsonObject | None) -> bool:
-    """Return whether a request that may have been carried out can be sent again without a second effect.
+    """Return whether a request is idempotent: a second one has no further effect.
 
-    The second POST of a Binding or of an event is answered 409, a second DELETE of a uid 404 or 409.
+    A second POST of a Binding or event gets 409, a second DELETE by uid 404 or 409.
     """
     if method == "POST":
         return path.endswith(("/binding", "/events"))
@@ -199,16 +199,16 @@ def may_be_sent_again(method: str, path: str, body: JsonObject | None) -> bool:
 
 
 def share_memory_among_threads() -> None:
-    """Have all threads share two malloc arenas. By default, glibc gives each its own, and keeps its memory.
+    """Make all threads share two malloc arenas, which halves the memory of the process.
 
-    That halves the memory of the process. Other C libraries have no arenas.
+    By default, glibc gives each thread an arena, and keeps its memory. Other C libraries have no arenas.
     """
     arena_max = -8  # M_ARENA_MAX, see mallopt(3)
     with contextlib.suppress(AttributeError, OSError, TypeError):
         ctypes.CDLL(None).mallopt(arena_max, 2)
 
 
-def load_what_ends_threads() -> None:
-    """Load libgcc now. Or else glibc loads it when Python ends, and aborts if it can open no file."""
+def load_libgcc() -> None:
+    """Load libgcc now. Otherwise glibc loads it when Python exits, and aborts if no file can be opened."""
     with contextlib.suppress(OSError):  # other C libraries do not need it
         ctypes.CDLL("libgcc_s.so.1")

@@ -1,6 +1,6 @@
-"""Retries: after which errors a request is sent again, and after how long.
+"""Retries: which failed requests are sent again, and after which pauses.
 
-The writer, events, lists, watches, and the loop after a failed pass use it.
+The writer, events, LISTs, watches, and the loop after a failed pass use it.
 """
 
 from __future__ import annotations
@@ -16,26 +16,26 @@ from scheduler_extras.common.errors import Trouble
 
 
 Answer = TypeVar("Answer")
-AT_ONCE = (0, 0)  # pauses: twice at once, as 5xx is often over by then
+AT_ONCE = (0, 0)  # pauses in seconds: two retries at once, because 5xx is often over by then
 LASTING = (*AT_ONCE, 1, 2, 4)
 
 
 def backoff(failures: int, initial: float = 1, most: float = 10, error: Exception | None = None) -> float:
     """Return the seconds to wait after so many failures: 1, 2, 4, 8 and so on, up to `most`.
 
-    error: the last failure; with it, the API server may have asked for a longer pause (Retry-After).
+    error: the last failure, which may ask for a longer pause (Retry-After).
     """
     return max(min(initial * 2 ** min(failures - 1, 30), most), getattr(error, "retry_after", 0))
 
 
 def forever() -> Iterable[float]:
-    """Yield pauses without end."""
+    """Yield pauses in seconds, without end."""
     return itertools.chain(AT_ONCE, map(backoff, itertools.count(1)))
 
 
 def patiently(function: Callable[..., Answer], *arguments, pauses: Iterable[float] = AT_ONCE,
               unless: Callable[[], bool] = lambda: False) -> Answer:
-    """Return what a request returns. While the API server is in trouble, send it again after these pauses.
+    """Call a function that sends a request. While this raises Trouble, call it again after these pauses.
 
     A pause lasts at least as long as the API server asks for (Retry-After). Only 5xx is retried without a
     pause. unless: returns whether to give up instead of waiting.
@@ -55,7 +55,7 @@ def patiently(function: Callable[..., Answer], *arguments, pauses: Iterable[floa
 
 
 def rest(seconds: float) -> None:
-    """Wait; in the main thread, only until a signal comes."""
+    """Sleep. In the main thread, a signal ends the sleep."""
     if threading.current_thread() is threading.main_thread():
         STOP.wait(seconds)
     else:

@@ -1,6 +1,6 @@
-"""What a pod has to speak to the API server without kubectl proxy: address, CA and token.
+"""The service account of a pod: address, CA and token of the API server, for use without kubectl proxy.
 
-The command line looks for it; proxy.py uses it.
+command_line.py looks for one; proxy.py uses it.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class ServiceAccount:
         self.read_at = 0.0  # when the token was read, in monotonic seconds
 
     def tls(self) -> ssl.SSLContext:
-        """Return what checks the API server's certificate. Each new connection reads the CA again."""
+        """Return the SSLContext that verifies the API server. Each new connection reads the CA file again."""
         try:
             return ssl.create_default_context(cafile=str(self.ca_file))
         except OSError as error:
@@ -43,19 +43,19 @@ class ServiceAccount:
                 token = self.token_file.read_text(errors="replace").strip()
             except OSError as error:
                 raise Trouble(0, f"cannot read the token in {self.token_file}: {one_line(error)}") from error
-            if not re.fullmatch("[!-~]+", token):  # an API server takes an empty one for anybody's
+            if not re.fullmatch("[!-~]+", token):  # with an empty one, the request would be anonymous
                 raise Trouble(0, f"there is no token in {self.token_file}")
             self.token = token
             self.read_at = time.monotonic()
         return f"Authorization: Bearer {self.token}"
 
     def forget_token(self) -> None:
-        """Have the token read again for the next request: the API server has not accepted it."""
+        """Forget a token that the API server has rejected, so that the next request reads the file again."""
         self.token = ""
 
 
 def service_account() -> ServiceAccount | None:
-    """Return the pod's service account; None outside of a pod, or where the pod has none."""
+    """Return the pod's service account; None outside of a pod, or if the pod has none."""
     host = os.environ.get("KUBERNETES_SERVICE_HOST")
     port = os.environ.get("KUBERNETES_SERVICE_PORT") or "443"
     has_files = all((FOLDER / name).exists() for name in ("token", "ca.crt"))

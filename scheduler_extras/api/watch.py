@@ -1,6 +1,6 @@
 """List and watch: a Reflector for each resource receives its changes.
 
-live/known.py starts the Reflectors and applies their updates.
+live/known.py starts the Reflectors and applies their updates. Upstream: client-go's reflector.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from scheduler_extras.reading.fields import JsonObject, pick, text_at
 from scheduler_extras.reading.pods_and_nodes import key_in
 
 
-# A resource is listed once. Then a watch asks for its changes: the API server answers with a stream of
-# events, an object in each. All of Kubernetes reads like this, with a Reflector for each resource.
+# A resource is listed once. Then a watch receives its changes: a stream of events, each with an object. All
+# components of Kubernetes read the API like this.
 
 
 UNFINISHED = "status.phase!=Succeeded,status.phase!=Failed"  # a field selector: pods that have not ended
@@ -30,7 +30,7 @@ def path_of(resource: str) -> str:
 
 
 def selector_of(resource: str) -> str:
-    """Return the field selector of a resource, for lists and watches."""
+    """Return the field selector for LISTs and watches of a resource."""
     return UNFINISHED if resource == "pods" else ""
 
 
@@ -50,8 +50,8 @@ def list_all(api: Any, resource: str, selector: str = "") -> tuple[list[JsonObje
             except NotFound:
                 if resource != "csistoragecapacities":
                     raise
-                return [], ""  # an old API server: there are none
-            if "items" not in answer:  # no API server sends this; to believe it would overcommit nodes
+                return [], ""  # an old API server does not have them
+            if "items" not in answer:  # no API server sends this; as an empty list, it would overcommit nodes
                 raise Malformed("items: is missing")
             things += pick(answer, list, "items", of=dict)
             version = pick(answer, str, "metadata", "resourceVersion")
@@ -63,9 +63,9 @@ def list_all(api: Any, resource: str, selector: str = "") -> tuple[list[JsonObje
 
 
 def readable_page(api: Any, resource: str, params: dict) -> JsonObject:
-    """Return a page of a list without its unreadable objects; one of them makes the whole page unreadable.
+    """Return a page of a list without its unreadable objects, each of which makes the whole page unreadable.
 
-    The objects are read by their names, one by one. Raises ApiError.
+    This GETs the objects one by one. Raises ApiError.
     """
     path = path_of(resource)
     page = api.get(path, params, METADATA)
@@ -83,22 +83,22 @@ def readable_page(api: Any, resource: str, params: dict) -> JsonObject:
     return page | {"items": things}
 
 
-STREAM_SECONDS = 20  # how long a stream lasts; shortly before its end, a bookmark has the latest version
+STREAM_SECONDS = 20  # the duration of a stream; shortly before its end, a bookmark has the latest version
 SILENCE_SECONDS = STREAM_SECONDS + 5  # without an event, after which a stream is given up
-SEVERAL = 3  # watches that fail in a row are no accident
+SEVERAL = 3  # watches that fail in a row before a warning
 
 
 class Reflector:
     """Lists a resource, then watches its changes. Upstream: client-go's Reflector.
 
-    Its thread puts updates into a queue, (resource, what, content): LISTED, and all objects; ADDED, MODIFIED
-    or DELETED, and the object; FAILED, and the status and text of the error, if it cannot be listed.
+    Its thread puts updates into a queue, (resource, what, content): LISTED with all objects; ADDED, MODIFIED
+    or DELETED with the object; or, if a LIST fails, FAILED with the status and message of the error.
     """
 
     def __init__(self, api: Any, resource: str, version: str, updates: Any):
         self.api = api
         self.resource = resource
-        self.version = version  # of the last list, or event; "": it has to be listed
+        self.version = version  # of the last LIST or event; "": the resource must be listed
         self.updates = updates
         self.failures = 0  # in a row
         self.error: Exception | None = None  # of the last request, if it failed
@@ -117,7 +117,7 @@ class Reflector:
             time.sleep(max(0, began + pause - time.monotonic()))
 
     def list(self) -> None:
-        """List all objects, and pass them on. The next watch begins at the version of this list."""
+        """List all objects, and pass them on. The next watch begins at the version of this LIST."""
         try:
             things, self.version = list_all(self.api, self.resource, selector_of(self.resource))
         except Exception as error:
@@ -131,8 +131,8 @@ class Reflector:
     def watch(self) -> None:
         """Pass on changes until the stream ends. The next stream begins where this one has ended.
 
-        The resource is listed again if the API server refuses the watch, or ends it with an error; also if
-        the stream has no event, and ends too early or too late.
+        The resource is listed again if the API server refuses the watch or ends it with an error, or if a
+        stream without events ends too early or too late.
         """
         began = time.monotonic()
         before = self.version
@@ -154,7 +154,7 @@ class Reflector:
                 self.warn_of_silence(why)
 
     def warn_of_silence(self, why: str) -> None:
-        """Warn that watches do not work, although lists do."""
+        """Warn that watches do not work, although LISTs do."""
         what = f"watches, as that of {self.resource}, tell nothing ({why.partition('; is ')[0]})"
         hint = "does something between the script and the API server hold streams back?"
         warn_once(f"{what}: it is listed every 10 s; {hint}", about="watches")

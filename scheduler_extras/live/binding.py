@@ -1,6 +1,6 @@
 """The binding cycle: from the decision about a pod to the thread that binds it, and back if that fails.
 
-The loop calls `carry_out` with each decision, and `advance` while rules hold a pod; results.py has the end.
+The loop calls `carry_out` with each decision, and `advance` while rules hold a pod. results.py has the end.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class BindingCycle:
         self.bound = 0  # how many pods have been bound
 
     def carry_out(self, decision: FullDecision) -> None:
-        """Assume the pod on its node, and have it bound. If it has none, run PostFilter, and put it off."""
+        """Assume the pod on its node, and begin to bind it. Without a node, run PostFilter; put it off."""
         if decision.node:
             self.assume(decision)
             self.advance(decision)
@@ -52,7 +52,7 @@ class BindingCycle:
     def assume(self, decision: FullDecision) -> None:
         """Assume the pod on its node, and call Reserve of the rules."""
         node = self.cache.snapshot.nodes.get(decision.node)
-        if node is None:  # `select_host` has been edited
+        if node is None:  # an edited `select_host` may return any name
             decision.give_up(Unschedulable(f"there is no node {decision.node}"))
             return
         self.cache.nodes.place(decision.pod, node.name)
@@ -60,7 +60,7 @@ class BindingCycle:
         reserve(decision, node, self.cache.snapshot)
 
     def advance(self, decision: FullDecision) -> None:
-        """Run Permit and PreBind for an assumed pod. Hand it to a thread; if a rule refuses, put it off."""
+        """Run Permit and PreBind for an assumed pod, and hand it over. If a rule refuses, put it off."""
         requests = run_permit_and_pre_bind(decision, self.cache.snapshot)
         if decision.node:
             self.hand_over(decision, requests)
@@ -68,7 +68,7 @@ class BindingCycle:
             self.put_off(decision)
 
     def hand_over(self, decision: FullDecision, requests: list[tuple]) -> None:
-        """Have a thread bind the pod, or first send the requests of PreBind. `Results` handles the end."""
+        """Let a thread bind the pod, or first send the requests of PreBind. `Results` handles the outcome."""
         self.end_attempt(decision)
         try:
             if decision.pod.record.waits_for is WaitsFor.BINDING:
@@ -82,7 +82,7 @@ class BindingCycle:
         self.show_if_new(decision)
 
     def put_off(self, decision: FullDecision) -> None:
-        """Start the backoff of a pod that gets no node, send the remedy, and report why it stays pending."""
+        """Let a pod without a node back off, send the requests of PostFilter, and report the reason."""
         self.end_attempt(decision)
         self.fall_back(decision)
         self.send(WaitsFor.REMEDY, decision, decision.requests)
@@ -92,7 +92,7 @@ class BindingCycle:
         self.show_if_new(decision)
 
     def fail(self, decision: FullDecision, error: BaseException, heading: str = "") -> None:
-        """Let a pod fall back after a failed write."""
+        """Let a pod fall back after a failed write, and report the error."""
         self.fall_back(decision)
         self.observer.attempted(decision, "error")
         self.note_trouble(decision, error)
@@ -100,14 +100,14 @@ class BindingCycle:
         why = one_line(error) if is_known else what_broke(error)
         is_failure = warn_of_failure(error, f"{decision.pod.key}: {why}")
         is_answered = not is_answer(error, 0, 429)
-        if is_failure and is_answered:  # else the event would probably fail, too
+        if is_failure and is_answered:  # without a response, the event would probably fail, too
             self.recorder.report(decision, "Warning", "FailedScheduling", "SchedulerError", f"{heading}{why}")
 
     def fall_back(self, decision: FullDecision) -> None:
-        """Have a pod back off and wait for a node again. If it was assumed, free its room, run Unreserve."""
+        """Let a pod back off and wait for a node. If it was assumed, free its room, and run Unreserve."""
         record = decision.pod.record
         had_room = record.waits_for is not WaitsFor.NODE
-        if record.is_held():  # it was a victim, perhaps, and is rejected instead of deleted
+        if record.is_held():  # a victim at Permit is rejected instead of deleted
             self.cache.snapshot.victims.pop(decision.pod.uid, None)
         record.back_off(decision)
         if had_room:
@@ -115,29 +115,29 @@ class BindingCycle:
             self.send(WaitsFor.NODE, decision, unreserve(decision, self.cache.snapshot))
 
     def send(self, step: WaitsFor, decision: FullDecision, requests: list[tuple]) -> None:
-        """Have a thread send the requests of rules, if there are any."""
+        """Let a thread send the requests of rules, if there are any."""
         if requests:
             self.writer.send(step, decision, requests, self.cache.still_waiting)
 
     def end_attempt(self, decision: FullDecision) -> None:
-        """Note how long the attempt took, and whether it met trouble."""
+        """Record how long the attempt took, and whether it met trouble."""
         decision.pod.record.retry.end()
         self.note_trouble(decision, decision.trouble)
 
     def note_trouble(self, decision: FullDecision, error: BaseException | None) -> None:
-        """Note whether an error that a pod has met is trouble of the API server."""
+        """Record whether an error that a pod has met is trouble of the API server."""
         decision.pod.record.retry.has_met_trouble = isinstance(error, Trouble)
         if isinstance(error, Trouble):
             self.errors.note_trouble(error)
 
     def report_waiting(self, decision: FullDecision) -> None:
-        """Report why a pod that has its node is not bound yet."""
+        """Report why an assumed pod is not bound yet."""
         self.recorder.report(decision, "Normal", "Waiting", "Waiting", decision.waits)
 
     def show_if_new(self, decision: FullDecision) -> None:
         """Show a decision once it has been carried out, unless it repeats the last one.
 
-        If another client binds or deletes the pod before that, it is never shown.
+        It is never shown if another client binds or deletes the pod before.
         """
         record = decision.pod.record
         is_under_way = self.writer.is_live and record.waits_for in (WaitsFor.REMEDY, WaitsFor.BINDING)
@@ -146,7 +146,7 @@ class BindingCycle:
 
 
 def reserve(decision: FullDecision, node: FullNode, snapshot: FullSnapshot) -> None:
-    """Call Reserve of the rules; any of them may refuse the node."""
+    """Call Reserve of the rules. If one refuses the node, the decision has none."""
     try:
         for rule in decision.policy.rules_with["reserve"]:
             call_hook(rule, "reserve", decision.pod, node, snapshot)
@@ -155,8 +155,11 @@ def reserve(decision: FullDecision, node: FullNode, snapshot: FullSnapshot) -> N
 
 
 def run_permit_and_pre_bind(decision: FullDecision, snapshot: FullSnapshot) -> list[tuple]:
-    """Ask rules whether a pod may be bound now. Return the requests to send before that."""
-    if not decision.node:  # Reserve of a rule has refused it
+    """Call Permit and PreBind of the rules. Return the requests to send before the Binding.
+
+    If a rule refuses the node, the decision has none.
+    """
+    if not decision.node:  # a rule has refused it at Reserve
         return []
     requests: list[tuple] = []
     decision.trouble = None
@@ -177,8 +180,8 @@ def run_permit_and_pre_bind(decision: FullDecision, snapshot: FullSnapshot) -> l
         else:
             record.wait_for(WaitsFor.BINDING)
     except (Exception, SystemExit) as error:
-        record.put_back()  # objects in memory are as before; if they were written, the watch brings them
-        if isinstance(error, Trouble):  # then the pod keeps its node, and waits
+        record.put_back()  # if the changes were written all the same, the watch shows them
+        if isinstance(error, Trouble):  # the pod keeps its node, and waits
             decision.trouble = error
             decision.waits = decision.waits or one_line(error)
         else:
@@ -187,8 +190,8 @@ def run_permit_and_pre_bind(decision: FullDecision, snapshot: FullSnapshot) -> l
 
 
 def why_not_permitted(decision: FullDecision, node: FullNode, snapshot: FullSnapshot) -> str:
-    """Return which rule does not permit the binding yet, or "". Raises Unschedulable after its timeout."""
-    held = []  # (the seconds for which a rule lets the pod wait, its name, why)
+    """Return which rule does not permit the binding yet, in words, or "". Raises Unschedulable."""
+    held = []  # (timeout of a rule in seconds, its name, its reason)
     for rule in decision.policy.rules_with["permit"]:
         seconds, reason = with_reason(call_hook(rule, "permit", decision.pod, node, snapshot))
         if seconds:
@@ -196,7 +199,7 @@ def why_not_permitted(decision: FullDecision, node: FullNode, snapshot: FullSnap
     if not held:
         return ""
     seconds, name, reason = min(held)
-    if not time.monotonic() - decision.pod.record.since < seconds:  # which may be NaN
+    if not time.monotonic() - decision.pod.record.since < seconds:  # `not <`, because it may be NaN
         late = f"rejected due to timeout after waiting {seconds:g}s at plugin {name}"
         rejected = f'pod "{decision.pod.name}" rejected while waiting on permit: {late}'
         raise Unschedulable(with_why(rejected, reason))
@@ -205,12 +208,12 @@ def why_not_permitted(decision: FullDecision, node: FullNode, snapshot: FullSnap
 
 def requests_before_binding(decision: FullDecision, node: FullNode,
                             snapshot: FullSnapshot) -> tuple[list[tuple], str]:
-    """Call PreBind of the rules. Return the requests to send, and what the pod waits for then, or ""."""
+    """Call PreBind of the rules. Return the requests to send, and what the pod then waits for, or ""."""
     requests = []
     waits = ""
     for rule in decision.policy.rules_with["pre_bind"]:
         wanted, reason = with_reason(call_hook(rule, "pre_bind", decision.pod, node, snapshot))
-        if wanted is not None and not snapshot.is_live:  # no controller acts on requests: ask again now
+        if wanted is not None and not snapshot.is_live:  # no controller acts on requests: call it again now
             wanted, reason = with_reason(call_hook(rule, "pre_bind", decision.pod, node, snapshot))
         if wanted is not None:
             requests += wanted
@@ -219,5 +222,5 @@ def requests_before_binding(decision: FullDecision, node: FullNode,
 
 
 def with_why(text: str, reason: str) -> str:
-    """Return a text, followed by the reason that a rule has given, if any."""
+    """Return a text, followed by the reason that a rule gave, if any."""
     return f"{text}: {reason}" if reason else text

@@ -21,7 +21,7 @@ from scheduler_extras.reading.ignored_fields import is_unchanged
 from scheduler_extras.reading.pods_and_nodes import FullNode, FullPod, key_in
 
 
-LONGEST_NAME = 253  # of an object; to compare longer ones would take long
+LONGEST_NAME = 253  # of an object; comparing longer names would take long
 
 
 class UnreadPod(FullPod):
@@ -29,7 +29,7 @@ class UnreadPod(FullPod):
 
     def __init__(self, raw: JsonObject):
         metadata = {name: text_at(raw, "metadata", name) for name in ("namespace", "name", "uid")}
-        gates = [{"name": "it cannot be read"}]  # so that it is never tried
+        gates = [{"name": "it cannot be read"}]  # a scheduling gate keeps it from being tried
         spec = {"nodeName": text_at(raw, "spec", "nodeName"), "schedulingGates": gates}
         super().__init__({"metadata": metadata, "spec": spec})
 
@@ -54,12 +54,12 @@ def similar_name(name: str, names: tuple[str, ...]) -> str | None:
 
 
 class CachedNodes(dict):
-    """{name: Node}, also of nodes that do not exist, but have pods. Each pod counts on one node at most."""
+    """{name: Node}, with nodes that do not exist but have pods. Each pod counts on one node at most."""
 
     def __init__(self, snapshot: FullSnapshot):
         super().__init__()
         self.snapshot = snapshot
-        self.snapshot_is_old = False  # whether other nodes can take pods since it was renewed
+        self.snapshot_is_old = False  # whether the set of nodes that can take pods has changed since
 
     def __missing__(self, name: str) -> FullNode:
         node = self[name] = FullNode({"metadata": {"name": name}})
@@ -69,7 +69,7 @@ class CachedNodes(dict):
     def apply(self, name: str, raw: dict | None) -> bool:
         """Apply a change of a node; None: it is gone. Its pods stay, because the node may come back.
 
-        Return whether pods may fit it that did not before.
+        Return whether pods that did not fit the node before may fit it now.
         """
         node = self[name]
         if node.exists and raw and is_unchanged(node, raw):  # a heartbeat, for example
@@ -117,29 +117,27 @@ class CachedNodes(dict):
 
 
 def can_take_pods(node: FullNode) -> bool:
-    """Return whether a node exists, without malformed pods; with one, its free room is unknown."""
+    """Return whether a node exists and has no malformed pod, with which its free room would be unknown."""
     return node.exists and not any(isinstance(pod, UnreadPod) for pod in node.pods.values())
 
 
 class Cache:
-    """The nodes and pods of the cluster, parsed, and the pods that wait. Upstream: internal/cache.
+    """The nodes and pods of the cluster, parsed, and the waiting pods. Upstream: internal/cache.
 
-    An assumed pod counts on its node until the API server shows that it is on a node, or gone; or until it is
-    forgotten, because its binding has failed.
+    An assumed pod counts on its node until the API server shows it on a node or gone, or until it is
+    forgotten because its binding has failed.
     """
 
     def __init__(self, api: Any, is_live: bool, kind_of_objects: type[Objects]):
         self.objects = kind_of_objects(api, self.apply)
         self.snapshot = FullSnapshot({}, self.objects, is_live)
         self.nodes = CachedNodes(self.snapshot)
-        self.pods: dict[str, FullPod] = {}  # namespace/name -> Pod, of those that have not ended
+        self.pods: dict[str, FullPod] = {}  # namespace/name -> Pod, without finished pods
         self.nominations = Nominations(self.snapshot, self.pods)
-        # Pods without a node that name a scheduler of ours, by namespace/name; and by uid, those of them that
-        # have come or changed since the pass began.
-        self.waiting: dict[str, FullPod] = {}
-        self.arrived: dict[str, FullPod] = {}
-        self.deleted: list[FullPod] = []  # waiting pods that have begun to be deleted, or changed since
-        self.has_changed = False  # whether pods that fitted nowhere may fit now
+        self.waiting: dict[str, FullPod] = {}  # namespace/name -> Pod without a node that names our scheduler
+        self.arrived: dict[str, FullPod] = {}  # uid -> waiting pod that has come or changed in this pass
+        self.deleted: list[FullPod] = []  # waiting pods that are terminating, to be reported
+        self.has_changed = False  # whether pods that fitted no node may fit one now
 
     def follow(self, policies: dict) -> None:
         """Apply all updates, and find the pods that wait for one of these schedulers. Raises ApiError."""
@@ -166,7 +164,7 @@ class Cache:
 
     def apply(self, resource: str, key: str, thing: dict | None) -> None:
         """Apply a change of an object; None: it is gone."""
-        heartbeat()  # there may be very many
+        heartbeat()  # there may be very many changes
         if resource == "nodes":
             self.has_changed |= self.nodes.apply(key, thing)
         elif resource == "pods":
@@ -185,7 +183,7 @@ class Cache:
         self.nominations.note(before, self.pods.get(key))
 
     def apply_unparsed(self, pod: FullPod, raw: dict) -> None:
-        """Apply a change of a pod's node, or of fields that are not read. The pod is not parsed again."""
+        """Apply a change of a pod's node, or of fields that no rule reads, without parsing the pod again."""
         was_on = pod.node_name
         pod.raw = raw
         pod.spec = pick(raw, dict, "spec")
@@ -197,7 +195,7 @@ class Cache:
             self.has_changed = True
 
     def replace_pod(self, key: str, before: FullPod | None, pod: FullPod | None) -> None:
-        """Replace the pod of a name with another one, or with a new version; None: there was or is none.
+        """Replace the pod under a key with another pod, or with its new version. None: there was or is none.
 
         A new version stays on the node on which the pod is assumed.
         """
@@ -216,7 +214,7 @@ class Cache:
         self.note_waiting(key, pod)
 
     def note_waiting(self, key: str, pod: FullPod | None) -> None:
-        """Note whether a pod waits for a scheduler of ours. If it nearly names one, warn."""
+        """Record whether a pod waits for one of our schedulers. Warn if it names one with a typo."""
         self.waiting.pop(key, None)
         if not pod or pod.node_name:
             return
@@ -229,8 +227,8 @@ class Cache:
             warn_once(f"{key} names {pod.scheduler}: did you mean {similar}?", about=f"not {pod.scheduler}")
 
     def forget(self, pod: FullPod) -> None:
-        """Take a pod off the node on which it is assumed, unless the API server shows it on one."""
-        self.has_changed = True  # it has kept room from others
+        """Remove a pod from the node on which it is assumed, unless the API server shows it on one."""
+        self.has_changed = True  # its room is free again
         latest = self.still_waiting(pod)
         if latest:
             self.nodes.place(latest, "")

@@ -31,10 +31,11 @@ class Recorder:
 
     def report(self, decision: FullDecision, kind: str, event_reason: str, condition_reason: str,
                message: str) -> None:
-        """Report why the pod is not bound, in an event and in its condition PodScheduled, if it is new.
+        """Report why the pod is not bound, in an event and in its condition PodScheduled, if this is new.
 
-        Events last for an hour. So a warning is counted up after a while, at another moment for each pod.
-        Cluster autoscalers add nodes for pods whose condition has the reason Unschedulable.
+        Because events expire after an hour, the count of a repeated warning is increased after some minutes,
+        at a different moment for each pod. Cluster autoscalers add nodes for pods whose condition has the
+        reason Unschedulable.
         """
         pod = decision.pod
         published = pod.record.published
@@ -51,10 +52,10 @@ class Recorder:
             self.writer.start(self.publish, pod.record, message, notes)
 
     def publish(self, record: PodRecord, message: str, notes: dict[str, tuple]) -> None:
-        """Write why a pod is not bound. If a write fails, the next attempt makes it, and those after it."""
+        """Write why a pod is not bound. After a failure, the next attempt writes this part and the rest."""
         parts = list(notes)
         for place, part in enumerate(parts):
-            # A bound pod must not get the condition: it is never written at the same time as the Binding.
+            # The lock keeps a bound pod from getting the condition while its Binding is sent.
             with record.published.writing if part == "condition" else contextlib.nullcontext():
                 is_left = record.published.messages[part] == message and (
                     record.may_be_bound() or not write_note(self.writer.attempt, notes[part]))
@@ -63,11 +64,11 @@ class Recorder:
                 return
 
     def announce(self, pod: FullPod, message: str) -> None:
-        """Record that a pod is bound."""
+        """Record the event that a pod is bound."""
         record_event(self.writer, request_by(event, pod, "Normal", "Scheduled", message))
 
     def skip(self, pod: FullPod) -> None:
-        """Record that a pod is skipped, because it is being deleted."""
+        """Record the event that a pod is skipped because it is terminating."""
         message = f"skip schedule deleting pod: {pod.key}"
         skipped = request_by(event, pod, "Warning", "FailedScheduling", message)
         self.writer.start(write_note, self.writer.attempt, skipped)
@@ -78,36 +79,36 @@ def pod_condition(pod: FullPod, reason: str, message: str) -> tuple:
     condition = {"type": "PodScheduled", "status": "False", "reason": reason, "message": message}
     before = pick(pod.raw, list, "status", "conditions", of=dict)
     if ("PodScheduled", "False") not in [(each.get("type"), each.get("status")) for each in before]:
-        condition["lastTransitionTime"] = now()  # else the old time stays, as the patch does not name it
+        condition["lastTransitionTime"] = now()  # otherwise the patch leaves the old time
     return "PATCH", f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}/status", {
         "metadata": {"uid": pod.uid}, "status": {"conditions": [condition]}}
 
 
 def record_event(writer: Any, request: tuple) -> None:
-    """Send an event, even if this replica does not lead any more.
+    """Send an event, even if this replica no longer leads.
 
-    While the API server is in trouble, send it again for some seconds, unless all threads are busy.
+    While the API server is in trouble, retry for some seconds, unless all threads are busy.
     """
     write_note(writer.api.request, request, pauses=LASTING, unless=writer.is_busy)
 
 
 def write_note(send: Callable, request: tuple, **patience) -> bool:
-    """Send an event or a condition. Return False if it has to be sent again."""
+    """Send an event or a condition. Return False if it must be sent again."""
     try:
         patiently(send, *request, **patience)
     except ApiError as error:
         has_gone = isinstance(error, NotFound)
         if isinstance(error, Trouble) or (has_gone and "/events/" in request[1]):
             return False
-        # If another pod has the name by now, the answer is 422.
+        # A patch gets 422 if another pod has taken the name.
         if not (isinstance(error, (Conflict, NotFound)) or error.status == 422):
-            # When a quota is used up, each refusal names another event.
+            # If a quota is used up, each message names a different event.
             warn_once(str(error), about=f"an event or a condition: {error.status}")
     return True
 
 
 def counted_up(request: tuple) -> tuple:
-    """Return the request that counts up an event which a request has recorded. Upstream: EventCorrelator."""
+    """Return the request that increases the count of an event. request: has recorded it. (EventCorrelator)"""
     _, path, body = request
     body["count"] += 1
     body["lastTimestamp"] = now()

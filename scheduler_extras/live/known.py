@@ -1,6 +1,6 @@
-"""The objects of the API server, kept up to date with watches or lists.
+"""The objects of the API server, kept up to date with watches or LISTs.
 
-The cache receives each change; rules read the objects as `snapshot.objects`.
+The cache receives each change. Rules read the objects as `snapshot.objects`.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from scheduler_extras.reading.pods_and_nodes import key_in
 
 
 class Updates:
-    """Changes that Reflectors have received and the loop has not handled yet: the last one of each object.
+    """Changes that Reflectors have received and the loop has not yet handled: the last one of each object.
 
     However often an object changes, the loop handles it once. Upstream: client-go's DeltaFIFO.
     """
 
     def __init__(self):
         self.last = {}  # (resource, key of an object or None) -> what, content
-        self.has_come = threading.Condition()
+        self.has_come = threading.Condition()  # held while `last` changes
 
     def put(self, updates: tuple[str, str, Any]) -> None:
         """Add a change: (resource, what, content). A LIST of a resource replaces all changes before it."""
@@ -77,14 +77,14 @@ class Objects(dict):
         return self[resource]
 
     def refresh(self) -> None:
-        """List nodes and pods, if they never were. Raises ApiError, also if a later LIST has failed."""
+        """List nodes and pods if this has not been done. Raises ApiError, also if a later LIST has failed."""
         for resource in ("pods", "nodes"):
             self.raise_failure(resource)
             if resource not in self:
                 self.list(resource)
 
     def raise_failure(self, resource: str) -> None:
-        """Raise the ApiError of the last LIST of a resource, if it failed."""
+        """If the last LIST of a resource failed, raise its ApiError."""
         if resource in self.failed:
             raise error_of(*self.failed[resource])
 
@@ -96,11 +96,11 @@ class Objects(dict):
 
     def watch(self, resource: str, version: str) -> None:
         """Start a Reflector that watches a resource from this version."""
-        gc.freeze()  # or else each full collection visits all of it, and all threads wait for seconds
+        gc.freeze()  # otherwise, each full collection visits all objects, and all threads wait for seconds
         in_background(Reflector(self.api, resource, version, self.updates).work)
 
     def apply_list(self, resource: str, things: Iterable[JsonObject]) -> None:
-        """Replace all objects of a resource; missing ones are gone."""
+        """Replace all objects of a resource. Objects that are not listed are gone."""
         known = self.get(resource, {})
         listed = {key_in(thing): thing for thing in things}
         self[resource] = listed
@@ -112,7 +112,7 @@ class Objects(dict):
 
     def apply_updates(self, patience: float) -> None:
         """Apply the updates of Reflectors. If there are none, wait up to `patience` seconds for some."""
-        copied = {"nodes", "pods"}  # others are copied before a change: a memo may have the dict as its basis
+        copied = {"nodes", "pods"}  # other dicts are copied before a change: one may be the basis of a memo
         heartbeat()
         for (resource, _), (what, content) in self.updates.take(patience).items():
             if what == "LISTED":
@@ -127,7 +127,7 @@ class Objects(dict):
                 self.apply(resource, content, has_gone=what == "DELETED")
 
     def handle_failure(self, resource: str, why: tuple[int, str]) -> None:
-        """Note why a resource cannot be listed again. A rule that reads it gets the error."""
+        """Record why a LIST of a resource failed. A rule that reads the resource gets the error."""
         self.failed[resource] = why
         if resource not in ("nodes", "pods"):
             self.pop(resource, None)
@@ -146,10 +146,10 @@ class Objects(dict):
 
 
 class ListedObjects(Objects):
-    """Objects that are listed in each pass, as there is no watch: of manifests."""
+    """Objects without watches: they are listed in each pass."""
 
     def refresh(self) -> None:
-        """List nodes and pods; all else is listed when a rule reads it. Raises ApiError."""
+        """List nodes and pods. Other resources are listed when a rule reads them. Raises ApiError."""
         for resource in self.keys() - {"nodes", "pods"}:
             del self[resource]
         for resource in ("pods", "nodes"):
@@ -170,7 +170,7 @@ def uid_of(thing: JsonObject | None) -> str:
 
 
 def is_same(thing: JsonObject | None, other: JsonObject) -> bool:
-    """Return whether two versions of an object are the same. Another cluster may give equal versions."""
+    """Return whether two versions of an object are the same. Those of another cluster differ in the uid."""
     version = version_of(thing)
     is_version = version != "" and version == version_of(other)
     return thing is other or (is_version and uid_of(thing) == uid_of(other))

@@ -1,6 +1,6 @@
 """The cluster that the loop works with, live or made of manifests.
 
-The loop calls its methods; runs.py makes one.
+The loop calls its methods. runs.py creates one.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class LiveCluster:
         self.writer = writer
         self.show: Callable[..., None] = show  # called with each decision that has been carried out
         self.observe: Callable[[FullDecision], None] = lambda decision: None  # called before that
-        self.due: list[FullPod] = []  # pods not yet tried in this pass; some are left if it ended early
+        self.due: list[FullPod] = []  # pods not yet tried in this pass; it may end before it is empty
         self.errors = PassErrors()
         self.cache = Cache(writer.api, writer.is_live, self.OBJECTS)
         self.snapshot = self.cache.snapshot
@@ -67,7 +67,7 @@ class LiveCluster:
         return [*self.cache.waiting.values()]
 
     def pods_to_try(self, waiting: list[FullPod], policies: dict[str, FullPolicy]) -> list[FullPod]:
-        """Return the pods to try, in order. Before that, pods whose decision no longer holds fall back."""
+        """Return the pods to try, in order. Assumed pods whose decision is outdated fall back first."""
         pods = {pod.uid: pod for pod in waiting if is_for(pod, policies)}
         for decision in self.pending.outdated(pods, policies):
             self.cycle.fall_back(decision)
@@ -78,7 +78,7 @@ class LiveCluster:
         """Apply updates, and return the next pod to schedule; None ends the pass. Raises ApiError.
 
         Pods that wait for Permit or PreBind advance on the way. Before the pass ends, the results of Bindings
-        are handled; if this raises, the next pass handles them.
+        are handled. If this raises, the next pass handles them.
         """
         while pod := self.next_due(stop):
             decision = pod.record.decision
@@ -86,15 +86,15 @@ class LiveCluster:
                 return pod
             self.cycle.advance(decision)
         self.pending.note_pass(self.began_at)
-        self.results.handle()  # which pods the API server has bound, and which not
+        self.results.handle()  # of Bindings, among others
         self.errors.raise_trouble()
         return None
 
     def next_due(self, stop: threading.Event) -> FullPod | None:
         """Apply updates, and return the next pod to handle; None ends the pass. Raises ApiError.
 
-        If new pods have come, the pass ends after a second, because one of them may have a higher priority.
-        If it took longer to begin, it lasts as long as that, so that half of the time is for decisions.
+        If there are new pods, the pass ends after a second, because one of them may have a higher priority.
+        If its beginning took longer, it lasts as long as that, so that half of the time is for decisions.
         """
         while self.due:
             is_late = time.monotonic() > self.ends_at
@@ -106,14 +106,14 @@ class LiveCluster:
             self.cache.apply_updates()
             pod = self.due.pop(0)
             latest = self.cache.still_waiting(pod)
-            if latest and not (latest.terminating or latest.gates):  # else it is bound, or not to be tried
+            if latest and not (latest.terminating or latest.gates):
                 pod.record.renew(latest)
                 pod.record.retry.begin()
                 return latest
         return None
 
     def has_come(self) -> bool:
-        """Return whether a pod to try has come, or changed, since the pass began."""
+        """Return whether a new or changed pod should be tried before the next pass is due."""
         return any(self.pending.is_to_be_tried(pod, self.began_at) for pod in self.cache.arrived.values())
 
     def rest(self, seconds: float, stop: threading.Event) -> None:
@@ -121,10 +121,10 @@ class LiveCluster:
         self.at_rest()
         if self.errors.last:
             HEARTBEAT.at = math.inf
-            asks_nothing = self.cache.objects.failed  # then Reflectors list again, with pauses
-            pause = seconds if asks_nothing else max(seconds, self.errors.pause())
+            has_reflectors = self.cache.objects.failed  # these pause by themselves before they list again
+            pause = seconds if has_reflectors else max(seconds, self.errors.pause())
             stop.wait(min(pause, threading.TIMEOUT_MAX))
-            self.cache.apply_updates()  # or else they pile up while lists fail
+            self.cache.apply_updates()  # otherwise, they pile up while LISTs fail
             return
         until = time.monotonic() + seconds
         while not (self.has_come() or self.pending.could_pop() or stop.is_set()) and time.monotonic() < until:
@@ -133,7 +133,7 @@ class LiveCluster:
             self.at_rest()
 
     def look_ahead(self) -> None:
-        """Have the rules of new Policies list the objects that they read, before a pod needs them."""
+        """Make the rules of new Policies list the objects that they read, before a pod needs them."""
         policies = self.snapshot.policies
         if policies != self.looked_ahead_by:
             self.looked_ahead_by = policies
@@ -141,7 +141,7 @@ class LiveCluster:
                 policy.look_ahead(self.snapshot)
 
     def has_failed(self) -> bool:
-        """Return whether a rule broke, a request failed or is unanswered, or manifests lack an object."""
+        """Return whether a rule or a request failed, a write is unanswered, or an object was left out."""
         lacks_some = getattr(self.api, "lacks_some", False)
         return bool(FAILURE.is_set() or self.writer.awaited or self.errors.last or lacks_some)
 
@@ -158,8 +158,8 @@ class ListedCluster(LiveCluster):
 
 
 def decide_pods_before(pod: FullPod, cluster: LiveCluster, policies: dict[str, FullPolicy],
-            stop: threading.Event) -> int:
-    """Schedule the pods that come before this one in a pass. Return how many; 0 if it is not due."""
+                       stop: threading.Event) -> int:
+    """Schedule the pods that come before this one in a pass. Return their number; 0 if it is not due."""
     cluster.begin_pass(policies)
     if pod.key not in [each.key for each in cluster.due]:
         return 0
@@ -184,7 +184,7 @@ def make_passes(cluster: LiveCluster, policies: dict[str, FullPolicy], stop: thr
         cluster.results.finish(cluster.writer.patience, stop)
         if once or cluster.api.changes == before:
             break
-        cluster.pending.end_backoff()  # there is nothing to wait for: only this program changes manifests
+        cluster.pending.end_backoff()  # waiting is pointless: only this program changes manifests
     for record in cluster.pending.values():
         if record.decision:  # rules hold it
             cluster.cycle.fall_back(record.decision)

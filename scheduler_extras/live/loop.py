@@ -42,29 +42,29 @@ def schedule_pending_pods(cluster: Any, policies: Mapping, stop: threading.Event
         cluster.cycle.carry_out(decision)  # has the pod bound, or reports why it stays pending
 
 
-SEVERAL = 10  # if so many pods have met trouble of the API server, it is not up to these
+SEVERAL = 10  # pods that meet trouble before the pass ends
 
 
 class PassErrors:
-    """The errors that cut passes short, in a row until now; and the trouble that pods meet in this pass."""
+    """The errors that ended the last passes, and the trouble that pods have met in this pass."""
 
     def __init__(self) -> None:
-        self.last: Exception | None = None
-        self.count = 0
+        self.last: Exception | None = None  # the error that ended the last pass
+        self.count = 0  # passes in a row that ended with an error
         self.troubles: list[Trouble] = []  # since the pass began, or a pod was bound
 
     def note_trouble(self, error: Trouble) -> None:
-        """Note that a pod has met trouble of the API server."""
+        """Record that a pod has met trouble of the API server."""
         FAILURE.set()
         self.troubles.append(error)
 
     def raise_trouble(self) -> None:
-        """If several pods have met trouble, raise it: the pass ends."""
+        """If several pods have met trouble, raise it, to end the pass."""
         if len(self.troubles) >= SEVERAL:
             raise self.troubles.pop()
 
     def end_pass(self, error: Exception | None = None) -> None:
-        """Note whether an error has cut a pass short. Log it if it is another one; also its end."""
+        """Record the error that has ended a pass, or None. Log it if it is new, and log when it is over."""
         if STOP.is_set():
             error = None
         if error and str(error) != str(self.last):
@@ -75,5 +75,5 @@ class PassErrors:
         self.count = self.count + 1 if error else 0
 
     def pause(self) -> float:
-        """Return how many seconds to wait after the last one."""
+        """Return the seconds to wait after the last error."""
         return backoff(self.count, error=self.last)

@@ -1,6 +1,6 @@
-"""Nominations: the nodes on which room is kept for preemptors, and the victims that are being deleted.
+"""Nominations of preemptors to nodes, and the victims that are being deleted.
 
-The cache notes what the API server shows; results.py takes back what could not be written.
+The cache records what the API server shows; results.py reverts what could not be written.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ class Nominations:
         self.pods = pods  # those of the cache
 
     def note(self, before: FullPod | None, pod: FullPod | None) -> None:
-        """Note whether a pod is nominated to a node. before: its last version, or None.
+        """Record whether a pod is nominated to a node. before: its previous version, or None.
 
         A nomination that the API server does not show yet lasts as long as the pod waits.
         """
@@ -31,14 +31,14 @@ class Nominations:
         self.snapshot.nominated = nominated
 
     def update_victim(self, before: FullPod, pod: FullPod | None) -> None:
-        """Note the current version of a pod, in case it is a victim; None: it is gone."""
+        """Update a pod if it is a victim. pod: its current version; None if it is gone."""
         if pod and pod.uid in self.snapshot.victims:
             self.snapshot.victims[pod.uid].pod = pod
         elif not pod:
             self.snapshot.victims.pop(before.uid, None)
 
     def take_back(self, requests: list[tuple]) -> None:
-        """Undo what was noted of requests that have failed: the API server's version holds again."""
+        """Revert the effects of requests that have failed: the API server's version counts again."""
         for method, path, body in requests:
             if method == "DELETE":
                 self.snapshot.victims.pop(text_at(body, "preconditions", "uid"), None)

@@ -1,4 +1,4 @@
-"""The queue of pending pods: which are to be tried now, and in which order.
+"""The queue of pending pods: which pods are due, and in which order.
 
 live.py keeps it up to date. When a pod is due follows from its record (record.py).
 """
@@ -27,15 +27,15 @@ class SchedulingQueue(dict):
         super().__init__()
         self.cache = cache
         self.observer = Observer()  # serve/ has one that counts
-        self.pops_at = 0.0  # when pods may be popped from backoff again: that takes a twentieth of the time
+        self.pops_at = 0.0  # when pods may be popped from backoff again; this takes up to 1/20 of the time
 
     def outdated(self, pods: dict[str, FullPod], policies: dict[str, FullPolicy]) -> list[FullDecision]:
-        """Return the decisions that no longer hold: the pod is not here, or has another Policy."""
+        """Return the decisions about assumed pods that are gone, or have another Policy now."""
         return [record.decision for uid, record in self.items() if record.decision and (
             uid not in pods or record.policy is not policies[pods[uid].scheduler])]
 
     def renew(self, pods: dict[str, FullPod], policies: dict[str, FullPolicy]) -> None:
-        """Keep a record of each of these pods, {uid: Pod}. If one has another Policy, it is tried at once."""
+        """Keep a record of each of these pods, {uid: Pod}. A pod whose Policy has changed is due at once."""
         moment = time.monotonic()
         for uid, pod in pods.items():
             if uid not in self:
@@ -45,7 +45,7 @@ class SchedulingQueue(dict):
             record.renew(pod)
             policy = policies[pod.scheduler]
             if record.policy is not policy:
-                record.obey(policy)
+                record.use_policy(policy)
         self.drop_others(pods)
 
     def drop_others(self, pods: dict[str, FullPod]) -> None:
@@ -59,7 +59,7 @@ class SchedulingQueue(dict):
             is_unseen = record.waits_for is WaitsFor.CONFIRMATION and self.cache.still_waiting(record.pod)
             if not (is_unanswered or is_unseen):
                 del self[uid]
-                record.pod.record = None  # or else they keep each other alive
+                record.pod.record = None  # breaks the reference cycle
 
     def in_order(self, pods: Iterable[FullPod], policies: dict[str, FullPolicy]) -> list[FullPod]:
         """Return pods in the order in which to try them: by priority, then by how long they have waited.
@@ -82,7 +82,7 @@ class SchedulingQueue(dict):
         return [pods[place] for place in sorted(range(len(pods)), key=key)]
 
     def due(self, pods: list[FullPod]) -> list[FullPod]:
-        """Return the pods that are due. If none is, return those that an idle queue pops from backoff."""
+        """Return the pods that are due; if there are none, those that an idle queue pops from backoff."""
         due = [pod for pod in pods if pod.record.is_due()]
         if not due and time.monotonic() >= self.pops_at:
             return [pod for pod in pods if pod.record.retry.on is RetryOn.IDLENESS
@@ -90,32 +90,32 @@ class SchedulingQueue(dict):
         return due
 
     def note_changes(self) -> None:
-        """If the cluster has changed, note that pods that fitted nowhere may fit now."""
+        """If the cluster has changed, record that pods which fitted no node may fit one now."""
         if self.cache.has_changed:
             self.cache.has_changed = False
             for record in self.values():
                 record.note_change()
 
     def note_pass(self, began_at: float) -> None:
-        """Note the end of a pass that began then, in monotonic seconds."""
+        """Record the end of a pass. began_at: in monotonic seconds."""
         moment = time.monotonic()
         self.pops_at = max(self.pops_at, moment + 2 * BRAKE * (moment - began_at))
 
     def could_pop(self) -> bool:
-        """Return whether the idle queue could pop pods from backoff, because something has changed."""
+        """Return whether an idle queue could pop pods from backoff, because the cluster has changed."""
         waits = any(record.policy.pops_from_backoff and record.retry.on in (RetryOn.CHANGE, RetryOn.IDLENESS)
                     for record in self.values())
         return self.cache.has_changed and waits and time.monotonic() >= self.pops_at
 
     def is_to_be_tried(self, pod: FullPod, began_at: float) -> bool:
-        """Return whether to try a pod: it is new, or it is due and this pass began over 0.1 s ago."""
+        """Return whether to try a pod: it is new, or it is due and the pass began more than 0.1 s ago."""
         if not is_for(pod, self.cache.snapshot.policies):
             return False
         record = self.get(pod.uid)
         return not record or (record.is_due() and time.monotonic() > began_at + 0.1)
 
     def end_backoff(self) -> None:
-        """Have all pods tried again."""
+        """Make all pods due."""
         for record in self.values():
             record.retry.at_once()
 
@@ -126,7 +126,7 @@ def is_for(pod: FullPod, policies: dict[str, FullPolicy]) -> bool:
 
 
 def keys_of(rule: FullRule, pods: list[FullPod]) -> list:
-    """Return the sort keys that a rule gives to pods; if it is broken, equal ones."""
+    """Return the sort keys that a rule gives to pods; equal keys if the rule fails."""
     with warn_if_broken(f"the queue is sorted by priority and age, not by {rule.title} "
                         f"({place_of(rule, rule.hooks['queue_sort'])})"):
         keys = [call_hook(rule, "queue_sort", pod) for pod in pods]

@@ -1,6 +1,6 @@
 """The record of a pending pod: what it waits for, when it is tried again, and what was published about it.
 
-queue.py keeps the records; binding.py takes them from state to state.
+queue.py keeps the records. binding.py moves them from state to state.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from scheduler_extras.reading.pods_and_nodes import FullPod
 
 
 class WaitsFor(enum.Enum):
-    """What a pending pod waits for, in this order. docs/design.md has the ways from one to another."""
+    """What a pending pod waits for. docs/design.md describes the transitions."""
 
     NODE = "node"  # a node that fits
     REMEDY = "remedy"  # no node fits: the requests of PostFilter are being sent; then a node again
-    PERMIT = "permit"  # it is assumed; rules do not permit the binding yet
-    PRE_BIND = "pre_bind"  # it is assumed; requests of rules have not taken effect yet
+    PERMIT = "permit"  # it is assumed; a rule does not permit the binding yet
+    PRE_BIND = "pre_bind"  # it is assumed; requests of PreBind have not taken effect yet
     BINDING = "binding"  # its Binding is being sent
-    CONFIRMATION = "confirmation"  # it is bound, and the watch has not shown that yet; in a dry run, forever
+    CONFIRMATION = "confirmation"  # it is bound, but the watch has not shown this yet; in a dry run, forever
 
 
 class RetryOn(enum.Enum):
@@ -38,8 +38,8 @@ class RetryOn(enum.Enum):
     IDLENESS = "the end of its backoff, or an idle queue"  # the same after a change, in 1.36
 
 
-BRAKE = 10  # a pod backs off for at least so many times as long as its attempt took
-REPEAT_SECONDS = 300  # at least, before a repeated event is counted up
+BRAKE = 10  # a pod backs off for at least 10 times as long as its attempt took
+REPEAT_SECONDS = 300  # at least, before the count of a repeated event is increased
 
 
 @dataclass
@@ -47,21 +47,21 @@ class Retry:
     """When a pod is tried again, and why. Times are in monotonic seconds."""
 
     on: RetryOn = RetryOn.NOTHING
-    attempts: int = 0  # that have failed
-    rejected_by: frozenset[str] = frozenset()  # plugins that were against it at the last of them, for metrics
-    has_met_trouble: bool = False  # of the API server, at the last of them
+    attempts: int = 0  # failed ones
+    rejected_by: frozenset[str] = frozenset()  # plugins that rejected it in the last attempt, for metrics
+    has_met_trouble: bool = False  # whether the last attempt met trouble of the API server
     backoff_ends: float = 0
-    change_ends: float = 0  # when it is tried again without any change
+    change_ends: float = 0  # when it is tried again even without a change
     refused: set[str] = field(default_factory=set)  # nodes from which victims could not be deleted
     began_at: float = 0  # when the last attempt began
     took: float = 0  # seconds of the loop's time that the last attempt took
 
     def begin(self) -> None:
-        """Note that an attempt begins."""
+        """Record the beginning of an attempt."""
         self.began_at = time.monotonic()
 
     def end(self) -> None:
-        """Note how long the attempt has taken."""
+        """Record the end of the attempt."""
         self.took = time.monotonic() - self.began_at
 
     def back_off(self, decision: FullDecision) -> None:
@@ -75,7 +75,7 @@ class Retry:
         self.on = RetryOn.CHANGE if decision.fits_nowhere else RetryOn.BACKOFF
 
     def seconds_after(self, decision: FullDecision) -> float:
-        """Return for how many seconds the pod backs off: for longer if the attempt took long."""
+        """Return the seconds of backoff. A slow attempt makes it longer."""
         policy = decision.policy
         usual = backoff(self.attempts, policy.initial_backoff, policy.max_backoff)
         if decision.trouble:
@@ -87,7 +87,7 @@ class Retry:
         return seconds
 
     def at_once(self) -> None:
-        """Have the pod tried at once, even if its backoff is not over."""
+        """Make the pod due at once, even if its backoff is not over."""
         self.on = RetryOn.NOTHING
 
     def is_due(self) -> bool:
@@ -100,26 +100,26 @@ class Retry:
 class Published:
     """What was published about a pending pod: on the screen, in an event, in its condition PodScheduled."""
 
-    shown: tuple | None = None
+    shown: tuple | None = None  # see `show`
     messages: dict[str, str | None] = field(default_factory=lambda: {"event": None, "condition": None})
     event: tuple | None = None  # the request that recorded the event
-    count_at: float = 0  # when the event may be counted up
-    writing: threading.Lock = field(default_factory=threading.Lock, repr=False)  # held while it is written
+    count_at: float = 0  # when the count of the event may be increased, in monotonic seconds
+    writing: threading.Lock = field(default_factory=threading.Lock, repr=False)  # held during writes
 
     def note(self, message: str, parts: dict[str, tuple]) -> None:
-        """Note that a message is being written to these parts."""
+        """Record that a message is being written to these parts."""
         self.messages.update(dict.fromkeys(parts, message))
         if "event" in parts:
             self.count_at = time.monotonic() + random.uniform(1, 2) * REPEAT_SECONDS
 
     def forget(self, message: str, parts: list[str]) -> None:
-        """Have the next attempt write these parts again, unless a newer message has replaced this one."""
+        """Make the next attempt write these parts again, unless a newer message has replaced this one."""
         for part in parts:
             if self.messages[part] == message:
                 self.messages[part] = None
 
     def show(self, decision: FullDecision) -> bool:
-        """Note what is shown of a decision. Return whether it differs from what was shown last."""
+        """Record the part of a decision that is shown. Return whether it differs from the last one."""
         last = self.shown
         self.shown = (decision.node or decision.message, decision.remedy, decision.waits)
         return self.shown != last
@@ -127,15 +127,15 @@ class Published:
 
 @dataclass
 class PodRecord:
-    """What is kept about a pending pod from pass to pass, above all what it waits for."""
+    """What is kept about a pending pod from pass to pass. Upstream: QueuedPodInfo."""
 
     pod: FullPod  # its current version
     added_at: float = field(default_factory=lambda: time.monotonic())  # to the queue
-    policy: FullPolicy | None = None  # that schedules it
+    policy: FullPolicy | None = None  # the Policy that schedules it
     waits_for: WaitsFor = WaitsFor.NODE
-    since: float = 0  # when that wait began; for a node: when the pod came, or its last attempt failed
+    since: float = 0  # when that wait began; for NODE, when the pod was created or its last attempt failed
     decision: FullDecision | None = None  # about an assumed pod, until its Binding is sent
-    changed: list[tuple] = field(default_factory=list)  # in objects in memory: (part, name, value before)
+    changed: list[tuple] = field(default_factory=list)  # in cached objects: (part, name, value before)
     retry: Retry = field(default_factory=Retry)
     published: Published = field(default_factory=Published)
 
@@ -146,8 +146,8 @@ class PodRecord:
         if self.decision:
             self.decision.pod = pod
 
-    def obey(self, policy: FullPolicy) -> None:
-        """Have another Policy schedule the pod, at once."""
+    def use_policy(self, policy: FullPolicy) -> None:
+        """Let another Policy schedule the pod, at once."""
         self.policy = policy
         self.retry.at_once()
 
@@ -159,7 +159,7 @@ class PodRecord:
         self.decision = decision
 
     def back_off(self, decision: FullDecision) -> None:
-        """Have the pod back off, and wait for a node again; or first for its remedy."""
+        """Let the pod back off and wait for a node again, or first for the requests of PostFilter."""
         self.put_back()
         self.waits_for = WaitsFor.REMEDY if decision.requests else WaitsFor.NODE
         self.since = time.monotonic()
@@ -167,28 +167,28 @@ class PodRecord:
         self.retry.back_off(decision)
 
     def note_change(self) -> None:
-        """Note that something has changed since the last attempt."""
+        """Record that the cluster has changed since the last attempt."""
         if self.retry.on is RetryOn.CHANGE:
             pops = self.policy is not None and self.policy.pops_from_backoff
             self.retry.on = RetryOn.IDLENESS if pops else RetryOn.BACKOFF
 
     def end_remedy(self) -> None:
-        """Have the pod wait for a node again; it keeps its place in the queue."""
+        """Let the pod wait for a node again. It keeps its place in the queue."""
         self.waits_for = WaitsFor.NODE
 
     def set_aside(self, part: dict, name: str, value: object) -> None:
-        """Change an object in memory, as the write that follows will change it."""
+        """Change a cached object in the same way as the write that follows."""
         self.changed.append((part, name, part.get(name)))
         part[name] = value
 
     def put_back(self) -> None:
-        """Undo these changes. If they were written, the watch brings the objects again."""
+        """Undo these changes. If they were written, the watch shows them."""
         while self.changed:
             part, name, before = self.changed.pop()
             part[name] = before
 
     def is_held(self) -> bool:
-        """Return whether the pod is assumed, and a rule does not permit its binding yet."""
+        """Return whether the pod is assumed, but a rule does not permit its binding yet."""
         return self.waits_for is WaitsFor.PERMIT
 
     def is_being_prepared(self) -> bool:

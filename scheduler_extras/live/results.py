@@ -1,4 +1,4 @@
-"""The results of writes, as the writer's threads report them, and what follows for the pods.
+"""The results of writes, which the writer's threads report, and what follows from them for the pods.
 
 live.py handles them between decisions and at the end of a pass.
 """
@@ -30,7 +30,7 @@ class Results:
         self.writer = cycle.writer
 
     def handle(self, patience: float = 0.5) -> None:
-        """Handle the results; wait up to `patience` seconds for those that are still awaited."""
+        """Handle the results. Wait up to `patience` seconds for those that are still awaited."""
         until = time.monotonic() + patience
         while self.writer.awaited:
             try:
@@ -52,14 +52,14 @@ class Results:
             self.handle_preparation(result)
 
     def handle_preparation(self, result: Result) -> None:
-        """Report what a pod waits for after the requests of PreBind; if one failed, let the pod fall back."""
+        """After the requests of PreBind, report what the pod waits for. If one failed, let it fall back."""
         if result.error:
             self.cycle.fail(result.decision, result.error)
         else:
             self.cycle.report_waiting(result.decision)
 
     def handle_binding(self, result: Result) -> None:
-        """Have a bound pod wait until the watch shows it; if its Binding failed, let it fall back."""
+        """Let a bound pod wait until the watch shows it. If its Binding failed, let it fall back."""
         if result.error:
             self.cycle.fail(result.decision, result.error, heading="binding rejected: ")
         else:
@@ -70,7 +70,7 @@ class Results:
             self.cycle.show_if_new(result.decision)
 
     def handle_remedy(self, result: Result) -> None:
-        """Have a pod wait for a node again, after the requests of PostFilter.
+        """After the requests of PostFilter, let the pod wait for a node again.
 
         Requests that have failed are undone in memory. If the API server refuses to delete a victim, the pod
         skips this node in its next attempt; if no victim was deleted, it also gives up its nomination.
@@ -97,13 +97,13 @@ class Results:
     def has_new_room(self, decision: FullDecision) -> bool:
         """Return whether a pod has preempted others on a node to which it was not nominated before.
 
-        If it was, its victims have been recreated there, as a kubelet does with mirror pods: it backs off.
+        If it was, its victims have been recreated there, like mirror pods by a kubelet, and it backs off.
         """
         was_nominated = nomination_of(decision.pod, self.cache.snapshot) == decision.pod.nominated_node
         return deletions(decision.requests) > 0 and not was_nominated
 
     def finish(self, seconds: float, stop: threading.Event | None = None) -> None:
-        """Wait until all is written, but no longer than this, or until `stop` is set."""
+        """Wait until everything is written, at most this long, or until `stop` is set."""
         until = time.monotonic() + seconds
         while self.writer.awaited or self.writer.tasks.unfinished_tasks:
             if time.monotonic() > until or (stop and stop.is_set()):
@@ -114,7 +114,7 @@ class Results:
 
 
 def warn_of_write(error: BaseException) -> None:
-    """Log a failed write, unless it only came too late."""
+    """Log a failed write, unless it only came too late (404, 409)."""
     warn_of_failure(error, str(error) if isinstance(error, ApiError) else what_broke(error))
 
 
@@ -125,5 +125,5 @@ def nominations(requests: list[tuple]) -> list[tuple]:
 
 
 def deletions(requests: list[tuple]) -> int:
-    """Return how many requests delete something."""
+    """Return the number of requests that delete an object."""
     return [method for method, *_ in requests].count("DELETE")

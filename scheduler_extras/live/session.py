@@ -1,4 +1,4 @@
-"""A run beside a live cluster, from the leader election to the last write.
+"""A run on a live cluster, from the leader election to the last write.
 
 runs.py calls `poll`.
 """
@@ -12,7 +12,7 @@ import time
 
 from scheduler import log
 from scheduler_extras.api.election import LeaderElection
-from scheduler_extras.api.proxy import load_what_ends_threads, share_memory_among_threads
+from scheduler_extras.api.proxy import load_libgcc, share_memory_among_threads
 from scheduler_extras.common.clocks import HEARTBEAT
 from scheduler_extras.common.errors import ApiError
 from scheduler_extras.live.cache import Cache
@@ -24,9 +24,9 @@ from scheduler_extras.policy.reloading import PolicyFile
 
 def poll(cluster: LiveCluster, policy_file: PolicyFile, stop: threading.Event, options: argparse.Namespace,
          election: LeaderElection | None) -> int:
-    """Schedule a live cluster's pods; with leader election, only while leading. Return the exit code."""
+    """Schedule a live cluster's pods, with leader election only while leading. Return the exit code."""
     share_memory_among_threads()
-    load_what_ends_threads()
+    load_libgcc()
     if election:
         cluster.writer.may_write = election.leads
         if not election.lead(stop, lambda: keep_up(cluster.cache)):
@@ -44,21 +44,21 @@ def poll(cluster: LiveCluster, policy_file: PolicyFile, stop: threading.Event, o
 
 
 def sum_up(cluster: LiveCluster) -> None:
-    """Log how many pods this run has bound, and how many are left."""
+    """Log how many pods this run has bound, and how many are pending."""
     pending = [record for record in cluster.pending.values() if record.waits_for is not WaitsFor.CONFIRMATION]
     log.info("bound %d, %d pending", cluster.cycle.bound, len(pending))
 
 
 def keep_up(cache: Cache) -> None:
     """Apply updates while another replica leads, so that this one can take over at once."""
-    with contextlib.suppress(ApiError):  # which the loop meets, once it runs
+    with contextlib.suppress(ApiError):  # the loop reports it once it runs
         cache.refresh()
     cache.arrived.clear()
 
 
 def run_to_the_end(cluster: LiveCluster, policy_file: PolicyFile, stop: threading.Event, interval: float,
                    once: bool) -> int:
-    """Run the loop, and wait until all is written. Return the exit code."""
+    """Run the loop, and wait until everything is written. Return the exit code."""
     run(cluster, policy_file.current, stop, interval, once)
     cluster.at_rest()
     cluster.results.finish(seconds=3 if stop.is_set() else 10)

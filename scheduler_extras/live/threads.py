@@ -1,6 +1,6 @@
-"""Threads that do tasks, so that the loop does not wait for requests.
+"""A thread pool, so that the loop does not wait for requests.
 
-The writer extends `Threads`.
+The Writer extends `Threads`.
 """
 
 from __future__ import annotations
@@ -18,22 +18,22 @@ THREADS = 64  # at most
 
 
 class Threads:
-    """Up to 64 threads, which are started as they are needed."""
+    """A pool of up to 64 threads, which are started as they are needed."""
 
-    patience = 5  # seconds to wait for a free one
+    patience = 5  # seconds to wait for a free thread
 
     def __init__(self):
-        self.threads = 0  # that have been started
-        self.tasks: queue.Queue = queue.Queue()  # what they are to do: (function, arguments)
+        self.threads = 0  # started so far
+        self.tasks: queue.Queue = queue.Queue()  # (function, arguments)
 
     def start(self, function: Callable, *arguments) -> None:
-        """Have a thread call a function, as soon as one is free. Raises Trouble."""
+        """Let a thread call a function as soon as one is free. Raises Trouble if no thread can be started."""
         self.tasks.put((function, arguments))
         if self.threads < min(self.tasks.unfinished_tasks, THREADS):
             try:
                 start_thread(self.work)
                 self.threads += 1
-            except Trouble:  # then the other threads do it
+            except Trouble:  # other threads, if there are any, do the task
                 if not self.threads:
                     self.tasks.get()
                     self.tasks.task_done()
@@ -46,14 +46,14 @@ class Threads:
             with warn_if_broken("what was to be written is not"):
                 function(*arguments)
             self.tasks.task_done()
-            del function, arguments  # while the thread waits, it keeps no decision and no nodes
+            del function, arguments  # so that an idle thread does not keep a decision and its nodes alive
 
     def is_busy(self) -> bool:
-        """Return whether all threads have something to do."""
+        """Return whether all threads are busy."""
         return self.tasks.unfinished_tasks >= THREADS
 
     def wait_for_a_free_thread(self) -> None:
-        """Wait until a thread has nothing to do. Raises ApiError if that takes long."""
+        """Wait until a thread is free. Raises Trouble after `patience` seconds."""
         until = time.monotonic() + self.patience
         while self.is_busy():
             if time.monotonic() > until:

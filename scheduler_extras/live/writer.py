@@ -1,6 +1,6 @@
 """The writer: its threads send Bindings (`bind`) and the requests of rules.
 
-The binding cycle hands decisions to it. A dry run, and manifests, have another Writer.
+The binding cycle hands decisions to it. A dry run and manifests have subclasses.
 """
 
 from __future__ import annotations
@@ -29,23 +29,23 @@ from scheduler_extras.reading.fields import text_at
 from scheduler_extras.reading.pods_and_nodes import FullPod
 
 
-# All writes are made in threads; results.py handles how they end. A dry run writes nothing. A replica that
-# does not lead writes nothing either (`attempt`), except events about pods that it has bound (`announce`). A
-# request that fails with 5xx is sent up to three times (`patiently`), but a DELETE only once, because one
-# without an answer may still delete.
+# All writes are made in threads, and results.py handles their results. A dry run writes nothing. A replica
+# that does not lead writes nothing either (`attempt`), except events about pods that it has bound
+# (`announce`). A request that fails with 5xx is sent up to three times (`patiently`), but a DELETE only once,
+# because it may have deleted the pod without a response.
 
 
-HOOK_SECONDS = 60  # that a rule's bind may take, and its post_bind, too
+HOOK_SECONDS = 60  # the time limit of a rule's bind and post_bind
 
 
 @dataclass
 class Result:
-    """How the requests for a decision have ended."""
+    """The result of the requests for a decision."""
 
-    step: WaitsFor  # what the pod waited for when they were sent; NODE: they are of Unreserve
+    step: WaitsFor  # what the pod waited for when they were sent; NODE: requests of Unreserve
     decision: FullDecision
-    error: BaseException | None = None  # what went wrong
-    left: list[tuple] = field(default_factory=list)  # the request that has failed, and those after it
+    error: BaseException | None = None
+    left: list[tuple] = field(default_factory=list)  # the request that failed, and those after it
 
 
 class Writer(Threads):
@@ -57,26 +57,25 @@ class Writer(Threads):
         super().__init__()
         self.api = api
         self.may_write = lambda: True  # whether this replica leads
-        # Results for the loop. Before Python 3.11 a SimpleQueue that is to wait for hardly any time may wait
-        # forever.
+        # Results for the loop. (Before Python 3.11, a SimpleQueue with a tiny timeout may wait forever.)
         self.results: queue.Queue = queue.Queue()
-        self.awaited = 0  # how many results the loop has not had yet
+        self.awaited = 0  # results that the loop has not yet received
 
     def start_binding(self, decision: FullDecision, recorder: Recorder) -> None:
-        """Have a thread bind a pod, and report the result."""
+        """Let a thread bind a pod and report the result."""
         self.submit(Result(WaitsFor.BINDING, decision), write_binding, decision, self, recorder)
 
     def send(self, step: WaitsFor, decision: FullDecision, requests: list[tuple],
              still_waiting: Callable[[FullPod], FullPod | None]) -> None:
-        """Have a thread send the requests of rules for a pod, and report the result.
+        """Let a thread send the requests of rules for a pod and report the result.
 
-        still_waiting: returns the current version of a pod, or None if it does not wait any more.
+        still_waiting: returns the current version of a pod, or None if it no longer waits.
         """
         result = Result(step, decision, left=requests)
         self.submit(result, self.send_in_order, result, still_waiting)
 
     def submit(self, result: Result, function: Callable, *arguments) -> None:
-        """Have a thread call a function that reports a result. If there is no thread, report that."""
+        """Let a thread call a function that reports a result. If no thread can be started, report that."""
         self.awaited += 1
         try:
             self.start(function, *arguments)
@@ -85,15 +84,15 @@ class Writer(Threads):
             self.results.put(result)
 
     def attempt(self, *request) -> dict:
-        """Send a request once, unless another replica may lead. Return its answer. Raises ApiError."""
+        """Send a request once, unless another replica may lead. Return the response. Raises ApiError."""
         if not self.may_write():
             raise Conflict(409, "this replica does not lead any more")
         return self.api.request(*request)
 
     def send_in_order(self, result: Result, still_waiting: Callable[[FullPod], FullPod | None]) -> None:
-        """Send requests one after another, until one fails, and report the result.
+        """Send requests one after another until one fails, and report the result.
 
-        If the pod does not wait any more, the rest is not sent, except requests of Unreserve.
+        If the pod no longer waits, the rest is not sent, except for requests of Unreserve.
         """
         pod = result.decision.pod
         is_wanted_for_pod = result.step is not WaitsFor.NODE
@@ -111,7 +110,7 @@ class Writer(Threads):
         self.results.put(result)
 
     def send_one(self, step: WaitsFor, pod: FullPod, method: str, path: str, body: dict) -> dict | None:
-        """Send a request of a rule for a pod. Return its answer, or None. Raises ApiError."""
+        """Send a request of a rule for a pod. Return the response, or None. Raises ApiError."""
         if path.endswith("/events"):
             self.start(record_event, self, (method, path, body))
             return None
@@ -124,14 +123,14 @@ class Writer(Threads):
             may_have_gone = method == "DELETE" or step is WaitsFor.REMEDY
             if is_its_own or not (may_have_gone and self.may_write()):
                 raise
-            return None  # a victim is gone, for example, which is all right
+            return None  # a victim is gone already, for example
 
     def bound_by(self, decision: FullDecision) -> str | None:
-        """Have a rule or an extender bind the pod. Return which one has, by its answer; or None."""
+        """Let a rule or an extender bind the pod. Return the one that says it has, or None."""
         return self.ask_binders(decision, decision.policy.extenders)
 
     def ask_binders(self, decision: FullDecision, extenders: list) -> str | None:
-        """Call Bind of the rules, then of these extenders, until one has bound the pod; return which one."""
+        """Call Bind of the rules, then of these extenders, until one has bound the pod. Return that one."""
         pod = decision.pod
         binders = [(f"rule {rule.title or rule.name}", functools.partial(call_in_time, rule, "bind"))
                    for rule in decision.policy.rules_with["bind"]]
@@ -140,16 +139,16 @@ class Writer(Threads):
         return next((who for who, bind in binders if self.may_write() and bind(pod, decision.node)), None)
 
     def node_of(self, pod: FullPod) -> str | None:
-        """Return the node on which the API server has a pod; even if a Binding had no answer.
+        """Return the name of the node on which the API server has a pod, "" if none, None if the pod is gone.
 
-        "": on none; None: it is gone, or may not be read. The request is sent until an answer comes; so long,
-        the pod keeps its room.
+        None is also returned if the pod may not be read. The request is repeated until there is a response;
+        meanwhile, the pod keeps its room.
         """
         raw = patiently(self.read, pod, pauses=forever())
         return text_at(raw, "spec", "nodeName") if text_at(raw, "metadata", "uid") == pod.uid else None
 
     def read(self, pod: FullPod) -> dict:
-        """Return the JSON of the pod of this name; {} if it is gone, or may not be read. Raises Trouble."""
+        """Return the JSON of the pod of this name; {} if it is gone or may not be read. Raises Trouble."""
         try:
             raw = self.api.request("GET", f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}")
         except Trouble:
@@ -164,12 +163,12 @@ class Writer(Threads):
 
 
 class DryRun(Writer):
-    """Writes nothing."""
+    """A Writer that writes nothing."""
 
     is_live = False
 
     def submit(self, result: Result, function: Callable, *arguments) -> None:
-        """Report that it has succeeded."""
+        """Report success."""
         self.awaited += 1
         self.results.put(result)
 
@@ -178,16 +177,16 @@ class DryRun(Writer):
 
 
 def check_that_it_waits(pod: FullPod, latest: FullPod | None) -> None:
-    """Raise Conflict if the current version of a pod is being deleted, or has a node; None: it is gone."""
+    """Raise Conflict if a pod is terminating, bound, or gone. latest: its current version, or None."""
     if not latest or latest.terminating or latest.node_name:
         raise Conflict(409, f"{pod.key} does not wait any more")
 
 
 def write_binding(decision: FullDecision, writer: Writer, recorder: Recorder) -> None:
-    """Bind the pod, and report the result to the loop. If it is bound, record an event and call PostBind."""
+    """Bind the pod, and report the result to the loop. On success, record an event, and call PostBind."""
     pod = decision.pod
     try:
-        with pod.record.published.writing:  # its condition is written before that, or not at all
+        with pod.record.published.writing:  # the condition PodScheduled is written before, or not at all
             began = time.monotonic()
             bind(decision, writer)
             decision.binding_seconds = time.monotonic() - began
@@ -209,7 +208,7 @@ def write_binding(decision: FullDecision, writer: Writer, recorder: Recorder) ->
 
 
 def warn_of_another(pod: FullPod, node_name: str) -> None:
-    """Warn, once for all pods, that something else has bound a pod; node_name: "" if it has no node."""
+    """Warn once for all pods that another client has bound a pod. node_name: "" if the pod has no node."""
     if node_name:
         what = f"{pod.key} is on {node_name}, but this scheduler did not bind it"
         question = f"is a second {pod.scheduler} running? Start both with --leader-elect"
@@ -217,7 +216,7 @@ def warn_of_another(pod: FullPod, node_name: str) -> None:
 
 
 def bind(decision: FullDecision, writer: Writer) -> None:
-    """Have a rule or an extender bind the pod, or else POST a Binding. Raises what these raise."""
+    """Let a rule or an extender bind the pod, or else POST a Binding. Raises any exception."""
     pod = decision.pod
     node_name = decision.node
     bound_by = writer.bound_by(decision)
@@ -229,11 +228,11 @@ def bind(decision: FullDecision, writer: Writer) -> None:
         answer = patiently(writer.attempt, *request_by(binding, pod, node_name))
     except TooLarge as error:
         raise Unschedulable(f"with its node, the pod is larger than etcd takes: {error}") from error
-    if not text_at(answer, "kind"):  # which all has that an API server says
+    if not text_at(answer, "kind"):  # all responses of an API server have a kind
         raise Trouble(0, "its Binding was answered, but by no API server")
 
 
 def call_in_time(rule: FullRule, point: str, *things) -> object:
-    """Call a rule's hook, and return its answer. Raises InputError if that takes over a minute."""
+    """Call a rule's hook, and return its result. Raises InputError if that takes more than a minute."""
     late = InputError(f"{rule.title or rule.name}: {point} has not returned for {HOOK_SECONDS} s")
     return within(HOOK_SECONDS, call_hook, rule, point, *things, late=late)

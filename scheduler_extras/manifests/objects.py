@@ -106,7 +106,7 @@ class ManifestObjects:
             complete(resource_of(kind), thing)
         if resource_of(kind) == "pods":
             self.check_uid(thing)
-        metadata = thing["metadata"]
+        metadata = pick(thing, dict, "metadata")
         age = metadata.get("creationTimestamp") or (before and before["metadata"].get("creationTimestamp"))
         metadata["creationTimestamp"] = age or f"{len(self.objects) + 1:09}"  # sorts in the order of files
 

@@ -244,13 +244,13 @@ def test_a_script_that_can_open_no_file_any_more_ends_as_it_is_to():
     """glibc would load a library then, to end the threads, and abort."""
     text = """
 import os, resource, sys, threading, time
-from scheduler_extras.api.proxy import load_what_ends_threads
+from scheduler_extras.api.proxy import load_libgcc
 
 def work():
     while True:
         time.sleep(0.0001)
 
-load_what_ends_threads()
+load_libgcc()
 for _ in range(20):
     threading.Thread(target=work, daemon=True).start()
 resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
