@@ -1,6 +1,6 @@
-"""A second program beside scheduler.py: all rules, a watched cluster, manifests, KubeSchedulerConfiguration.
+"""A second program beside scheduler.py: all rules, watches, manifests, KubeSchedulerConfiguration.
 
-Rules of your own import from here what __all__ names, and rules and small functions from `scheduler`.
+Rules of your own can import the names in __all__ from here, and rules and small functions from `scheduler`.
 """
 
 import importlib
@@ -8,8 +8,8 @@ import sys
 from pathlib import Path
 
 try:
-    import scheduler  # noqa: F401  (first of all, as each module needs it)
-except SyntaxError as error:  # people edit it
+    import scheduler  # noqa: F401  (first, because every module needs it)
+except SyntaxError as error:  # it may have been edited
     print(error, file=sys.stderr)
     sys.exit(2)
 
@@ -25,13 +25,13 @@ if Path(__file__).with_name("configuration").joinpath("__init__.py").exists():  
     importlib.import_module("scheduler_extras.configuration")
 
 __all__ = [
-    "SKIP",  # a `metadata` function returns it: the rule has nothing to say about the pod
-    "Rejected",  # a `metadata` function raises it, with the reason: the pod fits no node
-    "Unschedulable",  # ends the attempt to place a pod, for this reason
-    "label_selector",  # reads a LabelSelector
-    "labels_match",  # whether labels match a selector that `label_selector` has read
+    "SKIP",  # returned by a `metadata` function: the rule is skipped for this pod
+    "Rejected",  # raised by a `metadata` function with a reason: the pod fits no node
+    "Unschedulable",  # raised with a reason: ends the attempt to schedule the pod
+    "label_selector",  # parses a LabelSelector
+    "labels_match",  # returns whether labels match a selector from `label_selector`
     "main",  # the command line
     "nominate",  # nominates a pod to a node
-    "predicate",  # the decorator of a predicate; files of --plugins may import it from `scheduler`, too
-    "priority",  # the decorator of a priority; likewise
-    "reasons_supposing"]  # why a pod would not fit a node if some pods were gone, and others there
+    "predicate",  # the decorator of a predicate; files of --plugins may also import it from `scheduler`
+    "priority",  # the decorator of a priority; the same
+    "reasons_supposing"]  # the reasons against a node without some of its pods, or with others added

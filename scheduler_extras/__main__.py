@@ -3,7 +3,7 @@
 import sys
 from pathlib import Path
 
-if not __package__:  # the folder itself was run: have its modules found as those of the package
+if not __package__:  # the folder itself was run: make its modules importable as a package
     sys.path[0] = str(Path(__file__).resolve().parents[1])
 
 from scheduler_extras import main

@@ -1,7 +1,11 @@
-"""The command line: what is done for each of its options.
+"""The command line: chooses what to do from the options, and returns the exit code.
 
 `python scheduler_extras` calls its `main`.
 """
+
+from __future__ import annotations
+
+import argparse
 
 import contextlib
 import gc
@@ -10,7 +14,9 @@ import math
 import os
 import sys
 import threading
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import scheduler
 from scheduler import log
@@ -39,18 +45,18 @@ from scheduler_extras.show.report import Reporter
 from scheduler_extras.show.text import Screen
 
 
-def command_line(argv=None):
-    """Run the command line; return the exit code."""
+def command_line(argv: Sequence[str] | None = None) -> int:
+    """Run the command line. Return the exit code."""
     FAILURE.clear()
     STOP.clear()
-    gc.set_threshold(50000)  # of the many objects of a big cluster, few are ever garbage
+    gc.set_threshold(50000)  # a big cluster has many objects, but little garbage
     for name, mode in {"stdin": "r", "stdout": "w", "stderr": "w"}.items():
-        if not getattr(sys, name):  # it is closed, as by >&-
+        if not getattr(sys, name):  # closed with >&-
             setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_RDWR), mode))
     options = read_arguments(argv)
     CHANCE.seed = options.seed
     if options.compare and CHANCE.seed is None:
-        CHANCE.seed = ""  # chance decides alike for all that is compared
+        CHANCE.seed = ""  # random choices are the same for all Policies
     is_timed = options.verbose or options.goes_on
     handler = logging.StreamHandler()
     handler.setFormatter(LogLines(
@@ -73,14 +79,14 @@ def command_line(argv=None):
         ended.set()
 
 
-def run_command(options, screen):
-    """Do what the command line asks for; return whether something failed. Raises ApiError, InputError."""
+def run_command(options: argparse.Namespace, screen: Screen) -> bool:
+    """Run what the options ask for. Return whether something failed. Raises ApiError, InputError."""
     shipped = str(Path(scheduler.__file__).with_name("policy.json")).removeprefix(os.getcwd() + os.sep)
     files = [PolicyFile(path, options.scheduler_name, options.plugins, options.preempt)
              for path in (options.policy or shipped, *options.compare)]
-    seen = versions_of(options.cluster)  # before they are read: what is edited from here on counts
+    seen = versions_of(options.cluster)  # before they are read, so that no edit is missed
     anew = files[0].policies if options.anew else ()
-    api = Manifests(options.cluster, anew) if options.cluster else api_server(options.server)
+    api: Any = Manifests(options.cluster, anew) if options.cluster else api_server(options.server)
     stop = stop_on_signals()
     if options.compare:
         return compare(api, files, stop, options, screen)
@@ -95,14 +101,14 @@ def run_command(options, screen):
     elif options.cluster:
         has_failed = run_manifests(writer, run, seen)
     else:
-        has_failed = run_live(writer, run)
+        has_failed = bool(run_live(writer, run))
     if is_a_page and run.journal:
         screen.print(document(run.journal.frames))
     return has_failed
 
 
-def journal_for(options, path):
-    """Return the Journal that a page shows, into which the log goes, too; None if no page is wanted."""
+def journal_for(options: argparse.Namespace, path: str) -> Journal | None:
+    """Return the Journal for a page, which also receives the log; None if no page is wanted."""
     is_a_page = options.output == "html"
     if not (is_a_page or options.listen):
         return None
@@ -111,21 +117,21 @@ def journal_for(options, path):
     return journal
 
 
-def api_server(url):
-    """Return the API server: behind kubectl proxy, or, in a pod and without --server, itself."""
+def api_server(url: str | None) -> PooledProxy:
+    """Return a client of the API server: through kubectl proxy, or directly in a pod without --server."""
     account = None if url else service_account()
     return PooledProxy(account.server, account) if account else PooledProxy(url or PROXY)
 
 
-def writer_for(api, options):
-    """Return what writes to a cluster as the options want it."""
+def writer_for(api: Any, options: argparse.Namespace) -> Writer:
+    """Return the Writer for the options."""
     if options.dry_run:
         return DryRun(api)
     return WriterOfManifests(api) if options.cluster else Writer(api)
 
 
-def main(argv=None):
-    """Run the command line to its end, whatever becomes of its output; return the exit code."""
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line, and handle errors of the output. Return the exit code."""
     try:
         return command_line(argv)
     except KeyboardInterrupt:

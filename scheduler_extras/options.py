@@ -1,10 +1,13 @@
-"""The options of the command line, and what is wrong with them.
+"""The options of the command line, and their validation.
 
 command_line.py reads them first.
 """
 
+from __future__ import annotations
+
 import argparse
 import re
+from collections.abc import Callable, Sequence
 
 from scheduler_extras.common.version import LATEST, UPSTREAM, VERSION
 from scheduler_extras.manifests.manifests import Manifests
@@ -14,23 +17,23 @@ from scheduler_extras.reading.hints import did_you_mean
 PROXY = "http://127.0.0.1:8001"  # where kubectl proxy listens
 
 
-def not_empty(text):
-    """Return what an option is given. Raises ArgumentTypeError if it is empty."""
+def not_empty(text: str) -> str:
+    """Return the value of an option. Raises ArgumentTypeError if it is empty."""
     if not text:
         raise argparse.ArgumentTypeError("is empty; is a variable of the shell not set?")
     return text
 
 
-def address_and_port(text):
-    """Return what --listen is given, [ADDRESS:]PORT, as a pair. Raises ArgumentTypeError."""
+def address_and_port(text: str) -> tuple[str, int]:
+    """Parse the value of --listen, [ADDRESS:]PORT. Raises ArgumentTypeError."""
     match = re.fullmatch(r"(?:(\[[\da-fA-F:.]+]|[\w.-]+):)?(\d{1,5})", text)
     if not match or int(match[2]) > 65535:
         raise argparse.ArgumentTypeError("expected [ADDRESS:]PORT, such as 8080, 0.0.0.0:8080 or [::1]:8080")
     return (match[1] or "127.0.0.1").strip("[]"), int(match[2])
 
 
-def option_parser():
-    """Return what reads the options."""
+def option_parser() -> argparse.ArgumentParser:
+    """Return the parser of the options."""
     parser = argparse.ArgumentParser(
         prog="python scheduler_extras", usage="%(prog)s [options]", allow_abbrev=False,
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -55,8 +58,8 @@ cannot be drained; 2 wrong usage, Policy or manifest""")
     return parser
 
 
-def add_rules(add):
-    """Add the options that say which pods are scheduled, and by which rules."""
+def add_rules(add: Callable) -> None:
+    """Add the options that choose the pods and the rules."""
     add("--scheduler-name", type=not_empty, default="my-scheduler", metavar="NAME",
         help="schedule the pods with this spec.schedulerName (%(default)s)")
     add("--policy", "--config", "--policy-config-file", "--algorithm-provider",
@@ -70,8 +73,8 @@ def add_rules(add):
     add("--seed", help="make the random choice among equally good nodes repeatable")
 
 
-def add_live(add):
-    """Add the options of a live cluster."""
+def add_live(add: Callable) -> None:
+    """Add the options for a live cluster."""
     add("--server", metavar="URL",
         help=f"the address of kubectl proxy ({PROXY}; in a pod, the API server itself)")
     add("--interval", type=float, default=1, metavar="SECONDS", help="time between passes (%(default)s)")
@@ -84,8 +87,8 @@ def add_live(add):
              "--cluster, schedule again when a file changes (ADDRESS: 127.0.0.1)")
 
 
-def add_manifests(add):
-    """Add the options of manifests."""
+def add_manifests(add: Callable) -> None:
+    """Add the options for manifests."""
     add("--cluster", type=not_empty, nargs="+", action="extend", default=[], metavar="FILE",
         help="schedule the pods in these files or folders instead (-: standard input)")
     add("--anew", action="store_true", help="also reschedule this scheduler's pods that already have a node")
@@ -93,8 +96,8 @@ def add_manifests(add):
         help="also schedule them with these Policies, and show the differences")
 
 
-def add_show(add):
-    """Add the options that say what is shown."""
+def add_show(add: Callable) -> None:
+    """Add the options that choose the output."""
     add("--explain", type=not_empty, nargs="?", const=True, metavar="POD",
         help="explain each decision node by node, or only where POD would go")
     add("--fits", type=not_empty, metavar="POD", help="count how many copies of POD would fit")
@@ -105,8 +108,8 @@ def add_show(add):
     add("-v", "--verbose", action="store_true", help="log every request to the API server")
 
 
-def read_arguments(argv):
-    """Read the command line; what is wrong in it ends the process."""
+def read_arguments(argv: Sequence[str] | None) -> argparse.Namespace:
+    """Parse the command line. A mistake in it ends the process."""
     parser = option_parser()
     options, unknown = parser.parse_known_args(argv)
     if unknown:
@@ -134,8 +137,8 @@ def read_arguments(argv):
     return options
 
 
-def problem_of_server(url):
-    """Return what is wrong with the URL of kubectl proxy, or ""."""
+def problem_of_server(url: str) -> str:
+    """Return the mistake in the URL of kubectl proxy, or ""."""
     server = re.fullmatch(r"http://([\w.-]+|\[[\da-fA-F:.]+])(:(\d{1,5}))?(/[\w./~%-]*)?", url)
     if url.startswith("https://"):
         return ("https needs a CA and a token, which kubectl proxy has: run it, and give its http:// URL. "

@@ -1,6 +1,6 @@
-"""The process: signals, the watchdog of the loop, and lost output.
+"""The process: signals, the watchdog of the loop, and errors of the output.
 
-The command line calls these.
+command_line.py calls these functions.
 """
 
 import os
@@ -19,9 +19,9 @@ from scheduler_extras.common.log_texts import one_line, warn_once
 
 
 def watch_the_loop(thread: int, ended: threading.Event, seconds: float = 5) -> None:
-    """Warn about slow rules; end the process if the loop makes no progress within its limit.
+    """Warn about slow rules, and end the process if the loop makes no progress within its limit.
 
-    A loop that hangs schedules no pods while another thread renews the Lease, so another replica must lead.
+    Otherwise, a loop that hangs would stay the leader, because another thread renews the Lease.
     """
     seen_before = None
     last = time.monotonic()
@@ -51,7 +51,7 @@ def place_in(frame: FrameType | None) -> str:
 
 
 def stop_on_signals() -> threading.Event:
-    """Make SIGINT and SIGTERM set STOP; return it. A second signal, or four more seconds, end the process."""
+    """Make SIGINT and SIGTERM set STOP, and return it. A second signal, or four seconds, end the process."""
     def end(number: int, _: FrameType | None) -> None:
         """Ask the loop to end after this pod."""
         signal.signal(number, signal.SIG_DFL)
@@ -66,7 +66,7 @@ def stop_on_signals() -> threading.Event:
 
 
 def give_up_output(error: OSError) -> None:
-    """Print nothing more. Log why, unless it is that the reader has ended, as `head` does."""
+    """Discard all further output. Log why, unless the reader has ended, as `head` does."""
     if not isinstance(error, BrokenPipeError):
         log.error("cannot write the output: %s", one_line(error))
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

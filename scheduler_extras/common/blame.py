@@ -1,6 +1,6 @@
-"""Finds the rule to blame for an exception or a wrong answer, and the line in its file.
+"""Finding the rule to blame for an exception or a wrong answer, and the line in its file.
 
-Rules are other people's code: they may fail, return nonsense, or be slow. Callers of rules use this module.
+Rules may be edited or written by users: they may fail, return nonsense, or be slow. Callers of rules use it.
 """
 
 import contextlib
@@ -21,8 +21,8 @@ from scheduler_extras.common.errors import InputError, Unschedulable
 from scheduler_extras.common.log_texts import at_most, one_line, warn_once
 
 
-# The code of a rule's function -> the rule's name; if rules share it, the last one's. Global, because
-# tracebacks and the frames of a thread have nothing but the code.
+# The code of a rule's function -> the rule's name; if rules share it, the name of the last one. It is global,
+# because tracebacks and the frames of a thread only have the code.
 RULE_OF: dict[types.CodeType, str] = {}
 
 
@@ -48,14 +48,14 @@ def note_rule(name: str, functions: Iterable[Any]) -> None:
     RULE_OF.update(dict.fromkeys(codes, name))
 
 
-# Set when a rule breaks, a write fails, or the API server is in trouble: with --once, the exit code is 1.
-# Global, because rules are called in many places, and in threads.
+# Set when a rule or a write fails, or the API server is in trouble: with --once, the exit code is then 1. It
+# is global, because rules are called in many places, and in threads.
 FAILURE = threading.Event()
 
 
 @contextlib.contextmanager
 def warn_if_broken(text: str) -> Iterator[None]:
-    """If a rule raises an exception in this block, or calls sys.exit, end the block with a warning."""
+    """End the block with a warning if a rule raises an exception in it, or calls sys.exit."""
     try:
         yield
     except (Exception, SystemExit) as error:
@@ -64,10 +64,10 @@ def warn_if_broken(text: str) -> Iterator[None]:
 
 
 def what_broke(error: BaseException) -> str:
-    """Describe an unexpected exception in one line: its type, its text, the function, the file and line.
+    """Return one line about an unexpected exception: its type, message, function, file and line.
 
-    In a rule, that is the last line in the rule's own file, and the rule is named, too. Elsewhere, it is the
-    last line outside of libraries. The message of an InputError is complete as it is.
+    If a rule is to blame, this names the rule, and the line in the rule's own file. Otherwise, it is the last
+    line outside of libraries. The message of an InputError is complete as it is.
     """
     place = about = ""
     function = "a rule"
@@ -93,8 +93,8 @@ def what_broke(error: BaseException) -> str:
     return f"{type(error).__name__} in {function}: {one_line(error)}{attribute_meant(error)}{place}{about}"
 
 
-def attribute_meant(error):
-    """Return a hint at an attribute with a similar name, if one is missing; else ""."""
+def attribute_meant(error: BaseException) -> str:
+    """Return a suggestion for a missing attribute with a similar name; else ""."""
     if not isinstance(error, AttributeError):
         return ""
     known = [name for name in dir(error.obj) if not name.startswith("_")]
@@ -105,7 +105,7 @@ def attribute_meant(error):
 def check_points(rule: Any, points: Mapping[str, Any], function: Callable[..., Any] | None = None) -> None:
     """Raise InputError if points are not numbers, Unschedulable if they are not from 0 to 100.
 
-    The rule is at fault even if only one node fits, and the score makes no difference.
+    Unschedulable sets FAILURE even if only one node fits, so that the score makes no difference.
     """
     scores = points.values()
     if {*map(type, scores)} == {int} and min(scores) >= 0 and max(scores) <= 100:
@@ -157,7 +157,7 @@ def line_of(code: types.CodeType) -> str:
 
 
 def request_by(function: Callable[..., Any], *things: Any) -> tuple[str, str, Any]:
-    """Return the request that a function of the script makes. Raises InputError if an edit has broken it."""
+    """Return the request from a function of the script. Raises InputError if an edit has broken it."""
     request = function(*things)
     fits = isinstance(request, tuple) and len(request) == 3 and str(request[1]).startswith("/")
     if not fits:

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 @dataclass
 class Chance:
-    """Where random choices start from."""
+    """The seed of random choices."""
 
-    seed: str | None = None  # of --seed; None: choices differ each time
+    seed: str | None = None  # the value of --seed; None: choices differ in each run
 
 
-CHANCE = Chance()  # global, because a rule that chooses at random receives only a pod and a node
+CHANCE = Chance()  # global, because a rule that chooses at random only receives a pod and a node

@@ -1,4 +1,4 @@
-"""Clocks and threads: time limits, the heartbeat of the loop, and work in the background.
+"""Clocks and threads: time limits, the heartbeat of the loop, and background threads.
 
 Everything that waits for rules, extenders or the API server uses it.
 """
@@ -24,7 +24,7 @@ class Heartbeat:
     """The progress of the loop, in monotonic seconds."""
 
     at: float = 0  # when the loop last made progress
-    limit: float = math.inf  # how long it may take until it makes progress again
+    limit: float = math.inf  # seconds without progress after which the watchdog ends the process
 
 
 HEARTBEAT = Heartbeat()  # global, because `within` records progress whoever calls it
@@ -38,7 +38,7 @@ def heartbeat() -> None:
 
 def within(seconds: float, function: Callable[..., Any], *arguments: Any, late: Exception | None = None,
            whom: str = "", stop: threading.Event | None = None) -> Any:
-    """Return what a function returns. If it takes longer, raise `late`, by default an ApiError.
+    """Return what a function returns. After `seconds`, raise `late`, by default Trouble.
 
     whom: the name in the warning about a slow answer. stop: an event that ends the wait with an ApiError.
     """

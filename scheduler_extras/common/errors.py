@@ -9,7 +9,7 @@ class InputError(ValueError):
 
 
 class ApiError(Exception):
-    """A request that did not succeed. status: the HTTP status, or 0 if no API server answered."""
+    """A failed request. status: the HTTP status, or 0 if no API server answered."""
 
     def __init__(self, status: int, message: str):
         super().__init__(message)
@@ -19,7 +19,7 @@ class ApiError(Exception):
 class Trouble(ApiError):
     """No API server answered, or it answered 429 or 5xx: other requests may fail, too."""
 
-    retry_after: float = 0  # seconds after which the API server wants the request again, if it says so
+    retry_after: float = 0  # the seconds of the header Retry-After, if there was one
 
 
 class Unschedulable(Exception):

@@ -1,13 +1,13 @@
-"""What the program lets others observe: each method is an event.
+"""The interface for metrics: the loop calls a method for each event.
 
-This Observer ignores all of them. With --listen, serve/metrics.py has one that counts.
+This Observer ignores all events. With --listen, serve/observations.py has one that counts them.
 """
 
 from typing import Any
 
 
 class Observer:
-    """Receives what happens, and does nothing about it. The loop's thread calls it, except for `answered`."""
+    """Ignores all events. The loop's thread calls its methods, except for `answered`."""
 
     def queued(self) -> None:
         """A new pod has entered the queue."""

@@ -74,35 +74,35 @@ def put_together(nodes: dict, refusals: list[tuple[str, dict]]) -> tuple[dict, F
 
 @dataclass
 class Vote:
-    """What a priority, or an extender, gives to the nodes that fit."""
+    """The scores of a priority or an extender for the feasible nodes."""
 
     title: str
     weight: int
-    raw: dict | None  # node -> its score, as the function of the priority gave it; None for an extender
-    points: dict  # node -> 0 to 100, after `reduce`; an extender's are weighted already (weight: 1)
+    raw: dict | None  # node -> the score that the priority's function returned; None for an extender
+    points: dict  # node -> 0 to 100, after `reduce`; an extender's points include its weight (weight: 1)
 
     @functools.cached_property
     def of_each(self) -> float | None:
-        """The points that each node gets, if all get the same, as by most priorities; else None."""
+        """The points of each node if they are equal, as for most priorities; else None."""
         different = {*self.points.values()}
         return different.pop() if len(different) == 1 else None
 
 
 @dataclass(eq=False)
 class FullDecision(Decision):
-    """A decision, with what the other extension points and the extenders add."""
+    """A decision, with the results of the other extension points and of the extenders."""
 
     pod: Any  # a FullPod
     failed: Failures = field(default_factory=Failures)  # why the other nodes do not fit
     policy: Any = None  # the FullPolicy whose rules decide
     snapshot: FullSnapshot | None = None  # what the rules see
-    condition_reason: str = "Unschedulable"  # without a node: in its condition PodScheduled
-    votes: list = field(default_factory=list)  # of each priority and each extender, on the nodes that fit
-    remedy: str = ""  # without a node: what PostFilter does about it, in words
-    why_not_preempted: object = ""  # without a node: why preemption does not help, a text, or {node: reasons}
-    trouble: Trouble | None = None  # of the API server, met in this attempt
+    condition_reason: str = "Unschedulable"  # without a node: the reason of its condition PodScheduled
+    votes: list = field(default_factory=list)  # of each priority and each extender
+    remedy: str = ""  # without a node: what PostFilter does, in words
+    why_not_preempted: object = ""  # without a node: why preemption does not help, a text or {node: reasons}
+    trouble: Trouble | None = None  # of the API server, if this attempt met any
     waits: str = ""  # with a node: why the pod is not bound to it yet
-    requests: list = field(default_factory=list)  # without a node: those of PostFilter
+    requests: list = field(default_factory=list)  # without a node: the requests of PostFilter
 
     # When its steps ended, in monotonic seconds:
     began_at: float = field(default_factory=lambda: time.monotonic())
@@ -123,27 +123,27 @@ class FullDecision(Decision):
 
     @property
     def fits_nowhere(self) -> bool:
-        """Whether each node has been ruled out, or there is none."""
+        """Whether predicates have ruled out all nodes, or there are none."""
         return self.node is None and len(self.failed) == len(self.nodes)
 
     @functools.cached_property
     def unchecked(self) -> list[str]:
-        """What the pod requires and no active rule checks, with the rule that would check it."""
+        """The pod's requirements that no active rule checks, with the rules that would, in words."""
         node = self.nodes.get(self.node)
         found = []
         for what, (rule, is_asked) in self.policy.unchecked.items():
-            with contextlib.suppress(Exception):  # what no active rule has read may be anything
+            with contextlib.suppress(Exception):  # no active rule has validated these fields
                 if is_asked(self.pod, node):
                     name = self.policy.name_for(rule)
                     found.append(f"has {what}, and {name}, which looks at that, is not active")
         return found
 
     def give_up(self, error: BaseException) -> None:
-        """Leave the pod pending, because of this error. Name the rule that raised it."""
+        """Leave the pod pending because of an error, and name the rule that raised it."""
         if isinstance(error, Trouble):
             self.trouble = error
         if self.node and not isinstance(error, Unschedulable):
-            self.condition_reason = "SchedulerError"  # as kube-scheduler's, if it is not that no node fits
+            self.condition_reason = "SchedulerError"  # as in kube-scheduler
         self.node = None
         self.waits = ""
         is_known = isinstance(error, (Unschedulable, Malformed, ApiError))

@@ -17,17 +17,17 @@ from scheduler_extras.deciding.snapshot import FullSnapshot
 from scheduler_extras.reading.pods_and_nodes import FullPod
 
 
-# A rule may have functions for the other extension points of the scheduling framework, too: hooks, which are
-# options of its decorator. What stands at preFilter, filter, preScore, score and normalizeScore is its own
-# function, with `metadata` and `reduce`.
+# A rule may also have functions for the other extension points of the scheduling framework. These hooks are
+# options of its decorator. (At preFilter, filter, preScore, score and normalizeScore, a rule has its own
+# function, `metadata` and `reduce`.)
 #
-# The loop's thread calls all but bind and post_bind, one after another. They need no locks, and may look at
-# all of the snapshot. But all pods wait for them: they should be quick, and return requests, not send these.
-# A thread sends the requests of a pod one after another, until one fails. What `post_filter` or `pre_bind`
-# wants is not sent any more once the pod has gone.
-# bind and post_bind are called in other threads, for several pods at once. They may send requests, must not
-# change the pod or look at nodes and snapshots, and need locks for what they share. bind has a minute.
-# A hook that breaks, or calls sys.exit, does harm to its pod only (queue_sort: has no effect).
+# The loop's thread calls all hooks except bind and post_bind, one after another. They need no locks, and may
+# read the whole snapshot. But all pods wait for them, so they should be fast, and return requests instead of
+# sending them. A thread sends the requests of a pod one after another until one fails. Requests of
+# post_filter and pre_bind are dropped once the pod is gone.
+# bind and post_bind are called in other threads, for several pods at once. They may send requests, but must
+# not change the pod, or read nodes and snapshots, and they need locks for shared state. bind has a minute.
+# If a hook fails or calls sys.exit, only its pod is affected. (A queue_sort that fails is ignored.)
 
 
 def are_requests(answer: object) -> bool:
@@ -54,43 +54,45 @@ ANSWERS = {  # what a hook may return beside None -> a function that returns whe
 
 @dataclass
 class ExtensionPoint:
-    """A point at which a rule may have a function: what that takes, and may return."""
+    """An extension point: the parameters of its hooks, and what they may return."""
 
     parameters: str
-    in_configuration: str  # what a KubeSchedulerConfiguration calls it
+    in_configuration: str  # its name in a KubeSchedulerConfiguration
     answer: str = "anything"  # one of ANSWERS
     refusal: str = ""  # the start of the message when a plugin refuses a pod there
 
 
 EXTENSION_POINTS = {  # by the option of the decorator
-    # Why the pod is not ready to be tried; or None.
+    # Returns why the pod is not ready to be tried, or None.
     "pre_enqueue": ExtensionPoint("pod", "preEnqueue", "a string"),
-    # A key: pods with lower ones are tried first.
+    # Returns a sort key: pods with lower keys are tried first.
     "queue_sort": ExtensionPoint("pod", "queueSort"),
-    # No node fits: requests that may help, and what they do; or None.
+    # Called if no node fits. Returns requests that may help, and what they do, or None.
     "post_filter": ExtensionPoint(
         "pod failed snapshot", "postFilter", "a list of requests, or (requests, why)"),
-    # Takes note that the pod goes to the node; may raise Unschedulable.
+    # Called once the pod is assumed on the node. May raise Unschedulable.
     "reserve": ExtensionPoint(
         "pod node snapshot", "reserve", refusal='running Reserve plugin "{rule}"'),
-    # Forgets that, even if another rule's `reserve` failed. Requests; or None.
+    # Undoes `reserve`, even if another rule's `reserve` failed. Returns requests, or None.
     "unreserve": ExtensionPoint("pod snapshot", "reserve", "a list of requests"),
-    # None approves, Unschedulable denies. Seconds, or these and why: it is asked again, for so long.
+    # Returns None to approve, or raises Unschedulable to deny. Returns seconds, or (seconds, why), to be
+    # called again in each pass, for so long.
     "permit": ExtensionPoint(
         "pod node snapshot", "permit", "seconds, or (seconds, why)",
         refusal='rejected pod "{pod}" by permit plugin "{rule}"'),
-    # None: go on. Requests, maybe [], or these and why: they are sent, and it is asked again in each pass.
+    # Returns None to continue. Returns requests, perhaps [], or (requests, why), to have these sent, and to
+    # be called again in each pass.
     "pre_bind": ExtensionPoint(
         "pod node snapshot", "preBind", "a list of requests, or (requests, why)",
         refusal='running PreBind plugin "{rule}"'),
-    # Binds the pod, and returns True; else the next one is asked, at last the script.
+    # Binds the pod and returns True. Otherwise, the next rule is called, and finally a Binding is sent.
     "bind": ExtensionPoint("pod node_name", "bind", "True or False"),
-    # The pod is bound.
+    # Called once the pod is bound.
     "post_bind": ExtensionPoint("pod node_name", "postBind")}
 
 
 def call_hook(rule: FullRule, point: str, *things: Any) -> Any:
-    """Call a rule's hook, and return its answer. Raises InputError if the answer is not allowed there."""
+    """Call a rule's hook, and return its result. Raises InputError if the result is not allowed there."""
     there = EXTENSION_POINTS[point]
     try:
         answer = rule.hooks[point](*things)

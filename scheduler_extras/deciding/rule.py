@@ -29,25 +29,25 @@ class FullRule(Rule):
     # From its decorator:
     where: str = "predicates"  # which list of a Policy names it; else "priorities"
     metadata: Callable | None = None  # called once per pod; the function gets the result as `metadata`
-    argument: dict | None = None  # the fields of an entry's `argument`, {field: type}; None: it takes none
+    argument: dict | None = None  # the schema of an entry's `argument`, {field: type}; None: it has none
     default: dict = field(default_factory=dict)  # the values of fields that an entry may leave out
     member: str | None = None  # an entry whose argument has this field means this rule, whatever its name
-    at_once: Callable | None = None  # of a priority: returns the scores of several nodes, which is quicker
-    check: Callable | None = None  # yields what is wrong with the arguments
+    at_once: Callable | None = None  # of a priority: returns the scores of several nodes, which is faster
+    check: Callable | None = None  # yields the mistakes in the arguments
     hooks: dict = field(default_factory=dict)  # its functions for the other extension points
-    steady: bool = False  # its answer depends only on the attributes that it reads, and on `metadata`
+    steady: bool = False  # its answers depend only on the attributes that it reads, and on `metadata`
     unresolvable: bool = False  # of a predicate: all of its reasons are Unresolvable
     # What a pod may require -> function(pod, its node or None) that returns whether it does. Used to warn if
     # no active rule checks it.
     looks_at: dict = field(default_factory=dict)
-    aliases: list = field(default_factory=list)  # other names of it in a Policy; several rules may have one
-    always: bool = False  # it is active whatever a Policy names
-    by_default: int = 0  # 1, or a priority's weight: it is active where a Policy leaves the list out
-    plugin: str = ""  # the plugin of KubeSchedulerConfigurations that has it; "": one of its own name
+    aliases: list = field(default_factory=list)  # other names in a Policy; several rules may share one
+    always: bool = False  # it is active under any Policy
+    by_default: int = 0  # 1, or a priority's weight: it is active if a Policy leaves out the list
+    plugin: str = ""  # its plugin in a KubeSchedulerConfiguration; by default, one of its own name
 
     # From the Policy:
-    title: str = ""  # what it calls the rule, by any of its names
-    settings: dict = field(default_factory=dict)  # what functions take by these names; else their defaults
+    title: str = ""  # the name that the Policy uses for it
+    settings: dict = field(default_factory=dict)  # {parameter: value} for its functions
 
     # If it is steady: the attributes of pods that the function has read so far.
     reads: tuple = field(default=(), init=False)
@@ -73,7 +73,7 @@ def register(where: str, name: str, make: Callable[..., FullRule] = full_rule, *
     return decorate
 
 
-predicate = functools.partial(register, "predicates")  # of the rules of this folder
+predicate = functools.partial(register, "predicates")  # the decorators of the rules in rules/
 priority = functools.partial(register, "priorities")
 WHEN = "DuringSchedulingIgnoredDuringExecution"  # the end of two names of fields: required..., preferred...
 
@@ -84,14 +84,14 @@ def requires(side: str, pod: FullPod, node: object) -> Any:
 
 
 class Unresolvable(str):
-    """A reason against a node that holds whichever pods go. Upstream: UnschedulableAndUnresolvable."""
+    """A reason against a node that preemption cannot resolve. Upstream: UnschedulableAndUnresolvable."""
 
 
-SKIP = object()  # what a `metadata` function returns to have its rule left out for the pod
-WHATEVER_THE_NODE = " (whatever the node)"  # ends the title of a rule that has Rejected a pod
+SKIP = object()  # a `metadata` function returns it: the rule is skipped for the pod
+WHATEVER_THE_NODE = " (whatever the node)"  # the end of the title of a rule that has rejected a pod
 
 
 class Rejected(Unschedulable):
-    """The pod fits no node at all, for this reason. A `metadata` function raises it."""
+    """Raised by a `metadata` function, with the reason: the pod fits no node at all."""
 
     title = ""  # of the rule

@@ -1,7 +1,7 @@
-"""How a pod gets its node: filter, score, select a host.
+"""Scheduling one pod: filter, score, select a host.
 
 The loop, --explain and --fits call it. Unlike `schedule` in scheduler.py, it keeps the votes, shares the
-messages of similar pods, and names the rule that has broken on one line.
+messages of similar pods, and reports a broken rule in one line.
 """
 
 import time

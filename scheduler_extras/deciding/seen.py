@@ -30,9 +30,9 @@ from scheduler_extras.reading.pods_and_nodes import FullPod
 class Seen:
     """A view of a pod or node: it copies each attribute on the first read, and records the read.
 
-    Writes of a rule stay in the view. Use of the whole object (as a key, in a comparison, for a copy) is
-    recorded as `__dict__`, in which no two are equal. `known`: attributes that the rule is known to read;
-    they are copied at once and not recorded.
+    What a rule writes stays in the view. If it uses the whole object (as a key, in a comparison, for a copy),
+    this is recorded as `__dict__`, which differs for all objects. known: attributes that the rule is known to
+    read; they are copied at once, and not recorded.
     """
 
     def __init__(self, thing: Any, known: Sequence[str] = ()):
@@ -88,7 +88,7 @@ def digest(text: str) -> bytes:
 def signature(pod: FullPod, names: tuple[str, ...]) -> bytes | None:
     """Return bytes that are equal for pods in which these attributes are equal.
 
-    None: the pod shares nothing, because it is too large, or contains values that are not of JSON's types.
+    None: the pod shares no answers, because it is too large, or has values that are not of JSON's types.
     """
     if not names:  # a rule that reads nothing of a pod gives all the same answer
         return b""
@@ -112,7 +112,7 @@ def signature(pod: FullPod, names: tuple[str, ...]) -> bytes | None:
 
 
 def without_token(pod: FullPod, data: bytes) -> bytes:
-    """Return bytes without the random name of the volume with the pod's token."""
+    """Return the bytes without the random part of the name of the pod's token volume."""
     for volume in pod.volumes:
         name = text_at(volume, "name")
         if "projected" in volume and re.fullmatch("kube-api-access-[a-z0-9]{5}", name):
@@ -122,9 +122,9 @@ def without_token(pod: FullPod, data: bytes) -> bytes:
 
 
 def cache_key_of(pod: FullPod, rule: FullRule, metadata: object) -> tuple | None:
-    """Return the key under which the answers of a rule for a pod are cached; its metadata are the basis.
+    """Return the key under which the answers of a rule for a pod are cached. The basis is its metadata.
 
-    None: nothing is cached, because the rule is not steady, or the pod shares nothing with others.
+    None: nothing is cached, because the rule is not steady, or the pod shares no answers.
     """
     if not rule.steady:
         return None
@@ -136,6 +136,6 @@ def cache_key_of(pod: FullPod, rule: FullRule, metadata: object) -> tuple | None
 
 
 def shared_key(subject: Hashable, prepared: Sequence) -> tuple | None:
-    """Return the key under which is cached what follows from all of these Prepared rules, or None."""
+    """Return the cache key of what follows from the answers of all these Prepared rules, or None."""
     keys = [rule.key for rule in prepared]
     return None if None in keys else (subject, *keys)
