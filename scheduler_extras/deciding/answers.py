@@ -1,7 +1,7 @@
 """The cache of answers: a rule is called again only for nodes that have changed.
 
-asking.py and the rules use it. It saves time and changes no answer. `memo` keeps one result, `answers_about`
-one answer about each node.
+asking.py and the rules use it. It saves time, and never changes an answer. `memo` caches one result,
+`answers_about` one answer for each node.
 """
 
 from __future__ import annotations
@@ -17,31 +17,31 @@ from typing import Any
 from scheduler_extras.common.clocks import HEARTBEAT
 
 
-# Whatever results depend on, besides the nodes, is their `basis`. If that changes, they are computed again.
-# Each change of a node, or of the pods on it, gives the node a new version; answers about it are then
-# computed again.
+# Everything that a result depends on besides the nodes is its `basis`. If the basis changes, the result is
+# computed again. Each change of a node, or of the pods on it, gives the node a new version, and answers about
+# it are computed again.
 
 
 class OfNodesAlone(dict):
-    """{name: answer}, found without reading the pods on the nodes: pods that come and go do not change it."""
+    """{name: answer}, found without reading the pods on the nodes, so that changes of these do not matter."""
 
 
 @dataclass(slots=True)
 class Finding:
-    """What is cached under a key. A finding is immutable: a new one replaces it."""
+    """A cache entry. It is immutable: a new one replaces it."""
 
     basis: object
     result: object
-    version: int  # of the changes that matter to it, at that time
-    nodes: dict  # name -> Node, of those that the result is about
-    answers: dict  # of these nodes, in their order; then of others
+    version: int  # of the Changes that matter to it, when it was made
+    nodes: dict  # name -> Node, of the nodes that the result is about
+    answers: dict  # answers about these nodes, in their order; then answers about others
 
 
 @dataclass(eq=False)
 class Changes:
-    """Which nodes have changed since when: each change gives its node a new version."""
+    """The versions of nodes: each change gives its node a new version."""
 
-    version: int = 0  # the newest
+    version: int = 0  # the newest one
     versions: dict = field(default_factory=dict)  # name of a node -> its version; the newest is last
     names: dict = field(default_factory=dict)  # version -> the nodes that have changed since
 
@@ -54,7 +54,7 @@ class Changes:
 
     def since(self, version: int) -> frozenset:
         """Return the names of the nodes that have changed since a version."""
-        if len(self.names) > 10:  # a pod's rules were last asked at few versions, and sets may be large
+        if len(self.names) > 10:  # few versions are in use at a time, and the sets may be large
             self.names = {}
         if version not in self.names:
             changed = itertools.takewhile(lambda name: self.versions[name] > version, reversed(self.versions))
@@ -62,13 +62,13 @@ class Changes:
         return self.names[version]
 
     def copy(self) -> Changes:
-        """Return a copy that goes on from the same version."""
+        """Return a copy that continues from the same version."""
         return Changes(self.version, dict(self.versions))
 
 
 @dataclass(eq=False)
 class Memory:
-    """The findings, and what has changed since."""
+    """The cache entries, and the changes of nodes that make them stale."""
 
     MOST = 2_000_000  # answers about nodes, of about 50 bytes each: 100 MiB
     findings: dict = field(default_factory=dict)  # key -> Finding
@@ -76,7 +76,7 @@ class Memory:
     changes_of_nodes: Changes = field(default_factory=Changes)  # of nodes themselves
 
     def note(self, name: str, is_by_pod: bool = False) -> None:
-        """Note that a node has changed, or only the pods on it."""
+        """Record that a node has changed, or only the pods on it (is_by_pod)."""
         self.changes.note(name)
         if not is_by_pod:
             self.changes_of_nodes.note(name)
@@ -86,7 +86,7 @@ class Memory:
         return self.changes_of_nodes if type(answers) is OfNodesAlone else self.changes
 
     def is_of_nodes_alone(self, key: Hashable | None) -> bool:
-        """Return whether the answers under a key were found without reading the pods on the nodes."""
+        """Return whether the cached answers under a key were found without reading the pods on the nodes."""
         found = self.findings.get(key)
         return found is not None and type(found.answers) is OfNodesAlone
 
@@ -101,19 +101,19 @@ class Memory:
             self.findings[now] = found
 
     def keep(self, key: Hashable | None, finding: Finding, size: int) -> None:
-        """Keep a finding about `size` nodes, unless its key is None. If there is no room, evict random ones.
+        """Keep a finding about `size` nodes, unless its key is None. If the cache is full, evict random ones.
 
-        Random, because pods often come in a cycle: the oldest finding would be the next one needed.
+        They are random because pods often come in a cycle: the oldest finding would be the next one needed.
         """
         if key is None:
             return
         self.findings[key] = finding
-        while len(self.findings) * (size + 500) > self.MOST:  # 500 for what does not depend on nodes
+        while len(self.findings) * (size + 500) > self.MOST:  # 500: the fixed size of a finding, in answers
             del self.findings[random.choice([*self.findings])]
 
 
 def memo(key: Hashable | None, snapshot: Any, basis: object, compute: Callable) -> Any:
-    """Return compute(), or what that returned before under this key, if the basis was equal."""
+    """Return compute(), or its cached result under this key if the basis is equal."""
     memory = snapshot.memory
     last = memory.findings.get(key)
     if last is None or last.basis != basis:
@@ -124,11 +124,11 @@ def memo(key: Hashable | None, snapshot: Any, basis: object, compute: Callable) 
 
 def answers_about(nodes: dict, key: Hashable | None, snapshot: Any, ask: Callable, basis: object = None,
                   then: Callable = lambda nodes, answers: answers, update: Callable | None = None) -> Any:
-    """Return then(nodes, {name: answer}). Only nodes that have changed since the last call are asked about.
+    """Return then(nodes, {name: answer}). This asks only about nodes that have changed since the last call.
 
-    nodes: {name: Node}. ask: returns {name: answer} of some nodes, such as `for_each(function of a node)`.
-    update: replaces `then` where the nodes are all nodes of the snapshot. It is a function of the last result
-    or None, the answers before, and the answers that have changed.
+    nodes: {name: Node}. ask: returns {name: answer} for some nodes, such as `for_each(function of a node)`.
+    update: replaces `then` for calls about all nodes of the snapshot. It is a function of the last result or
+    None, the previous answers, and the changed answers.
     """
     memory = snapshot.memory
     last = memory.findings.get(key)

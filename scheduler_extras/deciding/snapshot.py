@@ -15,17 +15,17 @@ from scheduler_extras.reading.quantities import add_to
 
 @dataclass(eq=False)
 class FullSnapshot:
-    """The cluster as all rules see it. The cache keeps it up to date."""
+    """The cluster as all rules see it. Only the loop's thread changes it, between decisions."""
 
-    nodes: dict  # name -> Node, of those that can take pods
+    nodes: dict  # name -> Node, without nodes that can take no pods
     objects: dict  # resource -> {namespace/name or name: the API's JSON}
     is_live: bool = False  # whether controllers act on writes: no dry run, and no manifests
     memory: Memory = field(default_factory=lambda: Memory())  # cached answers about the nodes
     policies: dict = field(default_factory=dict)  # schedulerName -> Policy
     nominated: list = field(default_factory=list)  # pending pods, of any scheduler, with a nominated node
     selectors: dict = field(default_factory=dict)  # resource -> its Selectors; see rules/selectors.py
-    victims: dict = field(default_factory=dict)  # uid -> Victim, of each pod that goes for a preemptor
-    time_rule: Callable | None = None  # receives how long rules take: (rule, whether its metadata, seconds)
+    victims: dict = field(default_factory=dict)  # uid -> Victim, of each pod that is preempted
+    time_rule: Callable | None = None  # called with the time of rules: (rule, whether for metadata, seconds)
 
     def put(self, pod: FullPod, node: FullNode) -> None:
         """Put a pod on a node."""
@@ -33,14 +33,14 @@ class FullSnapshot:
         self.note_change(node, is_by_pod=True)
 
     def take_off(self, pod: FullPod, node: FullNode) -> None:
-        """Take a pod off a node again, if it is there."""
-        there = node._pods.pop(pod.uid, None)
-        if there:
-            add_to(node._requested, {name: -amount for name, amount in there.requests.items()})
-            add_to(node._nonzero, {name: -amount for name, amount in there.nonzero.items()})
+        """Remove a pod from a node, if it is there."""
+        removed = node._pods.pop(pod.uid, None)
+        if removed:
+            add_to(node._requested, {name: -amount for name, amount in removed.requests.items()})
+            add_to(node._nonzero, {name: -amount for name, amount in removed.nonzero.items()})
             self.note_change(node, is_by_pod=True)
 
     def note_change(self, node: FullNode, is_by_pod: bool = False) -> None:
-        """Drop what was computed about a node; if only the pods on it have changed, what depends on these."""
+        """Drop what was computed about a node. is_by_pod: only what depends on the pods on it."""
         node.derived.clear()
         self.memory.note(node.name, is_by_pod)

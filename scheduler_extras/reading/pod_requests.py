@@ -1,6 +1,6 @@
-"""What a pod requests: as in kube-scheduler 1.20, and with sidecars, resizes and pod-level resources.
+"""The requests of a pod: as in kube-scheduler 1.20, and with sidecars, resizes and pod-level resources.
 
-FullPod reads its requests with it; admission checks limits with it.
+FullPod computes its requests with it. Amounts are in millicores of cpu, and in units (bytes) of all else.
 """
 
 import math
@@ -11,18 +11,18 @@ from scheduler_extras.reading.fields import JsonObject, pick
 from scheduler_extras.reading.quantities import Amounts, add_to, amounts
 
 
-NOTHING_SCORED = dict.fromkeys(DEFAULT_REQUESTS, 0)  # what scores count for a pod without containers
+NOTHING_SCORED = dict.fromkeys(DEFAULT_REQUESTS, 0)  # the requests that scores count without any container
 
 
 def raise_to(total: Amounts, others: Mapping[str, int]) -> None:
-    """Raise each resource amount, in place, to that of others, if theirs is higher."""
+    """Raise each amount in `total`, in place, to the one in `others` if that is higher."""
     for name, amount in others.items():
         if amount > total.get(name, 0):
             total[name] = amount
 
 
-# Since 1.20, three things have been added: sidecars run beside the containers that start after them, a resize
-# in place counts before it is done, and a pod may request resources as a whole.
+# Since 1.20, three things have been added: sidecars keep running beside the containers that start after them,
+# a resize in place counts before it is complete, and a pod may have pod-level resources.
 
 def is_sidecar(init_container: JsonObject) -> bool:
     """Return whether an init container keeps running beside the containers that start after it."""
@@ -30,9 +30,9 @@ def is_sidecar(init_container: JsonObject) -> bool:
 
 
 def requests_of_pod(raw: JsonObject) -> tuple[Amounts, Amounts, Amounts]:
-    """Return what a pod requests, what scores count for it on a node, and what they count while it waits.
+    """Return a pod's requests, the requests that scores count on a node, and those for the incoming pod.
 
-    The last includes `uncounted_cpu`.
+    The last one includes `uncounted_cpu`.
     """
     spec = pick(raw, dict, "spec")
     overhead = amounts(spec, "overhead")
@@ -53,9 +53,9 @@ def requests_of_pod(raw: JsonObject) -> tuple[Amounts, Amounts, Amounts]:
 
 
 def uncounted_cpu(spec: JsonObject) -> int:
-    """Return the millicores of a pod's overhead that scores do not count while it waits.
+    """Return the millicores of a pod's overhead that scores do not count while the pod waits.
 
-    A bug of kube-scheduler 1.20: a core counts as a millicore. Upstream: calculatePodResourceRequest.
+    This is a bug of kube-scheduler 1.20: a core counts as a millicore. Upstream: calculatePodResourceRequest.
     """
     cpu = amounts(spec, "overhead").get("cpu", 0)
     return cpu - math.ceil(cpu / 1000)
@@ -64,13 +64,13 @@ def uncounted_cpu(spec: JsonObject) -> int:
 def pod_amounts(
     containers: list[tuple[Amounts, bool]], as_a_whole: Amounts, overhead: Amounts, default: Amounts
 ) -> Amounts:
-    """Return what a pod requests: max(its containers together, each init container alone) + overhead.
+    """Return a pod's requests: max(sum of its containers, each init container) + overhead.
 
-    containers: see `container_requests`. as_a_whole: requests of the pod itself, which override the sum.
-    default: stands in for what a container does not request. Upstream: PodRequests.
+    containers: see `container_requests`. as_a_whole: pod-level requests, which override the sum.
+    default: the amounts of a container without requests. Upstream: PodRequests.
     """
-    total: Amounts = {}  # of the containers that keep running
-    most: Amounts = {}  # at any time
+    total: Amounts = {}  # the sum of the containers that keep running
+    most: Amounts = {}  # the maximum at any time
     for wanted, runs_on in containers:
         together = default | wanted
         add_to(together, total)
@@ -83,7 +83,7 @@ def pod_amounts(
 
 
 def container_requests(raw: JsonObject) -> list[tuple[Amounts, bool]]:
-    """Return a pair for each container: its requests, and whether it keeps running beside the next ones."""
+    """Return (its requests, whether it keeps running beside the next containers) for each container."""
     statuses = container_statuses(raw) if raw.get("status") else {}
     pairs = []
     for kind in ("initContainers", "containers"):
@@ -104,10 +104,10 @@ def container_statuses(raw: JsonObject) -> dict[str, JsonObject]:
 
 
 def while_resized(wanted: Amounts, status: JsonObject, raw: JsonObject) -> Amounts:
-    """Return what a container, or the pod as a whole, counts for while the pod is resized in place.
+    """Return the requests that count for a container, or for the pod as a whole, during a resize in place.
 
-    Of each resource, that is the largest of the amounts requested, allocated and in use. The request does not
-    count if the resize is infeasible. Upstream: determineContainerReqs.
+    They are the maximum of the amounts requested, allocated and in use. The request does not count if the
+    resize is infeasible. Upstream: determineContainerReqs.
     """
     conditions = pick(raw, list, "status", "conditions", of=dict)
     reasons = [each.get("reason") for each in conditions if each.get("type") == "PodResizePending"]

@@ -1,6 +1,6 @@
-"""Pods and nodes, as rules and the cache see them.
+"""Pods and nodes, parsed from the API's JSON.
 
-The cache and manifests read pods and nodes with it.
+The cache and manifests create them; rules read them.
 """
 
 from __future__ import annotations
@@ -31,13 +31,27 @@ def key_in(thing: Any) -> str:
 class FullPod:
     """A pod, with everything that rules and the cache read. Raises Malformed.
 
-    It has the attributes of a pod in scheduler.py, and more. The types of all fields are checked, because
-    manifests may have any. The attributes are read-only: a rule that writes into one raises.
+    It has the attributes of a pod in scheduler.py, and more: cpu is in millicores, other resources in units
+    (memory in bytes). The types of all fields are checked, because manifests may have any. The attributes are
+    read-only: a rule that writes into one raises an exception.
     """
 
     def __init__(self, raw: JsonObject):
         self.raw = raw
-        self.spec = spec = pick(raw, dict, "spec")
+        self.spec = pick(raw, dict, "spec")
+        self.read_metadata(raw)
+        self.read_spec(self.spec)
+        self.read_requests(raw)
+        self.phase = pick(raw, str, "status", "phase")
+        self.nominated_node = pick(raw, str, "status", "nominatedNodeName")
+        pick(raw, list, "status", "conditions", of=dict)  # raises if they are malformed
+        self.derived: dict[Any, Any] = {}  # what rules have computed from the pod; see kept_with_pod
+        self.signatures: dict[Any, Any] = {}  # names of attributes -> see `signature`
+        self.record: Any = None  # of a pending pod: its PodRecord
+        self.counts_on = ""  # the node on which the cache counts it: where it runs, or is assumed to run
+
+    def read_metadata(self, raw: JsonObject) -> None:
+        """Set the attributes that come from the metadata."""
         self.name = pick(raw, str, "metadata", "name")
         self.labels = read_only(pick(raw, dict, "metadata", "labels", of=str))
         self.annotations = read_only(pick(raw, dict, "metadata", "annotations", of=str))
@@ -46,47 +60,46 @@ class FullPod:
         self.uid = pick(raw, str, "metadata", "uid") or self.key
         self.created = pick(raw, str, "metadata", "creationTimestamp")
         self.terminating = bool(pick(raw, str, "metadata", "deletionTimestamp"))
+        owners = pick(raw, list, "metadata", "ownerReferences", of=dict)
+        controllers = [owner for owner in owners if owner.get("controller")]
+        self.controller: JsonObject = controllers[0] if controllers else {}
+
+    def read_spec(self, spec: JsonObject) -> None:
+        """Set the attributes that come from the spec, without the requests."""
         self.priority = pick(spec, int, "priority")
         self.scheduler = pick(spec, str, "schedulerName") or "default-scheduler"
         self.node_name = pick(spec, str, "nodeName")
         self.node_selector = read_only(pick(spec, dict, "nodeSelector", of=str))
         self.node_affinity = pick(spec, dict, "affinity", "nodeAffinity")
+        affinity = pick(spec, dict, "affinity")
+        self.is_affine = any(pick(affinity, dict, side) for side in ("podAffinity", "podAntiAffinity"))
         self.tolerations = tuple(pick(spec, list, "tolerations", of=dict))
         self.volumes = tuple(pick(spec, list, "volumes", of=dict))
+        self.claims, self.named_claims = claim_keys_of(self)
+        self.gates = tuple(pick(gate, str, "name") for gate in pick(spec, list, "schedulingGates", of=dict))
         self.containers = tuple(pick(spec, list, "containers", of=dict))
+        self.init_containers = tuple(pick(spec, list, "initContainers", of=dict))
+        for container in [*self.containers, *self.init_containers]:
+            pick(container, str, "name")
+        self.host_ports = host_ports_of([*self.containers, *filter(is_sidecar, self.init_containers)])
+
+    def read_requests(self, raw: JsonObject) -> None:
+        """Set the requests, and the requests that scores count: on a node, and for the incoming pod."""
         requested, scored, incoming = requests_of_pod(raw)
         self.requests = read_only(requested)
         self.nonzero = read_only(scored)
-        self.uncounted_cpu = uncounted_cpu(spec)
+        self.uncounted_cpu = uncounted_cpu(self.spec)
         self.nonzero_incoming = read_only(incoming | {"cpu": incoming["cpu"] - self.uncounted_cpu})
-        self.derived: dict[Any, Any] = {}  # what rules have computed from the pod: see kept_with_pod
-        pick(raw, list, "status", "conditions", of=dict)  # raises if they are malformed
-        owners = pick(raw, list, "metadata", "ownerReferences", of=dict)
-        controllers = [owner for owner in owners if owner.get("controller")]
-        self.controller: JsonObject = controllers[0] if controllers else {}
-        self.phase = pick(raw, str, "status", "phase")
-        self.gates = tuple(pick(gate, str, "name") for gate in pick(spec, list, "schedulingGates", of=dict))
-        self.nominated_node = pick(raw, str, "status", "nominatedNodeName")  # where preemption makes room
-        affinity = pick(spec, dict, "affinity")
-        self.is_affine = any(pick(affinity, dict, side) for side in ("podAffinity", "podAntiAffinity"))
-        self.init_containers = tuple(pick(spec, list, "initContainers", of=dict))
-        self.host_ports = host_ports_of([*self.containers, *filter(is_sidecar, self.init_containers)])
-        for container in [*self.containers, *self.init_containers]:
-            pick(container, str, "name")
-        self.claims, self.named_claims = claim_keys_of(self)
-        self.signatures: dict[Any, Any] = {}  # names of attributes -> see `signature`
-        self.record: Any = None  # of a pending pod: its PodRecord
-        self.counts_on = ""  # the node on which the cache counts it: where it runs, or is assumed to run
 
     @functools.cached_property
     def required_terms(self) -> list[JsonObject] | None:
-        """The valid terms of its required node affinity; None without one. Invalid terms match nothing."""
+        """The valid terms of the required node affinity, which are the only ones that can match; or None."""
         required = self.node_affinity.get("requiredDuringSchedulingIgnoredDuringExecution")
         return None if required is None else valid_terms(pick(required, list, "nodeSelectorTerms", of=dict))
 
     @functools.cached_property
     def preferred_terms(self) -> list[JsonObject]:
-        """Its preferred node affinity, [{"weight": ..., "preference": term}]. Raises Unschedulable."""
+        """The preferred node affinity, [{"weight": ..., "preference": term}]. Raises Unschedulable."""
         preferred = []
         problems: dict[str, None] = {}  # in order, each once, as upstream lists them
         raws = pick(self.node_affinity, list, "preferredDuringSchedulingIgnoredDuringExecution", of=dict)
@@ -108,10 +121,10 @@ class FullPod:
 
 
 def kept_with_pod(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Make a function of a pod, and maybe of more, keep its answers in the pod."""
+    """Make a function of a pod, and perhaps of more arguments, keep its results in the pod."""
     @functools.wraps(function)
     def kept(pod: FullPod, *more: Any) -> Any:
-        """Return the kept answer; the first time, compute it."""
+        """Return the kept result. The first call computes it."""
         if (function, more) not in pod.derived:
             pod.derived[function, more] = function(pod, *more)
         return pod.derived[function, more]
@@ -133,7 +146,7 @@ def host_ports_of(containers: Iterable[JsonObject]) -> tuple[tuple[str, int, str
 def claim_keys_of(pod: FullPod) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return the namespace/name of all claims of a pod, and of those that it names itself."""
     claims = []
-    named_claims = []  # without those that controllers make for its ephemeral volumes
+    named_claims = []  # without the claims that controllers create for ephemeral volumes
     for volume in pod.volumes:
         if volume.get("ephemeral"):  # its claim is named after the pod and the volume
             claims.append(f"{pod.namespace}/{pod.name}-{pick(volume, str, 'name')}")
@@ -147,7 +160,7 @@ def claim_keys_of(pod: FullPod) -> tuple[tuple[str, ...], tuple[str, ...]]:
 class FullNode:
     """A node and the pods on it, with everything that rules and the cache read. Raises Malformed.
 
-    It has the attributes of a node in scheduler.py, and more.
+    It has the attributes of a node in scheduler.py, and more; the units are those of FullPod.
     """
 
     def __init__(self, raw: JsonObject):
@@ -162,7 +175,7 @@ class FullNode:
         self._pods: dict[str, FullPod] = {}
         self._requested = dict(NO_REQUESTS)
         self._nonzero: Amounts = dict.fromkeys(DEFAULT_REQUESTS, 0)
-        # What rules see: the pods on it, {uid: Pod}; what they request, and the same as scores count it.
+        # Read-only views for rules: the pods, {uid: Pod}; their requests; the requests that scores count.
         self.pods = read_only(self._pods)
         self.requested = read_only(self._requested)
         self.nonzero = read_only(self._nonzero)
@@ -173,9 +186,9 @@ class FullNode:
         self.images = read_only(images)  # name -> bytes
         conditions = pick(raw, list, "status", "conditions", of=dict)
         self.conditions = read_only({str(each.get("type")): str(each.get("status")) for each in conditions})
-        self.exists = True  # False: the API server has no node of this name, only pods that are bound to it
+        self.exists = True  # False: pods are bound to this name, but the API server has no such node
         self.derived: dict[Any, Any] = {}  # what rules have computed from the pods on it
-        self.taken_off: Iterable[FullPod] = ()  # assumed gone, though they were terminating before
+        self.taken_off: Iterable[FullPod] = ()  # terminating pods that a simulation has removed
 
     def add(self, pod: FullPod) -> None:
         """Put a pod on the node."""
