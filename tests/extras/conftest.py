@@ -10,8 +10,9 @@ from scheduler_extras.common.chance import CHANCE
 from scheduler_extras.common.clocks import STOP
 from scheduler_extras.common.log_texts import WARNED
 from helpers.command_line import answering  # noqa: F401 (a fixture)
-from helpers.fake_api import clock  # noqa: F401 (a fixture)
+from helpers.fake_api import clock, told  # noqa: F401 (fixtures)
 from helpers.faults import start  # noqa: F401 (a fixture)
+from helpers.workloads import controllers  # noqa: F401 (a fixture)
 from helpers.random_objects import moody  # noqa: F401 (a fixture)
 from helpers.spy import spy  # noqa: F401 (a fixture)
 from helpers.extender import service  # noqa: F401 (a fixture)

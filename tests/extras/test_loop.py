@@ -13,7 +13,6 @@ from types import SimpleNamespace
 
 import pytest
 from scheduler_extras.api.errors import error_of
-from scheduler_extras.api.watch import Reflector
 from scheduler_extras.common.errors import ApiError
 from scheduler_extras.deciding.rule import FullRule, PREDICATES, PRIORITIES
 from scheduler_extras.live.session import run_to_the_end
@@ -24,7 +23,7 @@ from scheduler_extras.policy.reading import read_policy
 from scheduler_extras.policy.reloading import PolicyFile
 from scheduler_extras.rules.selectors import OWNERS
 from helpers.extras import a_cluster, a_live_cluster, a_pass, cluster_of, node, pending_pods, pod, ROOT, table
-from helpers.fake_api import Clock, make_pass, POLICY, scheduler_of, Server
+from helpers.fake_api import Clock, make_pass, POLICY, scheduler_of, Server, without_streams
 
 
 pytestmark = pytest.mark.usefixtures("memory")
@@ -51,7 +50,7 @@ def test_a_binding_names_the_pod_by_its_uid():
 
 
 def test_a_pass_over_what_is_watched_asks_nothing(monkeypatch):
-    monkeypatch.setattr(Reflector, "work", lambda reflector: None)
+    without_streams(monkeypatch)
     server = Server(node("n"), pod("running", nodeName="n"), pod("stuck", nodeSelector={"disk": "ssd"}))
     cluster = a_live_cluster(server)
     make_pass(cluster)

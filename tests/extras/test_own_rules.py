@@ -1,22 +1,20 @@
-"""Rules of one's own: how they are loaded and checked, what they may look at, and what they may answer."""
+"""Rules of your own: how they are loaded, which parameters and arguments they have, and what they may read."""
 
 import inspect
 import json
 import re
-import sys
 from pathlib import Path
 
 import pytest
 from scheduler_extras.common.errors import InputError
 from scheduler_extras.configuration.reading import read_configuration
 from scheduler_extras.deciding.rule import CATALOGUES, PREDICATES, PRIORITIES
-from scheduler_extras.policy import own_rules
-from scheduler_extras.policy.own_rules import as_in_the_script, checked_rule, load_plugins, predicate, priority, rules_in, unplug
+from scheduler_extras.policy.own_rules import as_in_the_script, checked_rule, load_plugins, predicate, priority, unplug
 from scheduler_extras.policy.policy import CONFIGURATION_VERSION
 from scheduler_extras.policy.reloading import PolicyFile
 from scheduler_extras.rules.of_the_script import IN_THE_SCRIPT
 from helpers.extras import decide, MANDATORY_PREDICATES, node, pod, ROOT, run_afresh, run_scheduler, table
-from helpers.spy import built, policy, RULES, SAMPLE
+from helpers.spy import built, policy, RULES
 with as_in_the_script():
     import tutorial_rules  # noqa: F401 (registers its rules)
 
@@ -37,41 +35,6 @@ def test_custom_priority_is_mapped_reduced_and_weighed():
     decision = decide(built((), [{"name": "CustomPriorityPolicy", "weight": 3}]), pod("p"), node("abcd"), node("a"))
     assert decision.raw == {"CustomPriorityPolicy": {"a": 1, "abcd": 4}}
     assert decision.total == {"a": 75, "abcd": 300}
-
-
-def test_a_priority_that_leaves_its_range_leaves_the_pod_pending(caplog):
-    priority("TooMuch")(lambda pod, node: 101)
-    try:
-        policies = built((), ["TooMuch"])
-    finally:
-        del PRIORITIES["TooMuch"]
-    said = "TooMuch gives a the score 101: a score must be from 0 to 100, after `reduce` if there is one (TooMuch: "
-    assert decide(policies, pod("p"), node("a"), node("b")).message.startswith(said) and caplog.messages == []
-    assert decide(policies, pod("p"), node("a")).node == "a", "a single node is not scored, as in kube-scheduler"
-    assert caplog.text.count(said) == 1, "but the rule is at fault"
-
-
-@table("entry, said", {
-    "an argument reaches its rule": ({"name": "sample-plugin", "argument": SAMPLE}, None),
-    "the rule itself says what is wrong with it": (
-        {"name": "sample-plugin", "argument": {"favorite_number": -1}},
-        "predicates[0]: favorite_number must not be negative"),
-    "so do its types": ({"name": "sample-plugin", "argument": {"favorite_number": "many"}},
-                        'predicates[0].argument.favorite_number: expected a whole number, got "many"'),
-    "and its names": ({"name": "sample-plugin", "argument": {"favourite_color": "red"}},
-                      'predicates[0].argument.favourite_color: unknown field; did you mean "favorite_color"?'),
-    "a name that nobody has registered": (
-        {"name": "sample-plugins"}, 'predicates[0]: unknown predicate "sample-plugins"; did you mean "sample-plugin"?'),
-})
-def test_arguments_of_custom_rules(entry, said, tmp_path):
-    path = tmp_path / "policy.json"
-    path.write_text(json.dumps(policy([entry])))
-    run = run_scheduler("--plugins", RULES, "--policy", path, "--cluster", ROOT / "tests/demo.yaml", "--once")
-    if said:
-        assert (run.returncode, run.stderr) == (2, f"{path}: {said}\n")
-    else:
-        assert run.returncode == 0
-        assert f"PreFilter default/web-1: 5 nodes, arguments [{SAMPLE}]" in run.stderr
 
 
 def test_a_custom_rule_may_be_configured_under_names_of_the_users_own():
@@ -123,86 +86,6 @@ def test_a_broken_plugin_file_is_one_line(text, said, tmp_path):
     assert line.startswith(str(path)) and said in line
 
 
-NO_FUNCTION = "expected a Python function, got"
-OPTIONS = f"there are {', '.join(sorted(own_rules.OPTIONS))}"
-
-
-@table("rule, said", {
-    "parameters that are swapped": (
-        "@predicate('Mine')\ndef mine(node, pod): return []", ': expected the parameters (pod, node), got (node, pod)'),
-    "a parameter that is missing": (
-        "@priority('Mine')\ndef mine(pod): return 1", ': expected the parameters (pod, node), got (pod)'),
-    "parameters that are taken by their names only": (
-        "@predicate('Mine')\ndef mine(*, pod, node): return []", ': expected the parameters (pod, node), got (*, pod, node)'),
-    "metadata that nobody works out": (
-        "@predicate('Mine')\ndef mine(pod, node, metadata): return []",
-        ': expected the parameters (pod, node), got (pod, node, metadata)'),
-    "metadata that nobody takes": (
-        "@predicate('Mine', metadata=lambda pod, nodes, snapshot: 1)\ndef mine(pod, node): return []",
-        ': expected the parameters (pod, node, metadata), got (pod, node)'),
-    "metadata of one node": (
-        "@predicate('Mine', metadata=lambda pod, node: 1)\ndef mine(pod, node, metadata): return []",
-        ', metadata: expected the parameters (pod, nodes, snapshot), got (pod, node)'),
-    "a hook with swapped parameters": (
-        "@predicate('Mine', reserve=lambda node, pod, snapshot: 1)\ndef mine(pod, node): return []",
-        ', reserve: expected the parameters (pod, node, snapshot), got (node, pod, snapshot)'),
-    "a hook whose arguments are not the last": (
-        "@predicate('Mine', argument={}, reserve=lambda pod, node, arguments, snapshot: 1)\ndef mine(pod, node): return []",
-        ', reserve: expected the parameters (pod, node, snapshot, arguments), got (pod, node, arguments, snapshot)'),
-    "a reduce that takes two": (
-        "@priority('Mine', reduce=lambda pod, scores: 1)\ndef mine(pod, node): return 1",
-        ', reduce: expected the parameters (scores), got (pod, scores)'),
-    "a check that takes nothing": (
-        "@priority('Mine', check=lambda: [])\ndef mine(pod, node): return 1",
-        ', check: expected the parameters (arguments), got ()'),
-    "arguments for argument": (
-        "@priority('Mine', arguments={'zone': str})\ndef mine(pod, node): return 1", f': there is no option "arguments"; {OPTIONS}'),
-    "pre_filter for metadata": (
-        "@priority('Mine', pre_filter=print)\ndef mine(pod, node): return 1", f': there is no option "pre_filter"; {OPTIONS}'),
-    "argument for arguments": (
-        "@priority('Mine', argument={'zone': str})\ndef mine(pod, node, argument): return 1",
-        ': expected the parameters (pod, node, arguments), got (pod, node, argument)'),
-    "a weight, which the Policy says": (
-        "@priority('Mine', weight=3)\ndef mine(pod, node): return 1", f': there is no option "weight"; {OPTIONS}'),
-    "an argument without fields": (
-        "@priority('Mine', argument=str)\ndef mine(pod, node): return 1",
-        """, argument: expected an object, got "<class 'str'>\""""),
-    "a list for an argument": (
-        "@priority('Mine', argument=['zone'])\ndef mine(pod, node): return 1",
-        ', argument: expected an object, got ["zone"]'),
-    "a default without fields": (
-        "@priority('Mine', argument={'zone': str}, default='east')\ndef mine(pod, node): return 1",
-        ', default: expected an object, got "east"'),
-    "a default of another type": (
-        "@priority('Mine', argument={'zone': str}, default={'zone': 5})\ndef mine(pod, node, arguments): return 1",
-        ', default.zone: expected a string, got 5'),
-    "a default of no field": (
-        "@priority('Mine', argument={'zone': str}, default={'zones': 'east'})\ndef mine(pod, node, arguments): return 1",
-        ', default.zones: unknown field; did you mean "zone"?'),
-    "arguments that the Policy cannot give": (
-        "@priority('Mine')\ndef mine(pod, node, arguments): return 1",
-        ': expected the parameters (pod, node), got (pod, node, arguments)'),
-    "a default without an argument": (
-        "@priority('Mine', default={'zone': 'east'})\ndef mine(pod, node): return 1",
-        ", default.zone: unknown field"),
-    "a check that is no function": (
-        "@priority('Mine', check=False)\ndef mine(pod, node): return 1", ", check: expected a function, got False"),
-    "metadata that is no function": (
-        "@priority('Mine', metadata={'a': 1})\ndef mine(pod, node, metadata): return 1",
-        ", metadata: expected a function, got {'a': 1}"),
-    "a function that does not say what it takes": ("predicate('Mine')(max)", f": {NO_FUNCTION} <built-in function max>"),
-    "a function that has no line in a file": ("predicate('Mine')(isinstance)", f": {NO_FUNCTION} <built-in function isinstance>"),
-    "nothing, as of a decorator that does not return its function": ("predicate('Mine')(None)", f": {NO_FUNCTION} None"),
-    "a class": ("predicate('Mine')(dict)", f": {NO_FUNCTION} <class 'dict'>"),
-})
-def test_a_rule_that_cannot_work_is_named_when_it_is_loaded(rule, said, tmp_path):
-    (tmp_path / "my_rules.py").write_text(f"from scheduler import predicate, priority\n\n{rule}\n")
-    with pytest.raises(InputError) as error:
-        load_plugins([tmp_path / "my_rules.py"])
-    line = 3 if sys.version_info > (3, 11) or "def" not in rule else 4  # 3.10 calls decorators in the line of `def`
-    assert str(error.value) == f"""{tmp_path / 'my_rules.py'}, line {line}: rule "Mine"{said}"""
-
-
 # A rule's function may be anything that can be called. Each of these breaks in line 6.
 FORMS = {
     "a partial function": "def mine(x, pod, node):\n    return pod.nothing\n\npredicate('Mine')(functools.partial(mine, 1))",
@@ -227,31 +110,6 @@ def test_where_a_rule_breaks_is_said_whatever_its_function_is(text, tmp_path):
     finally:
         unplug()
     assert re.fullmatch(r"AttributeError in \S+: .*'nothing' \(Mine: my_rules.py, line 6\), about node a", message)
-
-
-@table("decorator, body", {
-    "arguments and metadata, in any order": (
-        "priority('Mine', metadata=lambda pod, nodes, snapshot: 1, argument={'zone': str})",
-        "lambda pod, node, arguments, metadata: 1"),
-    "a whole number for a number": ("priority('Mine', argument={'share': float}, default={'share': 1})",
-                                    "lambda pod, node, arguments: 1"),
-    "no default at all": ("priority('Mine', argument={'zone': str}, default=None)", "lambda pod, node, arguments: 1"),
-    "an argument without fields": ("priority('Mine', argument={})", "lambda pod, node, arguments: 1"),
-    "parameters that it calls otherwise": ("priority('Mine')", "lambda p, n: 1"),
-    "a parameter that has a value": ("predicate('Mine')", "lambda pod, node, most=5: []"),
-    "a hook that takes whatever there is": ("predicate('Mine', reserve=lambda *_: None)", "lambda pod, node: []"),
-    "a reduce that does not say what it takes": ("priority('Mine', reduce=dict)", "lambda pod, node: 1"),
-    "a reduce that calls its scores otherwise": ("priority('Mine', reduce=lambda points: points)", "lambda pod, node: 1"),
-    "every type": ("priority('Mine', argument={'a': str, 'b': int, 'c': float, 'd': bool, 'e': [str], 'f': {'g': int}, "
-                   "'h': range(5), 'i': {'x', 'y'}, 'j': dict})", "lambda pod, node: 1"),
-})
-def test_a_rule_that_can_work_is_loaded(decorator, body, tmp_path):
-    (tmp_path / "my_rules.py").write_text(f"from scheduler import predicate, priority\n{decorator}({body})\n")
-    try:
-        load_plugins([tmp_path / "my_rules.py"])
-        assert [rule.name for rule in rules_in(tmp_path / "my_rules.py")] == ["Mine"]
-    finally:
-        unplug()
 
 
 ONE, TWO = ("@{}('{}')\ndef {}(pod, node): return {}\n".format(*parts) for parts in (
@@ -346,89 +204,6 @@ def test_the_readmes_rule_with_an_argument_is_refused_without_it():
         del PRIORITIES["PreferZone"]
 
 
-NUMBER = "return a number from 0 to 100, or any number with a `reduce`"
-REDUCE = "reduce: return {name: score} of all nodes"
-
-
-@table("reduce, message", {
-    "returns nothing": ("lambda scores: None", f"{REDUCE}, not None (Mine: my_rules.py, line 2)"),
-    "returns a list": ("lambda scores: [1]", f"{REDUCE}, not [1] (Mine: my_rules.py, line 2)"),
-    "leaves a node out": ("lambda scores: {'a': 1}", f"{REDUCE}, not {{'a': 1}} (Mine: my_rules.py, line 2)"),
-    "calls sys.exit": ("lambda scores: exit(3)", "SystemExit in <lambda>: 3 (Mine: my_rules.py, line 2)"),
-    "returns no numbers": ("lambda scores: dict.fromkeys(scores)",
-                           f"{NUMBER}, not None (Mine: my_rules.py, line 2)"),
-})
-def test_a_reduce_that_does_not_score_all_nodes_is_named(reduce, message, tmp_path):
-    (tmp_path / "my_rules.py").write_text(
-        f"from scheduler import priority\n@priority('Mine', reduce={reduce})\ndef mine(pod, node): return 1\n")
-    assert said_of_mine(tmp_path, priorities=["Mine"])[0] == message
-
-
-@table("reduce, expected", {
-    "without a reduce": ("", "(Mine: my_rules.py, line 4)"),
-    "with one": (", reduce=reduce", "(Mine: my_rules.py, line 2)")})
-def test_a_score_out_of_range_is_said_with_its_place_in_the_event_too(reduce, expected, tmp_path):
-    (tmp_path / "my_rules.py").write_text(
-        "from scheduler import priority\ndef reduce(scores): return scores\n\n"
-        f"@priority('Mine'{reduce})\ndef mine(pod, node): return 101\n")
-    message, _ = said_of_mine(tmp_path, priorities=["Mine"])
-    assert message == f"Mine gives a the score 101: a score must be from 0 to 100, after `reduce` if there is one {expected}"
-
-
-def test_a_rule_that_calls_sys_exit_fails_its_pod_only(tmp_path):
-    (tmp_path / "my_rules.py").write_text(
-        "from scheduler import predicate\ndef permit(pod, node, snapshot):\n    exit(7)\n"
-        "@predicate('Mine', permit=permit)\ndef mine(pod, node): return []\n")
-    assert re.fullmatch(r"SystemExit in permit: 7 \(Mine: my_rules.py, line 3\), about node [ab]",
-                        said_of_mine(tmp_path, predicates=["Mine"])[0])
-    (tmp_path / "my_rules.py").write_text("exit(7)\n")
-    with pytest.raises(InputError, match="line 1: SystemExit: 7"):
-        load_plugins([tmp_path / "my_rules.py"])
-
-
-GPU = "{'key': 'gpu', 'operator': 'Exists'}"
-
-
-@table("body", {
-    "what it tolerates": f"pod.tolerations.append({GPU})",
-    "a label of the pod": "pod.labels['x'] = 'y'",
-    "what it requests": "pod.requests['cpu'] = 0",
-    "its containers": "pod.containers.clear()",
-    "a node's taints": "node.taints.append('gpu')",
-    "a node's label": "node.labels['x'] = 'y'",
-    "what is free": "node.allocatable['cpu'] -= 100",
-    "the pods there": "node.pods['x'] = pod",
-    "what is requested of it": "node.requested['cpu'] = 0"})
-def test_a_rule_cannot_change_what_it_looks_at(body, tmp_path):
-    said = decision_under(tmp_path, "predicate", f"{body}\n    return []")
-    assert said.startswith(("TypeError in mine: ", "AttributeError in mine: ")) and "(Mine: my_rules.py, line 7)" in said
-
-
-@pytest.fixture
-def mine():
-    """A function that registers a rule of the user's own, Mine, with these functions, and returns the Policy."""
-    def register(function=lambda pod, node: [], **options):
-        predicate("Mine", **options)(function)
-        return built(["Mine", "PodFitsResources"])
-
-    yield register
-    PREDICATES.pop("Mine", None)
-
-
-def test_an_unknown_resource_is_an_error_that_lists_the_known_ones(tmp_path):
-    said = decision_under(tmp_path, "predicate", "return []", metadata="snapshot.objects['service']")
-    assert said.startswith('LookupError in <lambda>: snapshot.objects["service"]: expected '
-                           "apis/GROUP/VERSION/RESOURCE or one of configmaps, ") and ", services, " in said and "my_rules.py, line 5)" in said
-    for known in ("services", "pods", "apis/example.com/v1/widgets"):
-        assert decision_under(tmp_path, "predicate", "return []", metadata=f"snapshot.objects['{known}']") is None
-
-
-def test_a_file_of_rules_may_import_another_one_beside_it(tmp_path):
-    (tmp_path / "helper_of_mine.py").write_text("REASON = 'closed'\n")
-    assert decision_under(tmp_path, "predicate", "from helper_of_mine import REASON; return [REASON]") == (
-        "0/2 nodes are available: 2 closed.")
-
-
 def test_metadata_may_take_arguments():
     priority("Mine", argument={"zone": str}, metadata=lambda pod, nodes, snapshot, arguments: arguments)(
         lambda pod, node, metadata: len(metadata[0]["zone"]))
@@ -439,73 +214,7 @@ def test_metadata_may_take_arguments():
     assert decide(policies, pod("p"), node("a"), node("b")).total == {"a": 4, "b": 4}
 
 
-BROKEN = "(Error|SystemExit|StopIteration) in |, about node |^reduce: |^return a number "
 YIELD = "yield strings, or return a list of them"
-
-
-@table("body, said", {
-    "fails at once": ("return node.labels['x']", "KeyError in mine: 'x' (Mine: my_rules.py, line 7)"),
-    "fails after a while": ("yield from node.pods['x']", "KeyError in mine: 'x' (Mine: my_rules.py, line 7)"),
-    "fails in a function of its own": ("return far_away(node)", "ZeroDivisionError in far_away: division by zero "
-                                                                "(Mine: my_rules.py, line 3)"),
-    "fails in a function of somebody else": ("return __import__('json').loads('')", "JSONDecodeError in mine: "
-                                             "Expecting value: line 1 column 1 (char 0) (Mine: my_rules.py, line 7)"),
-    "returns True": ("return True", f"{YIELD}, not True (Mine: my_rules.py, line 5)"),
-    "returns False": ("return False", f"{YIELD}, not False (Mine: my_rules.py, line 5)"),
-    "returns a string": ("return 'closed'", f"{YIELD}, not 'closed' (Mine: my_rules.py, line 5)"),
-    "returns nothing": ("return", f"{YIELD}, not None (Mine: my_rules.py, line 5)"),
-    "returns a list of what is no string": ("return [7]", f"{YIELD}, not [7] (Mine: my_rules.py, line 5)"),
-    "returns a pair": (
-        "return False, 'closed'", f"{YIELD}, not (False, 'closed') (Mine: my_rules.py, line 5)"),
-    "yields nothing to read": ("yield ''", f"{YIELD}, not [''] (Mine: my_rules.py, line 5)"),
-    "asks for the next of nothing": ("yield next(iter([]))", "StopIteration in mine:  (Mine: my_rules.py, line 7)"),
-    "yields a number": ("yield 5", f"{YIELD}, not [5] (Mine: my_rules.py, line 5)"),
-    "returns a number": ("return 5", f"{YIELD}, not 5 (Mine: my_rules.py, line 5)"),
-    "calls sys.exit": ("raise SystemExit(3)",
-                       "SystemExit in mine: 3 (Mine: my_rules.py, line 7)"),
-    "calls sys.exit after a while": ("yield from exit()",
-                                     "SystemExit in mine: None (Mine: my_rules.py, line 7)"),
-})
-def test_a_predicate_that_fails_or_gives_no_reasons_is_named(body, said, tmp_path):
-    assert decision_under(tmp_path, "predicate", body) == said
-
-
-@table("body, said", {
-    "fails": ("return node.labels['x']", "KeyError in mine: 'x' (Mine: my_rules.py, line 7)"),
-    "returns True": ("return True", f"{NUMBER}, not True (Mine: my_rules.py, line 5)"),
-    "returns a string": ("return '7'", f"{NUMBER}, not '7' (Mine: my_rules.py, line 5)"),
-    "returns nothing": ("return", f"{NUMBER}, not None (Mine: my_rules.py, line 5)"),
-    "returns a list": ("return [7]", f"{NUMBER}, not [7] (Mine: my_rules.py, line 5)"),
-    "returns a fraction": ("return 0.5", None),
-    "calls sys.exit": ("raise SystemExit(3)", "SystemExit in mine: 3 (Mine: my_rules.py, line 7)"),
-})
-def test_a_priority_that_fails_or_returns_no_number_is_named(body, said, tmp_path):
-    assert decision_under(tmp_path, "priority", body) == said
-
-
-def decision_under(folder, kind, body, metadata=None):
-    """Return why a pod waits if the only rule is one of the user's own; line 7 of its file is the body."""
-    options, parameter = ("", "") if metadata is None else (
-        f", metadata=lambda pod, nodes, snapshot: {metadata}", ", metadata")
-    (folder / "my_rules.py").write_text(
-        "from scheduler import predicate, priority\n"
-        "def far_away(node):\n    return 1 / 0\n\n"
-        f"@{kind}('Mine'{options})\ndef mine(pod, node{parameter}):\n    {body}\n")
-    message, _ = said_of_mine(folder, **{"predicates" if kind == "predicate" else "priorities": ["Mine"]})
-    if message and re.search(BROKEN, message) and metadata is None:
-        assert message.endswith(", about node a"), "the first node of which it was asked"
-    return message and message.removesuffix(", about node a")
-
-
-def said_of_mine(folder, **rules):
-    """Return why a pod waits under the rules of my_rules.py, and what else is said."""
-    (folder / "policy.json").write_text(json.dumps(policy(**rules)))
-    (folder / "cluster.json").write_text(json.dumps({"kind": "List", "items": [node("a"), node("b"), pod("p")]}))
-    run = run_scheduler("--plugins", folder / "my_rules.py", "--policy", folder / "policy.json", "--cluster",
-                        folder / "cluster.json", "--once", "--output=json")
-    failed = bool(re.search(BROKEN, json.loads(run.stdout)["message"] or "")) or "the score 101" in run.stdout
-    assert "Traceback" not in run.stderr and run.returncode == failed
-    return json.loads(run.stdout)["message"], run.stderr
 
 
 def test_a_script_of_ones_own_may_import_the_scheduler_and_call_main(tmp_path):

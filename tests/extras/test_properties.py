@@ -24,7 +24,6 @@ import pytest
 from helpers.everywhere import replace
 from scheduler_extras.api.election import LeaderElection
 from scheduler_extras.api.errors import read_json
-from scheduler_extras.api.watch import Reflector
 from scheduler_extras.command_line import command_line
 from scheduler_extras.common.log_texts import WARNED
 from scheduler_extras.live.writer import Writer
@@ -32,6 +31,7 @@ from scheduler_extras.policy.reading import read_policy
 from scheduler_extras.policy.reloading import load_policies
 from scheduler_extras.reading.quantities import quantity
 import yaml
+from helpers.fake_api import without_streams
 from helpers.extras import ROOT, node, pod
 from helpers.faulty import ApiServer, ExtenderServer
 from hypothesis import HealthCheck, assume, configuration, given, note, settings
@@ -91,7 +91,7 @@ class EndingWriter(Writer):
 def leaving_nothing():
     """What the script leaves to the end of its process, is not left in this one, which goes on."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Reflector, "work", lambda reflector: None)  # a single pass needs no streams
+        without_streams(patch)  # a single pass needs no streams
         replace(patch, "Writer", EndingWriter)
         patch.setattr("gc.freeze", lambda: None)
         yield

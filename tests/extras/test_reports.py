@@ -8,7 +8,7 @@ import re
 import pytest
 import yaml
 from helpers.manifests import LEFT_OUT, kind, priority_class
-from extras.test_manifests import HOSTNAME, going, made_of, owned, workload
+from helpers.workloads import HOSTNAME, going, made_of, owned, workload
 from helpers.everywhere import ROOT
 from scheduler_extras.deciding.rule import WHEN
 from scheduler_extras.manifests.manifests import Manifests

@@ -9,7 +9,7 @@ import tarfile
 
 import pytest
 import yaml
-from extras.test_manifests import owned, workload
+from helpers.workloads import owned, workload
 from helpers.control_plane import wait_for
 from helpers.extras import node, pod, run_scheduler, table
 from helpers.manifests import LEFT_OUT, kind, placed, priority_class

@@ -6,20 +6,19 @@ import time
 
 from helpers.everywhere import replace
 from scheduler_extras.api.errors import error_of
-from scheduler_extras.api.watch import Reflector
 from scheduler_extras.deciding.rule import FullRule, PREDICATES
 from scheduler_extras.live.record import WaitsFor
 from scheduler_extras.manifests.manifests import Manifests
 from scheduler_extras.policy.reloading import load_policies
 from helpers.control_plane import wait_for
 from helpers.extras import a_cluster, a_live_cluster, a_pass, node, pod, ROOT, run_scheduler, table, wait_until_told
-from helpers.fake_api import Server
+from helpers.fake_api import Server, without_streams
 from helpers.preempting import A, budget, built, configured, decide, GOING, incoming, make_pass, POLICY, running, sent
 
 
 @table("kind", {"whose objects are told": [a_live_cluster], "whose objects are listed": [a_cluster]})
 def test_a_victim_whose_deletion_was_refused_is_deleted_by_the_next_attempt_on_a_cluster(kind, monkeypatch):
-    monkeypatch.setattr(Reflector, "work", lambda reflector: None)
+    without_streams(monkeypatch)
     server = Server(node("n", cpu="1"), running("a", "n"), incoming())
     server.failures["a"] = [403]
     cluster = kind[0](server)

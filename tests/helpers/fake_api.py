@@ -12,6 +12,7 @@ from scheduler_extras.common.errors import ApiError, Malformed
 from scheduler_extras.deciding.schedule import schedule
 from scheduler_extras.live.known import version_of
 from scheduler_extras.live.record import WaitsFor
+from scheduler_extras.live.session import keep_up
 from scheduler_extras.manifests.kinds import kind_of
 from scheduler_extras.manifests.manifests import Manifests
 from scheduler_extras.manifests.objects import place_of
@@ -117,11 +118,16 @@ def times_tried(cluster, clock, seconds, step=0.1, meanwhile=lambda: None, polic
     return [round(later - earlier) for earlier, later in itertools.pairwise(tried)]
 
 
+def without_streams(monkeypatch):
+    """Have Reflectors list and watch nothing: what is watched changes only as the test says."""
+    monkeypatch.setattr(Reflector, "work", lambda reflector: None)
+
+
 class Told:
     """A cluster that is watched; the test says when news come."""
 
     def __init__(self, monkeypatch, *objects, policy=POLICY):
-        monkeypatch.setattr(Reflector, "work", lambda reflector: None)
+        without_streams(monkeypatch)
         self.version = itertools.count(1)
         self.server = Server()
         self.cluster = a_live_cluster(self.server)
@@ -155,6 +161,10 @@ class Told:
     def comes(self, *things, **metadata):
         """Pods come, and are told."""
         self.tell("ADDED", *(self.put(thing, **metadata) for thing in things))
+
+    def stand_by(self):
+        """Apply updates like a replica that waits to lead."""
+        keep_up(self.cache)
 
     def make_pass(self, report=None, patience=60):
         """Make a pass, and wait for the answers to its Bindings; return whom it decided about."""
@@ -197,3 +207,9 @@ def said_about(server):
     events = [(body["type"], body["reason"], body["message"]) for *_, body in server.sent("POST", "/events")]
     conditions = [body["status"]["conditions"][0] for *_, body in server.sent("PATCH", "p/status")]
     return events, [(condition["status"], condition["reason"], condition["message"]) for condition in conditions]
+
+
+@pytest.fixture
+def told(monkeypatch):
+    """A function that returns a watched cluster of some objects."""
+    return lambda *objects, **more: Told(monkeypatch, *objects, **more)

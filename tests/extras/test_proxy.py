@@ -1,0 +1,46 @@
+"""The client of the API server: unreadable objects, and streams that break in the middle of a line."""
+
+import io
+
+import pytest
+from scheduler_extras.api.proxy import PooledProxy, objects_of
+from scheduler_extras.api.watch import list_all
+from scheduler_extras.common.errors import Trouble
+from helpers.extras import node, pod
+from helpers.faulty import ApiServer
+
+
+def test_a_line_that_is_cut_in_the_middle_breaks_the_stream_and_loses_nothing():
+    server = ApiServer(node("n"))
+    text = b'{"type": "ADDED", "object": {"metadata": {"name": "a", "resourceVersion": "5"}}}\n{"type": "ADD'
+    try:
+        names = []
+        with pytest.raises(Trouble):
+            for event in objects_of(io.BytesIO(text), "/api/v1/pods"):
+                names.append(event["object"]["metadata"]["name"])
+        assert names == ["a"], "the rest is told by the next stream"
+    finally:
+        server.stop()
+
+
+def test_an_object_that_cannot_be_read_hides_no_other_of_its_list(monkeypatch, caplog):
+    """Such as one of a CustomResourceDefinition that is nested deeper than Python reads."""
+    deep = "[" * 100_000 + "]" * 100_000
+    server = ApiServer(*(pod(f"p{i}") for i in range(3)))
+    plain = PooledProxy.answer
+
+    def answer(api, method, path, body, params, accept):
+        answer, data = plain(api, method, path, body, params, accept)
+        is_whole = "PartialObjectMetadata" not in accept
+        if path.endswith("/pods/p1") or (path.endswith("/pods") and is_whole):
+            data = data.replace(b'"p1"', b'"p1", "x": ' + deep.encode())
+        return answer, data
+
+    monkeypatch.setattr(PooledProxy, "answer", answer)
+    try:
+        things, _ = list_all(PooledProxy(server.url), "pods")
+        assert [thing["metadata"]["name"] for thing in things] == ["p0", "p2"]
+        [said] = caplog.messages
+        assert said.startswith("pods default/p1 is skipped: GET /api/v1/namespaces/default/pods/p1: 200 OK: ")
+    finally:
+        server.stop()

@@ -1,0 +1,153 @@
+"""What the watch shows while pods are being bound: the tests pass on its events at the worst moment."""
+
+import pytest
+from scheduler_extras.deciding.rule import FullRule
+from scheduler_extras.policy.policy import FullPolicy
+from helpers.control_plane import wait_for
+from helpers.extras import node, pod, table
+from helpers.fake_api import POLICY
+
+
+ONE = {"cpu": "1"}
+
+
+@table("name, said", {
+    "nearly ours": ("my-schedular", ["default/p names my-schedular: did you mean my-scheduler?"]),
+    "another one's": ("a-scheduler", []),
+    "none": ("default-scheduler", [])})
+@pytest.mark.parametrize("is_there_before", [True, False])
+def test_that_a_pod_names_nearly_this_scheduler_is_said_once(name, said, is_there_before, told, caplog):
+    mistaken = pod("p", schedulerName=name), pod("q", schedulerName=name)
+    cluster = told(node("n"), *(mistaken if is_there_before else ()))
+    if not is_there_before:
+        cluster.make_pass()
+        cluster.comes(*mistaken)
+    assert cluster.make_pass() == cluster.make_pass() == []
+    assert caplog.messages == said
+
+
+def test_a_bound_pod_keeps_its_room_and_is_not_decided_about_until_the_watch_shows_it(told):
+    cluster = told(node("n", cpu="2"))
+    cluster.comes(pod("a", ONE))
+    assert cluster.make_pass() == [("a", "n")] and cluster.on("n") == ["a"] and cluster.under_way() == {"a"}
+    assert cluster.make_pass() == [] and cluster.bound() == ["a"]
+    cluster.tell("MODIFIED", cluster.stamp(pod("a", ONE)))  # that was before the Binding
+    assert cluster.make_pass() == [] and cluster.on("n") == ["a"]
+    cluster.tell("MODIFIED", cluster.stamp(pod("a", ONE, nodeName="n")))
+    assert cluster.on("n") == ["a"]
+    assert cluster.make_pass() == [] and cluster.under_way() == set()
+    cluster.tell("DELETED", cluster.stamp(pod("a", ONE, nodeName="n")))
+    assert cluster.on("n") == []
+
+
+def test_a_bound_pod_that_a_rule_passes_over_until_the_watch_shows_it_is_not_bound_twice(told):
+    why = []
+    rule = FullRule("Gates", lambda pod, node: (), hooks={"pre_enqueue": lambda pod: why[0] if why else None})
+    cluster = told(node("n", cpu="2"), policy=FullPolicy([*POLICY.predicates, rule], []))
+    cluster.comes(pod("a", ONE))
+    assert cluster.make_pass() == [("a", "n")]
+    why.append("not now")
+    assert cluster.make_pass() == []
+    why.clear()
+    assert cluster.make_pass() == [] and cluster.bound() == ["a"] and cluster.on("n") == ["a"]
+
+
+def test_a_pod_that_cannot_be_read_any_more_while_it_is_being_bound_keeps_its_room(told):
+    cluster = told(node("n", cpu="1"))
+    cluster.comes(pod("a", ONE))
+    assert cluster.make_pass() == [("a", "n")]
+    cluster.tell("MODIFIED", *(cluster.stamp(pod("a", {"cpu": amount})) for amount in ("much", "more")))
+    cluster.comes(pod("b", ONE))
+    assert cluster.make_pass() == [("b", None)]
+    cluster.tell("DELETED", cluster.stamp(pod("a", {"cpu": "more"})))
+    wait_for("its room is free", lambda: cluster.make_pass() == [("b", "n")])
+
+
+def test_the_watch_shows_a_pod_before_its_binding_is_answered(told):
+    cluster = told(node("n", cpu="2"))
+    plain = cluster.server.request
+
+    def request(method, path, body=None, params=None):
+        answer = plain(method, path, body, params)
+        if path.endswith("/binding"):
+            cluster.tell("MODIFIED", cluster.stamp(pod("a", ONE, nodeName="n")))
+            wait_for("the news are taken in", lambda: cluster.cache.pods["default/a"].node_name or cluster.cache.apply_updates())
+        return answer
+
+    cluster.server.request = request
+    cluster.comes(pod("a", ONE))
+    cluster.make_pass()
+    assert cluster.on("n") == ["a"]
+    assert cluster.make_pass() == [] and cluster.bound() == ["a"] and cluster.under_way() == set()
+
+
+def test_a_pod_is_deleted_between_its_binding_and_the_news_of_it(told):
+    cluster = told(node("n", cpu="1"))
+    cluster.comes(pod("a", ONE))
+    cluster.make_pass()
+    del cluster.server.objects["pods", "default", "a"]
+    cluster.tell("DELETED", cluster.stamp(pod("a", ONE)))
+    assert cluster.on("n") == []
+    cluster.comes(pod("b", ONE))
+    assert cluster.make_pass() == [("b", "n")] and cluster.under_way() == {"b"}
+
+
+def test_a_list_that_was_asked_for_before_a_binding_does_not_free_its_room(told):
+    cluster = told(node("n", cpu="2"))
+    cluster.comes(pod("a", ONE))
+    old = cluster.stamp(pod("a", ONE))
+    cluster.make_pass()
+    cluster.tell("LISTED", old)
+    assert cluster.on("n") == ["a"] and cluster.make_pass() == [], "it is bound all the same"
+    cluster.tell("LISTED")
+    assert cluster.on("n") == [] and not cluster.cache.pods, "and in this one it has gone"
+
+
+def test_a_pod_is_made_bound_and_deleted_while_nothing_is_heard(told):
+    cluster = told(node("n", cpu="1"))
+    cluster.comes(pod("a", ONE))
+    cluster.make_pass()
+    cluster.tell("LISTED", cluster.put(pod("b", ONE)))  # after 410
+    del cluster.server.objects["pods", "default", "a"]
+    assert cluster.make_pass() == [("b", "n")] and cluster.on("n") == ["b"]
+
+
+def test_somebody_else_binds_elsewhere_what_is_assumed_here(told):
+    cluster = told(node("m", cpu="1"), node("n", cpu="2"))
+    cluster.server.failures["binding"] = [409]
+    cluster.comes(pod("a", {"cpu": "2"}))
+    plain = cluster.server.request
+
+    def request(method, path, body=None, params=None):
+        if path.endswith("/binding"):
+            cluster.tell("MODIFIED", cluster.put(pod("a", {"cpu": "2"}, nodeName="m")))
+        return plain(method, path, body, params)
+
+    cluster.server.request = request
+    assert cluster.make_pass() == [("a", "n")]
+    assert (cluster.on("m"), cluster.on("n")) == (["a"], [])
+    assert cluster.make_pass() == [] and cluster.cache.has_changed is False
+
+
+def test_a_pod_whose_labels_change_while_it_is_being_bound_counts_once(told):
+    cluster = told(node("n", cpu="2"))
+    cluster.comes(pod("a", ONE))
+    cluster.make_pass(lambda decision: cluster.tell("MODIFIED", cluster.stamp(pod("a", ONE, labels={"x": "y"}))))
+    assert cluster.on("n") == ["a"]
+    assert [each.labels for each in cluster.cache.nodes["n"].pods.values()] == [{"x": "y"}]
+    cluster.tell("MODIFIED", cluster.put(pod("a", ONE, labels={"x": "y"}, nodeName="n")))
+    assert cluster.on("n") == ["a"]
+    assert cluster.make_pass() == [] and cluster.under_way() == set()
+
+
+def test_a_held_pod_that_somebody_binds_after_its_labels_changed_keeps_the_place_where_it_is(told):
+    rule = FullRule("Holds", lambda pod, node: (), hooks={"permit": lambda *_: 60})
+    cluster = told(node("m"), node("n"), policy=FullPolicy([rule], []))
+    cluster.comes(pod("a", ONE))
+    [(_, place)] = cluster.make_pass()
+    other = {"m": "n", "n": "m"}[place]
+    cluster.tell("MODIFIED", cluster.stamp(pod("a", ONE, labels={"x": "y"})),
+                 cluster.put(pod("a", ONE, labels={"x": "y"}, nodeName=other)))
+    cluster.comes(pod("b"))
+    cluster.make_pass()
+    assert cluster.on(other).count("a") == 1 and "a" not in cluster.on(place)
