@@ -60,7 +60,7 @@ class PooledProxy:
 
     def get(self, path: str, params: Params | None = None, accept: str = JSON) -> JsonObject:
         """Send a GET, and return the JSON of the response. Raises ApiError, at the latest after a minute."""
-        return within(ANSWER_SECONDS, self.request, "GET", path, None, params, accept, whom=self.server,
+        return within(ANSWER_SECONDS, self.request, "GET", path, None, params, accept, server=self.server,
                       stop=STOP)
 
     def answer(self, method: str, path: str, body: JsonObject | None, params: Params | None,

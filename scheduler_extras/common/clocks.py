@@ -37,10 +37,10 @@ def heartbeat() -> None:
 
 
 def within(seconds: float, function: Callable[..., Any], *arguments: Any, late: Exception | None = None,
-           whom: str = "", stop: threading.Event | None = None) -> Any:
+           server: str = "", stop: threading.Event | None = None) -> Any:
     """Return what a function returns. After `seconds`, raise `late`, by default Trouble.
 
-    whom: the name in the warning about a slow answer. stop: an event that ends the wait with an ApiError.
+    server: its name for a warning about a slow response. stop: an event that ends the wait with an ApiError.
     """
     future = in_background(function, *arguments)
     waited = 0.0
@@ -49,8 +49,8 @@ def within(seconds: float, function: Callable[..., Any], *arguments: Any, late: 
             raise late or Trouble(0, f"no answer within {seconds:.3g} s")
         if stop and stop.is_set():
             raise Trouble(0, "a signal ended the script")
-        if whom and waited >= SLOW_SECONDS:
-            warn_once(f"{whom} has not answered for {SLOW_SECONDS} s; it may take up to {seconds} s")
+        if server and waited >= SLOW_SECONDS:
+            warn_once(f"{server} has not answered for {SLOW_SECONDS} s; it may take up to {seconds} s")
         pause = min(0.1, seconds - waited)
         wait([future], pause)
         heartbeat()

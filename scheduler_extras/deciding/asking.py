@@ -38,7 +38,7 @@ class Prepared:
         reasons = self.function(self.seen, node)
         if isinstance(reasons, types.GeneratorType):
             reasons = [*self.all_of(reasons)]
-        if reasons == []:  # the usual answer, so that this is to be fast
+        if reasons == []:  # the usual answer, returned fast
             return reasons
         reasons = strings_of(self.rule, reasons)
         text = repr(reasons)

@@ -136,7 +136,7 @@ class Writer(Threads):
                    for rule in decision.policy.rules_with["bind"]]
         binders += [(f"extender {extender.url}", extender.bind)
                     for extender in extenders if extender.is_interested("bindVerb", pod)]
-        return next((who for who, bind in binders if self.may_write() and bind(pod, decision.node)), None)
+        return next((name for name, bind in binders if self.may_write() and bind(pod, decision.node)), None)
 
     def node_of(self, pod: FullPod) -> str | None:
         """Return the name of the node on which the API server has a pod, "" if none, None if the pod is gone.

@@ -1,6 +1,6 @@
 """The schemas of single fields in manifests, and the required fields: two tables.
 
-refusals.py checks manifests with them.
+validation.py checks manifests with them.
 """
 
 from __future__ import annotations

@@ -47,7 +47,7 @@ def did_you_mean(word: object, known: Collection[str],
     near = difflib.get_close_matches(word, known, 1, cutoff=0.75)
     if not near:
         return otherwise
-    is_a_slip = difflib.get_close_matches(word, near, 1, cutoff=0.9)  # else the word may be somebody else's
+    is_a_slip = difflib.get_close_matches(word, near, 1, cutoff=0.9)  # otherwise, another word may be meant
     return f'; did you mean "{near[0]}"?' + ("" if is_a_slip else otherwise)
 
 

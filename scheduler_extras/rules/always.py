@@ -10,10 +10,10 @@ import functools
 from typing import Any
 
 from scheduler_extras.deciding.rule import SKIP, FullRule, Rejected
-from scheduler_extras.reading.fields import pick
 from scheduler_extras.deciding.snapshot import FullSnapshot
+from scheduler_extras.reading.fields import pick
 from scheduler_extras.reading.pods_and_nodes import FullNode, FullPod, with_pods
-from scheduler_extras.rules.supposed import Supposed, first_reasons, prepared_for_nodes
+from scheduler_extras.rules.simulation import Simulation, first_reasons, prepared_for_nodes
 
 
 def claims_of_devices(pod: FullPod, nodes: list[FullNode], snapshot: FullSnapshot) -> object:
@@ -62,7 +62,7 @@ def room_for_nominated(pod: FullPod, node: FullNode, metadata: Rivals) -> list[s
         return []
     prepared = metadata.prepared()
     if prepared is None or any(other.is_affine or other.named_claims for other in there):
-        return Supposed(metadata.predicates, pod, node, metadata.snapshot, there=there).reasons()
+        return Simulation(metadata.predicates, pod, node, metadata.snapshot, there=there).reasons()
     if with_pods not in node.derived or node.derived[with_pods][0] != there:
         node.derived[with_pods] = there, with_pods(node, [*node.pods.values(), *there])
     return first_reasons(prepared, node.derived[with_pods][1])

@@ -17,7 +17,6 @@ from scheduler_extras.reading.node_affinity import valid_terms
 from scheduler_extras.reading.quantities import quantity
 from scheduler_extras.rules.disks import claims_of, class_name_of, storage_class_of
 
-
 OUT_OF_REACH = "node(s) had volume node affinity conflict"
 OUT_OF_REACH_136 = "node(s) didn't match PersistentVolume's node affinity"
 NO_VOLUME_TO_BIND = "node(s) didn't find available persistent volumes to bind"
@@ -35,7 +34,7 @@ class DelayedClaim:
         self.claim = claim
         self.snapshot = snapshot
         self.size = storage(claim, "resources", "requests")  # bytes
-        # The name of the node for which a volume is to be provisioned, or None.
+        # The name of the node for which a provisioner has been asked to create a volume, or None.
         self.selected_node = pick(claim, dict, "metadata", "annotations").get(SELECTED_NODE)
         self.storage_class = storage_class_of(claim, snapshot)
 

@@ -196,7 +196,7 @@ class ToAttach:
 
     new: dict  # driver -> the number of volumes that no node has attached yet
     others: set  # (driver, identity) of volumes that some nodes have attached
-    objects: list  # the API objects that tell the volumes and limits, compared when this is a cache's basis
+    objects: list  # the API objects that volumes and limits depend on; compared if this is a cache's basis
     attached: dict = field(compare=False)  # name of a node -> the (driver, identity) attached to it
     snapshot: FullSnapshot = field(compare=False)
 

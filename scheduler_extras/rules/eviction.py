@@ -13,8 +13,7 @@ from scheduler_extras.deciding.snapshot import FullSnapshot
 from scheduler_extras.reading.pods_and_nodes import FullNode, FullPod
 from scheduler_extras.rules.always import nominate
 from scheduler_extras.rules.budgets import Victim, budgets_of
-from scheduler_extras.rules.supposed import is_leaving
-
+from scheduler_extras.rules.simulation import is_leaving
 
 Request = tuple[str, str, dict]  # method, path, body
 

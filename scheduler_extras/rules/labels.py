@@ -1,6 +1,7 @@
 """Rules about a node's labels, annotations and images.
 
-A Policy may give CheckNodeLabelPresence and NodeLabel names of its own, and tells them by their argument.
+A Policy's entry with the argument labelsPresence means CheckNodeLabelPresence, and one with labelPreference
+means NodeLabel, whatever its name.
 """
 
 import collections

@@ -22,7 +22,7 @@ from scheduler_extras.reading.pods_and_nodes import FullNode, FullPod
 from scheduler_extras.rules.always import ALWAYS_ASKED, nominate
 from scheduler_extras.rules.budgets import protected_by_budgets
 from scheduler_extras.rules.eviction import make_room
-from scheduler_extras.rules.supposed import Supposed, is_leaving, prepared_for_nodes
+from scheduler_extras.rules.simulation import Simulation, is_leaving, prepared_for_nodes
 
 
 @dataclass
@@ -175,8 +175,8 @@ def candidates(pod: FullPod, failed: dict, snapshot: FullSnapshot, percentage: i
                behavior: Behavior) -> tuple[dict[FullNode, Victims], dict[str, tuple[str, ...]]]:
     """Return {node: its Victims} of nodes that the pod fits without these, and {node: the reasons} of others.
 
-    The search starts at a random node. It ends when there are enough candidates, one of which violates no
-    budget. Upstream: dryRunPreemption.
+    The search starts at a random node. It ends with enough candidates, one of which violates no budget.
+    Upstream: dryRunPreemption.
     """
     nodes = [node for name, node in snapshot.nodes.items() if not is_hopeless(failed.get(name, {}))
              and not behavior.is_too_small(node, pod, failed.get(name, {}))]
@@ -204,13 +204,13 @@ def victims_on(pod: FullPod, node: FullNode, snapshot: FullSnapshot, behavior: B
     if not lower:
         return None, (NO_VICTIMS,)
     predicates = snapshot.policies[pod.scheduler].predicates_to_ask()
-    supposed = Supposed(predicates, pod, node, snapshot, gone=lower, prepared=prepared)
-    reasons = supposed.reasons()
+    simulation = Simulation(predicates, pod, node, snapshot, gone=lower, prepared=prepared)
+    reasons = simulation.reasons()
     if reasons:
         return None, tuple(reasons)
     protected = protected_by_budgets(lower, snapshot)
     in_order = sorted(lower, key=lambda other: other not in protected)  # protected ones may return first
-    gone = [other for other in in_order if not supposed.reprieve(other)]
+    gone = [other for other in in_order if not simulation.reprieve(other)]
     if not gone:  # only an extender refuses the node
         return None, (NO_VICTIMS,)
     return Victims(behavior.in_order(gone), sum(other in protected for other in gone)), ()

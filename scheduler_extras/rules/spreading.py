@@ -12,7 +12,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from scheduler import untolerated_taints, matches_node
+from scheduler import matches_node, untolerated_taints
 from scheduler_extras.common.errors import InvalidSelector, Unschedulable
 from scheduler_extras.deciding.answers import answers_about, for_each
 from scheduler_extras.deciding.rule import SKIP, Unresolvable, predicate, priority
@@ -23,7 +23,6 @@ from scheduler_extras.reading.label_selectors import labels_match, pod_selector
 from scheduler_extras.reading.pods_and_nodes import FullPod
 from scheduler_extras.rules.counting import count_pods, nodes_that_may_count, without_zeros
 from scheduler_extras.rules.selectors import OWNERS, selectors_of
-
 
 TOO_SKEWED = "node(s) didn't match pod topology spread constraints"
 NO_TOPOLOGY_LABEL = Unresolvable(f"{TOO_SKEWED} (missing required label)")

@@ -1,4 +1,4 @@
-"""The frames of a journal: JSON objects, of which the oldest are dropped.
+"""The frames of a journal: JSON texts, the newest of which are kept.
 
 journal.py adds them, in the loop's thread; the server's threads read them.
 """

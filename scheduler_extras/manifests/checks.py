@@ -1,6 +1,6 @@
 """Validation of combinations of fields and of free-form maps, where an API server would reject them.
 
-refusals.py checks manifests with the tables here; fields.py has the rules for single fields.
+validation.py checks manifests with the tables here; fields.py has the rules for single fields.
 """
 
 from __future__ import annotations

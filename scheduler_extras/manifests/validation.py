@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from scheduler_extras.common.errors import Malformed
+from scheduler_extras.manifests.checks import CHECKS, COMBINATIONS, PARSERS
 from scheduler_extras.manifests.completion import with_defaults
-from scheduler_extras.manifests.facts import CHECKS, COMBINATIONS, PARSERS
 from scheduler_extras.manifests.fields import FIELDS, NEEDED
 from scheduler_extras.manifests.workloads import WORKLOADS
 from scheduler_extras.reading.fields import pick

@@ -18,10 +18,10 @@ def reasons_supposing(pod: FullPod, node: FullNode, snapshot: FullSnapshot, gone
                       there: Iterable = ()) -> list[str]:
     """Return the reasons against the node if the pods `gone` were not on it and the pods `there` were."""
     predicates = snapshot.policies[pod.scheduler].predicates_to_ask()
-    return Supposed(predicates, pod, node, snapshot, gone, there).reasons()
+    return Simulation(predicates, pod, node, snapshot, gone, there).reasons()
 
 
-class Supposed:
+class Simulation:
     """A copy of the snapshot in which some pods have left a node, or others have been added to it.
 
     prepared: the predicates, ready to be called, if they read no pods on other nodes.
