@@ -28,8 +28,9 @@ class Counter:
 
     kind = "counter"
 
-    def __init__(self, name: str, *labels: str):
+    def __init__(self, name: str, help_text: str, *labels: str):
         self.name = name
+        self.help = help_text
         self.labels = labels
         self.numbers: dict[Labels, float] = {}
 
@@ -48,8 +49,9 @@ class Histogram:
 
     kind = "histogram"
 
-    def __init__(self, name: str, buckets: list[float], *labels: str):
+    def __init__(self, name: str, help_text: str, buckets: list[float], *labels: str):
         self.name = name
+        self.help = help_text
         self.labels = labels
         self.buckets = buckets
         self.series: dict[Labels, list[float]] = {}  # the counts of the buckets, then the sum
@@ -71,9 +73,10 @@ class Histogram:
         series[-1] += sum(numbers)
 
     def named(self, name: str) -> Histogram:
-        """Return the same observations under another name."""
+        """Return the same observations under the name that 1.20 has for the metric."""
         other = copy.copy(self)
         other.name = name
+        other.help += " (1.20)"
         return other
 
     def samples(self) -> Iterator[str]:
@@ -91,9 +94,10 @@ class Histogram:
 class Gauge:
     """Numbers that a function computes at each scrape, {label values: number}."""
 
-    def __init__(self, name: str, numbers: Callable[[], Mapping[Any, float]], *labels: str,
+    def __init__(self, name: str, help_text: str, numbers: Callable[[], Mapping[Any, float]], *labels: str,
                  kind: str = "gauge"):
         self.name = name
+        self.help = help_text
         self.labels = labels
         self.numbers = numbers
         self.kind = kind
@@ -117,11 +121,14 @@ def in_text(number: float) -> str:
     return str(int(number)) if number == int(number) and abs(number) < 1e15 else f"{number!r}"
 
 
-def exposition(metrics: Iterable[tuple[Counter | Histogram | Gauge, str]]) -> bytes:
-    """Return metrics and their help texts in Prometheus's text format, without those that have no numbers."""
+Metric = Counter | Histogram | Gauge
+
+
+def exposition(metrics: Iterable[Metric]) -> bytes:
+    """Return metrics in Prometheus's text format, without those that have no numbers."""
     lines = []
-    for metric, text in metrics:
+    for metric in metrics:
         samples = list(metric.samples())
         if samples:
-            lines += [f"# HELP {metric.name} {text}", f"# TYPE {metric.name} {metric.kind}", *samples]
+            lines += [f"# HELP {metric.name} {metric.help}", f"# TYPE {metric.name} {metric.kind}", *samples]
     return "".join(f"{line}\n" for line in lines).encode()

@@ -15,7 +15,7 @@ from scheduler_extras.common.version import UPSTREAM, VERSION
 from scheduler_extras.live.live import LiveCluster
 from scheduler_extras.live.record import WaitsFor
 from scheduler_extras.reading.fields import text_at
-from scheduler_extras.serve.format import Gauge, exposition
+from scheduler_extras.serve.format import Gauge, Metric, exposition
 from scheduler_extras.serve.observations import Observations, queue_of
 from scheduler_extras.serve.process import process_metrics
 from scheduler_extras.serve.server import Request, Response
@@ -64,19 +64,21 @@ class State:
         """Return 1, with the versions of this program, of kube-scheduler and of Python."""
         return {(VERSION, UPSTREAM, platform.python_version()): 1}
 
-    def metrics(self) -> list[tuple[Gauge, str]]:
-        """Return the metrics with their help texts."""
+    def metrics(self) -> list[Metric]:
+        """Return all metrics, with those that have another name in 1.20 under both names."""
         cache = "Nodes, pods on nodes, and pods assumed on nodes in the cache."
         return [
-            (Gauge("scheduler_pending_pods", self.pending_pods, "queue"), "Pending pods, by their queue."),
-            (Gauge("scheduler_unschedulable_pods", self.unschedulable_pods, "plugin", "profile"),
-             "Pending pods that a plugin has rejected at their last attempt."),
-            (Gauge("scheduler_cache_size", self.cache_size, "type"), cache),
-            (Gauge("scheduler_scheduler_cache_size", self.cache_size, "type"), f"{cache} (1.20)"),
-            (Gauge("leader_election_master_status", self.leader_status, "name"),
-             "Whether this replica leads: 1 or 0."),
-            (Gauge("scheduler_extras_build_info", self.build, "version", "kube_scheduler", "python"),
-             "The version of this program, and of the kube-scheduler that it decides like.")]
+            Gauge("scheduler_pending_pods", "Pending pods, by their queue.", self.pending_pods, "queue"),
+            Gauge("scheduler_unschedulable_pods",
+                  "Pending pods that a plugin has rejected at their last attempt.", self.unschedulable_pods,
+                  "plugin", "profile"),
+            Gauge("scheduler_cache_size", cache, self.cache_size, "type"),
+            Gauge("scheduler_scheduler_cache_size", f"{cache} (1.20)", self.cache_size, "type"),
+            Gauge("leader_election_master_status", "Whether this replica leads: 1 or 0.", self.leader_status,
+                  "name"),
+            Gauge("scheduler_extras_build_info",
+                  "The version of this program, and of the kube-scheduler that it decides like.", self.build,
+                  "version", "kube_scheduler", "python")]
 
 
 def for_an_operator(observations: Observations, election: LeaderElection | None) -> dict[str, Any]:

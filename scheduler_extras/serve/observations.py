@@ -17,7 +17,7 @@ from scheduler_extras.common.observer import Observer
 from scheduler_extras.deciding.rule import WHATEVER_THE_NODE, FullRule
 from scheduler_extras.live.live import LiveCluster
 from scheduler_extras.live.record import PodRecord, RetryOn, WaitsFor
-from scheduler_extras.serve.format import Counter, Histogram, exponential
+from scheduler_extras.serve.format import Counter, Histogram, Metric, exponential
 
 
 SAMPLED = 0.1  # the share of attempts in which rules are timed, as upstream
@@ -50,26 +50,46 @@ class Observations(Observer):
         self.counting = threading.Lock()  # held while attempts are counted
         self.ended: collections.deque[tuple] = collections.deque()  # attempts that are not yet counted
         self.host = urlsplit(cluster.api.server).netloc
-        self.attempts = Counter("scheduler_schedule_attempts_total", "result", "profile")
+        self.attempts = Counter(
+            "scheduler_schedule_attempts_total", "Attempts to schedule a pod, by their result.",
+            "result", "profile")
         self.attempt_seconds = Histogram(
-            "scheduler_scheduling_attempt_duration_seconds", SECONDS, "result", "profile")
-        self.algorithm_seconds = Histogram("scheduler_scheduling_algorithm_duration_seconds", SECONDS)
-        self.binding_seconds = Histogram("scheduler_binding_duration_seconds", SECONDS)
+            "scheduler_scheduling_attempt_duration_seconds",
+            "Seconds from the start of an attempt to its end, the binding included.", SECONDS,
+            "result", "profile")
+        self.algorithm_seconds = Histogram(
+            "scheduler_scheduling_algorithm_duration_seconds",
+            "Seconds to choose a node for a pod that was then bound.", SECONDS)
+        self.binding_seconds = Histogram(
+            "scheduler_binding_duration_seconds", "Seconds from sending a Binding to its answer. (1.20)",
+            SECONDS)
         self.point_seconds = Histogram(
-            "scheduler_framework_extension_point_duration_seconds", exponential(0.0001, 2, 12),
-            "extension_point", "status", "profile")
+            "scheduler_framework_extension_point_duration_seconds",
+            "Seconds that all plugins took at an extension point, for all nodes.",
+            exponential(0.0001, 2, 12), "extension_point", "status", "profile")
         self.rule_seconds = Histogram(
-            "scheduler_plugin_execution_duration_seconds", exponential(0.00001, 1.5, 20),
-            "plugin", "extension_point", "status")
+            "scheduler_plugin_execution_duration_seconds",
+            "Seconds that a plugin took for all nodes, in a tenth of the attempts.",
+            exponential(0.00001, 1.5, 20), "plugin", "extension_point", "status")
         self.pod_seconds = Histogram(
-            "scheduler_pod_scheduling_sli_duration_seconds", exponential(0.01, 2, 20), "attempts")
-        self.pod_attempts = Histogram("scheduler_pod_scheduling_attempts", exponential(1, 2, 5))
-        self.incoming = Counter("scheduler_queue_incoming_pods_total", "queue", "event")
-        self.preemptions = Counter("scheduler_preemption_attempts_total")
-        self.victims = Histogram("scheduler_preemption_victims", exponential(1, 2, 7))
-        self.requests = Counter("rest_client_requests_total", "code", "method", "host")
+            "scheduler_pod_scheduling_sli_duration_seconds",
+            "Seconds from a pod's entering the queue to its binding.", exponential(0.01, 2, 20), "attempts")
+        self.pod_attempts = Histogram(
+            "scheduler_pod_scheduling_attempts", "Attempts that a pod needed until it was bound.",
+            exponential(1, 2, 5))
+        self.incoming = Counter(
+            "scheduler_queue_incoming_pods_total", "Pods that entered a queue, by queue and event.",
+            "queue", "event")
+        self.preemptions = Counter("scheduler_preemption_attempts_total", "Attempts to preempt pods.")
+        self.victims = Histogram(
+            "scheduler_preemption_victims", "Victims of a preemption.", exponential(1, 2, 7))
+        self.requests = Counter(
+            "rest_client_requests_total",
+            "Requests to the API server, by status code; <error>: without an answer.",
+            "code", "method", "host")
         self.request_seconds = Histogram(
-            "rest_client_request_duration_seconds", REQUEST_SECONDS, "verb", "host")
+            "rest_client_request_duration_seconds", "Seconds until the API server's answer begins.",
+            REQUEST_SECONDS, "verb", "host")
         self.start_sampling()
 
     def queued(self) -> None:
@@ -144,27 +164,12 @@ class Observations(Observer):
             self.requests.add(code, method, self.host)
             self.request_seconds.observe(seconds, method, self.host)
 
-    def metrics(self) -> list[tuple[Counter | Histogram, str]]:
-        """Return the metrics with their help texts."""
+    def metrics(self) -> list[Metric]:
+        """Return all metrics, with those that have another name in 1.20 under both names."""
         self.count_attempts()
-        attempts = "Seconds from the start of an attempt to its end, the binding included."
-        first_try = "Seconds from a pod's entering the queue to its binding."
-        return [
-            (self.attempts, "Attempts to schedule a pod, by their result."),
-            (self.attempt_seconds, attempts),
-            (self.attempt_seconds.named("scheduler_e2e_scheduling_duration_seconds"), f"{attempts} (1.20)"),
-            (self.algorithm_seconds, "Seconds to choose a node for a pod that was then bound."),
-            (self.binding_seconds, "Seconds from sending a Binding to its answer. (1.20)"),
-            (self.point_seconds, "Seconds that all plugins took at an extension point, for all nodes."),
-            (self.rule_seconds, "Seconds that a plugin took for all nodes, in a tenth of the attempts."),
-            (self.pod_seconds, first_try),
-            (self.pod_seconds.named("scheduler_pod_scheduling_duration_seconds"), f"{first_try} (1.20)"),
-            (self.pod_attempts, "Attempts that a pod needed until it was bound."),
-            (self.incoming, "Pods that entered a queue, by queue and event."),
-            (self.preemptions, "Attempts to preempt pods."),
-            (self.victims, "Victims of a preemption."),
-            (self.requests, "Requests to the API server, by status code; <error>: without an answer."),
-            (self.request_seconds, "Seconds until the API server's answer begins.")]
+        metrics: list[Metric] = [each for each in vars(self).values() if isinstance(each, Metric)]
+        return [*metrics, self.attempt_seconds.named("scheduler_e2e_scheduling_duration_seconds"),
+                self.pod_seconds.named("scheduler_pod_scheduling_duration_seconds")]
 
 
 def queue_of(record: PodRecord) -> str:

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from scheduler_extras.serve.format import Gauge
+from scheduler_extras.serve.format import Gauge, Metric
 
 
 PROC = Path("/proc/self")
@@ -61,14 +61,13 @@ def if_readable(numbers: Callable[[], Numbers]) -> Callable[[], Numbers]:
     return read
 
 
-def process_metrics() -> list[tuple[Gauge, str]]:
-    """Return the metrics of the process with their help texts."""
-    cpu = Gauge("process_cpu_seconds_total", cpu_seconds, kind="counter")
+def process_metrics() -> list[Metric]:
+    """Return the metrics of the process."""
     return [
-        (cpu, "Seconds of CPU that the process has used."),
-        (Gauge("process_virtual_memory_bytes", if_readable(memory(0))), "Virtual memory in bytes."),
-        (Gauge("process_resident_memory_bytes", if_readable(memory(1))), "Resident memory in bytes."),
-        (Gauge("process_start_time_seconds", if_readable(start_time)), "Start time, in seconds since 1970."),
-        (Gauge("process_open_fds", if_readable(open_files)), "Open files and connections."),
-        (Gauge("process_max_fds", if_readable(most_files)), "Files and connections that may be open."),
-        ]
+        Gauge("process_cpu_seconds_total", "Seconds of CPU that the process has used.", cpu_seconds,
+              kind="counter"),
+        Gauge("process_virtual_memory_bytes", "Virtual memory in bytes.", if_readable(memory(0))),
+        Gauge("process_resident_memory_bytes", "Resident memory in bytes.", if_readable(memory(1))),
+        Gauge("process_start_time_seconds", "Start time, in seconds since 1970.", if_readable(start_time)),
+        Gauge("process_open_fds", "Open files and connections.", if_readable(open_files)),
+        Gauge("process_max_fds", "Files and connections that may be open.", if_readable(most_files))]

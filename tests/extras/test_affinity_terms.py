@@ -11,13 +11,16 @@ from scheduler_extras.deciding.rule import WHEN
 from scheduler_extras.deciding.schedule import schedule
 from scheduler_extras.policy.reading import read_policy
 from scheduler_extras.reading.pods_and_nodes import FullPod
-from scheduler_extras.rules.affinity_terms import placed_terms, TERMS, terms_on, with_terms
-from helpers.extras import a_cluster, node, pod
+from scheduler_extras.policy.reloading import load_policies
+from scheduler_extras.rules import affinity_terms
+from scheduler_extras.rules.affinity_terms import AffinityTerm, placed_terms, TERMS, terms_on, with_terms
+from helpers.extras import a_cluster, cluster_of, node, pending_pods, pod
 from helpers.random_objects import DEFAULTS, HOSTNAME, Server, ZONE
 from helpers.everywhere import replace
 from scheduler_extras.rules.counting import count_pods
 
 pytestmark = pytest.mark.usefixtures("seeded")
+PROVIDER = load_policies("DefaultProvider", "my-scheduler")
 
 
 def test_of_pods_that_have_gone_no_affinity_term_is_kept():
@@ -85,3 +88,23 @@ def test_many_kinds_of_pods_with_affinity_are_not_forgotten_all_at_once(monkeypa
     for _ in range(3):
         assert schedule(FullPod(pod("new", **apart)), snapshot, policy).node
     assert len(asked) == 11
+
+
+def test_terms_of_pods_that_are_there_are_looked_at_by_pods_with_their_labels_only(monkeypatch):
+    """And a pod of many terms is added up once, not with each that comes to its node."""
+    terms = [{"topologyKey": "zone", "labelSelector": {"matchLabels": {"a": f"v-{i}"}}} for i in range(50)]
+    large = pod("large", nodeName="n", affinity={"podAntiAffinity": {f"required{WHEN}": terms}})
+    few = {"podAntiAffinity": {f"required{WHEN}": terms[:1]}}
+    cluster = cluster_of(node("n", labels={"zone": "z"}), node("m", labels={"zone": "y"}), large, *(
+        pod(name, labels={"a": "v-7" if name == "x" else "b"}, affinity=few) for name in "pqx"))
+    plain, asked = AffinityTerm.selects, []
+    needed, filed = affinity_terms.labels_needed, []
+    monkeypatch.setattr(AffinityTerm, "selects", lambda *what: asked.append(what) or plain(*what))
+    monkeypatch.setattr(affinity_terms, "labels_needed", lambda wanted: filed.append(wanted) or needed(wanted))
+    snapshot = cluster.look(PROVIDER)
+    for each in pending_pods(cluster, PROVIDER):
+        cluster.cycle.assume(schedule(each, snapshot, PROVIDER["my-scheduler"]))
+    placed = {each.name: each.record.decision.node for each in pending_pods(cluster, PROVIDER)}
+    assert placed.keys() == {*"pqx"} and placed["x"] == "m"
+    assert len(asked) < 40, "of the large pod's 50 terms, one of them is asked about one of these"
+    assert len(filed) < 60, "the large pod's, once, and one of each"

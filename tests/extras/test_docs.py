@@ -465,7 +465,7 @@ def names_of_metrics(text):
 def test_the_table_has_all_metrics_and_the_queries_use_them(blocks):
     cluster = SimpleNamespace(api=SimpleNamespace(server=""), snapshot=SimpleNamespace())
     metrics = Observations(cluster).metrics() + State(cluster, None).metrics() + process_metrics()
-    exported = {metric.name for metric, _ in metrics}
+    exported = {metric.name for metric in metrics}
     rows = re.findall(r"^\| (`.*?) \|", METRICS.text, re.M)
     assert {name for row in rows for name in re.findall(r"`(\w+)`", row)} == exported
     used = {name for name in names_of_metrics(blocks[0]) if name.startswith("scheduler_")}

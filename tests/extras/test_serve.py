@@ -307,6 +307,6 @@ def test_a_replica_says_whether_it_leads(metrics_of):
     "a label's text is escaped": (('a"\\\n',), 'm{x="a\\"\\\\\\n"} 1'),
     "a plain one is not": (("Bind",), 'm{x="Bind"} 1')})
 def test_labels_are_escaped(values, line):
-    counter = Counter("m", "x")
+    counter = Counter("m", "", "x")
     counter.add(*values)
     assert list(counter.samples()) == [line]

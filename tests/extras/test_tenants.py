@@ -20,8 +20,6 @@ from scheduler_extras.deciding.rule import FullRule, WHEN
 from scheduler_extras.deciding.schedule import schedule
 from scheduler_extras.policy.policy import FullPolicy
 from scheduler_extras.policy.reloading import load_policies
-from scheduler_extras.rules import label_index
-from scheduler_extras.rules.affinity_terms import AffinityTerm
 from scheduler_extras.show.explain import in_words
 from helpers.extras import claim, cluster_of, node, pending_pods, pod, run_scheduler, storage_class, table, volume
 from helpers.fake_api import Told
@@ -360,24 +358,6 @@ def test_claims_that_are_too_large_to_be_changed_are_no_trouble_of_the_api_serve
     cluster.comes(*(using(name, name=name, priority=1) for name in names), pod("victim"))
     cluster.make_pass()
     assert len(asked) == len(names) and cluster.bound() == ["victim"]
-
-
-def test_terms_of_pods_that_are_there_are_looked_at_by_pods_with_their_labels_only(monkeypatch):
-    """And a pod of many terms is added up once, not with each that comes to its node."""
-    terms = [{"topologyKey": "zone", "labelSelector": {"matchLabels": {"a": f"v-{i}"}}} for i in range(50)]
-    large = pod("large", nodeName="n", affinity={"podAntiAffinity": {f"required{WHEN}": terms}})
-    few = {"podAntiAffinity": {f"required{WHEN}": terms[:1]}}
-    cluster = cluster_of(node("n", labels={"zone": "z"}), node("m", labels={"zone": "y"}), large, *(
-        pod(name, labels={"a": "v-7" if name == "x" else "b"}, affinity=few) for name in "pqx"))
-    plain, asked = AffinityTerm.selects, []
-    labels_needed, filed = label_index.labels_needed, []
-    monkeypatch.setattr(AffinityTerm, "selects", lambda *what: asked.append(what) or plain(*what))
-    replace(monkeypatch, "labels_needed", lambda wanted: filed.append(wanted) or labels_needed(wanted))
-    decide_all(cluster)
-    placed = {each.name: each.record.decision.node for each in pending_pods(cluster, PROVIDER)}
-    assert placed.keys() == {*"pqx"} and placed["x"] == "m"
-    assert len(asked) < 40, "of the large pod's 50 terms, one of them is asked about one of these"
-    assert len(filed) < 60, "the large pod's, once, and one of each"
 
 
 def test_a_rule_that_is_slow_about_each_node_lets_the_process_live(monkeypatch):
