@@ -3,16 +3,20 @@
 `affinity_around` evaluates the terms once per pod, for both rules.
 """
 
+from __future__ import annotations
+
 import collections
 import functools
 import itertools
 import weakref
+from collections.abc import Iterable
+from typing import Any
 
 from scheduler_extras.common.errors import Unschedulable
 from scheduler_extras.deciding.answers import memo
 from scheduler_extras.deciding.rule import SKIP, Rejected, Unresolvable, predicate, priority, requires
 from scheduler_extras.deciding.snapshot import FullSnapshot
-from scheduler_extras.reading.pods_and_nodes import FullPod
+from scheduler_extras.reading.pods_and_nodes import FullNode, FullPod
 from scheduler_extras.rules.affinity_terms import affinity_terms, placed_terms, selected_by
 from scheduler_extras.rules.label_index import labels_to_look_up
 
@@ -45,7 +49,8 @@ def affinity_around(pod: FullPod, snapshot: FullSnapshot) -> dict:
     return memo("around", snapshot, basis, lambda: sum_up(own, near, placed.numbers, pod, snapshot))
 
 
-def sum_up(own, near, numbers, pod, snapshot):
+def sum_up(own: dict, near: Iterable, numbers: dict, pod: FullPod,
+           snapshot: FullSnapshot) -> dict[str, collections.Counter]:
     """Sum up the pod's own terms, and those of others that may select it; see `affinity_around`.
 
     near: terms of others, (name of a list, term). numbers: {such a pair: {node: the pods that have it}}.
@@ -79,7 +84,7 @@ ANTI_AFFINITY_OF_OTHERS = "node(s) didn't satisfy existing pods anti-affinity ru
 AffineDomains = collections.namedtuple("AffineDomains", "keys may_begin together apart repelling")
 
 
-def affine_domains(pod, nodes, snapshot):
+def affine_domains(pod: FullPod, nodes: list[FullNode], snapshot: FullSnapshot) -> Any:
     """Return the AffineDomains where the pod must be and must not be; or SKIP. Raises Rejected.
 
     keys: the topology keys of its required affinity. together: the domains with a pod that meets all its
@@ -123,7 +128,7 @@ def match_inter_pod_affinity(pod, node, metadata):
     yield reason
 
 
-def affine_scores(pod, nodes, snapshot, hard_weight=1):
+def affine_scores(pod: FullPod, nodes: list[FullNode], snapshot: FullSnapshot, hard_weight: int = 1) -> dict:
     """Return {(topology key, value): the sum of the weights for this domain minus those against it}.
 
     hard_weight: the weight of other pods' required terms (hardPodAffinitySymmetricWeight).
@@ -140,7 +145,7 @@ def affine_scores(pod, nodes, snapshot, hard_weight=1):
     return scores
 
 
-def normalize_affinity(points, among=(0,)):
+def normalize_affinity(points: dict[str, float], among: Iterable[float] = (0,)) -> dict[str, int]:
     """Scale scores so that the lowest becomes 0 and the highest 100. among: values included in that range."""
     scores = [*points.values(), *among]
     low = min(scores)

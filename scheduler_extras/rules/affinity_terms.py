@@ -28,7 +28,7 @@ class AffinityTerm:
 
     __slots__ = "__weakref__", "key", "meaning", "namespace_selector", "namespaces", "requirements", "weight"
 
-    def __init__(self, pod, term, weight, meaning):
+    def __init__(self, pod: FullPod, term: dict, weight: int, meaning: bytes):
         self.meaning = meaning  # equal for terms with the same effect
         self.weight = weight
         self.key = pick(term, str, "topologyKey")
@@ -54,7 +54,7 @@ class AffinityTerm:
 TERMS: weakref.WeakValueDictionary[bytes, AffinityTerm] = weakref.WeakValueDictionary()
 
 
-def affinity_term(pod, term, weight):
+def affinity_term(pod: FullPod, term: dict, weight: int) -> AffinityTerm:
     """Return the AffinityTerm of a pod's term, shared with equal terms."""
     own_labels = dict(pod.labels) if "matchLabelKeys" in term or "mismatchLabelKeys" in term else None
     data = marshal.dumps([term, weight, pod.namespace, own_labels], 2)
@@ -114,7 +114,7 @@ def terms_on(node: FullNode) -> dict:
 PlacedTerms = collections.namedtuple("PlacedTerms", "numbers index")
 
 
-def with_terms(placed, before, now):
+def with_terms(placed: PlacedTerms | None, before: dict, now: dict) -> PlacedTerms:
     """Return PlacedTerms after the terms on some nodes have changed. before, now: {node: its terms_on}."""
     placed = placed or PlacedTerms({}, LabelIndex())
     changed: dict[Any, dict] = collections.defaultdict(dict)

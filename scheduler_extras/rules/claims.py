@@ -3,17 +3,23 @@
 `bind_volumes` runs before the Binding (PreBind). Upstream: plugins/volumebinding.
 """
 
+from __future__ import annotations
+
 import collections
 import functools
 import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
 
 from scheduler_extras.common.errors import Unschedulable
 from scheduler_extras.deciding.answers import memo
 from scheduler_extras.deciding.asking import prepare
 from scheduler_extras.deciding.rule import SKIP, Rejected, predicate
+from scheduler_extras.deciding.snapshot import FullSnapshot
 from scheduler_extras.reading.fields import pick
 from scheduler_extras.reading.label_selectors import Requirement, label_selector, labels_match
 from scheduler_extras.reading.node_affinity import valid_terms
+from scheduler_extras.reading.pods_and_nodes import FullPod, FullNode
 from scheduler_extras.reading.quantities import quantity
 from scheduler_extras.rules.disks import claims_of, class_name_of, storage_class_of
 
@@ -30,7 +36,7 @@ EVERYWHERE: list[list] = [[]]
 class DelayedClaim:
     """A claim that gets a volume once a node is chosen (WaitForFirstConsumer), and what suits it."""
 
-    def __init__(self, claim, snapshot):
+    def __init__(self, claim: dict, snapshot: FullSnapshot):
         self.claim = claim
         self.snapshot = snapshot
         self.size = storage(claim, "resources", "requests")  # bytes
@@ -38,13 +44,13 @@ class DelayedClaim:
         self.selected_node = pick(claim, dict, "metadata", "annotations").get(SELECTED_NODE)
         self.storage_class = storage_class_of(claim, snapshot)
 
-    def __eq__(self, other):
+    def __eq__(self, other: object) -> bool:
         """Return whether another claim is equal in everything that the predicate reads."""
         names = "selected_node", "storage_class", "room", "volumes"
         return all(getattr(self, name) == getattr(other, name) for name in names)
 
     @functools.cached_property
-    def volumes(self):
+    def volumes(self) -> list[Volume]:
         """The free Volumes that suit the claim, smallest first; or only the one reserved for the claim."""
         free = []
         claim = self.claim
@@ -65,7 +71,7 @@ class DelayedClaim:
                 free.append(volume)
         return [with_reach(volume) for volume in free]
 
-    def volume_for(self, node, taken):
+    def volume_for(self, node: FullNode, taken: set[str]) -> dict | None:
         """Return the first volume that is not taken and can be used on the node, or None."""
         for volume in self.volumes:
             if volume.raw["metadata"]["name"] not in taken and satisfies_one(node.labels, volume.reach):
@@ -73,7 +79,7 @@ class DelayedClaim:
         return None
 
     @functools.cached_property
-    def room(self):
+    def room(self) -> list:
         """The nodes where a new volume has room: lists of Requirements, one of which a node must meet."""
         driver = self.snapshot.objects["csidrivers"].get(pick(self.storage_class, str, "provisioner"), {})
         if not pick(driver, bool, "spec", "storageCapacity"):
@@ -87,7 +93,7 @@ class DelayedClaim:
         return room
 
 
-def volumes_to_claim(snapshot):
+def volumes_to_claim(snapshot: FullSnapshot) -> dict[Any, list[dict]]:
     """Return {(namespace, name) of a claim, or the name of a class: its volumes, smallest first}.
 
     A volume that is Available is listed under its class, even if it is reserved for a claim.
@@ -107,7 +113,7 @@ def volumes_to_claim(snapshot):
     return memo("volumes", snapshot, [volumes], index)
 
 
-def why_unusable(name, claim, pod):
+def why_unusable(name: str, claim: dict, pod: FullPod) -> str | None:
     """Return why the pod cannot use a claim on any node, or None. Upstream: podHasPVCs."""
     if not claim:
         return f'persistentvolumeclaim "{name}" not found'
@@ -116,7 +122,8 @@ def why_unusable(name, claim, pod):
     return None
 
 
-def claims_to_bind(pod, nodes, snapshot, why_unusable=why_unusable):
+def claims_to_bind(pod: FullPod, nodes: Any, snapshot: FullSnapshot,
+                   why_unusable: Callable = why_unusable) -> Any:
     """Return the ClaimsToBind: the reach of bound claims, and DelayedClaims in upstream's order; or SKIP."""
     bound = {}
     delayed = []
@@ -140,17 +147,17 @@ def claims_to_bind(pod, nodes, snapshot, why_unusable=why_unusable):
     return ClaimsToBind([*bound.values()], delayed) if pod.claims else SKIP
 
 
-def waits_for_consumer(claim, snapshot):
+def waits_for_consumer(claim: dict, snapshot: FullSnapshot) -> bool:
     """Return whether a claim gets its volume only when a pod uses it."""
     return storage_class_of(claim, snapshot).get("volumeBindingMode") == "WaitForFirstConsumer"
 
 
-def storage(thing, *path):
+def storage(thing: dict, *path: str) -> int:
     """Return the size in bytes that a claim requests or a volume has."""
     return quantity(str(pick(thing, dict, "spec", *path).get("storage") or 0))
 
 
-def reserve_volumes(claims, node, record):
+def reserve_volumes(claims: list[DelayedClaim], node: FullNode, record: Any) -> list[tuple]:
     """Reserve volumes for claims, or request new ones, in the cache. Return the requests that write this."""
     patches = []
     for delayed, volume in find_volumes(claims, node):
@@ -170,7 +177,8 @@ def reserve_volumes(claims, node, record):
     return patches
 
 
-def bind_volumes(pod, node, snapshot, timeout=600, late="timed out waiting for the condition"):
+def bind_volumes(pod: FullPod, node: FullNode, snapshot: FullSnapshot, timeout: float = 600,
+                 late: str = "timed out waiting for the condition") -> tuple[list[tuple], str] | None:
     """Reserve volumes for the pod's claims, or request their provisioning. Controllers do the rest.
 
     timeout: seconds after which the pod gives up its node, with the message `late`.
@@ -195,7 +203,7 @@ def bind_volumes(pod, node, snapshot, timeout=600, late="timed out waiting for t
     return (patches, "volumes are being bound or provisioned") if is_awaited else None
 
 
-def patch(thing, resource, annotations, **more):
+def patch(thing: dict, resource: str, annotations: dict, **more: Any) -> tuple[str, str, dict]:
     """Return the request that changes an object, which fails if another client has changed it meanwhile."""
     metadata = thing["metadata"]
     place = f"namespaces/{metadata['namespace']}/" if "namespace" in metadata else ""
@@ -228,7 +236,7 @@ def check_volume_binding(pod, node, metadata, gone="pvc(s) bound to non-existent
             break
 
 
-def find_volumes(delayed, node):
+def find_volumes(delayed: list[DelayedClaim], node: FullNode) -> Iterator[tuple[DelayedClaim, dict | None]]:
     """Yield (DelayedClaim, its volume on this node, or None if one must be provisioned).
 
     Upstream: volume/scheduling/scheduler_binder.go.
@@ -243,7 +251,7 @@ def find_volumes(delayed, node):
         yield each, volume
 
 
-def can_provision(storage_class, node):
+def can_provision(storage_class: dict, node: FullNode) -> bool:
     """Return whether the storage class can provision volumes for this node."""
     if pick(storage_class, str, "provisioner") in ("", "kubernetes.io/no-provisioner"):
         return False
@@ -256,7 +264,7 @@ def can_provision(storage_class, node):
     return not topologies
 
 
-def could_serve(volume, claim):
+def could_serve(volume: dict, claim: dict) -> bool:
     """Return whether a volume has the claim's size, classes and mode, and is not terminating."""
     modes = {pick(thing, str, "spec", "volumeMode") or "Filesystem" for thing in (volume, claim)}
     attributes = {pick(thing, str, "spec", "volumeAttributesClassName") for thing in (volume, claim)}
@@ -266,14 +274,14 @@ def could_serve(volume, claim):
     return is_large_enough and is_alike and stays
 
 
-def names_claim(owner, claim):
+def names_claim(owner: dict, claim: dict) -> bool:
     """Return whether a volume's claimRef names this claim. It may leave out the uid."""
     metadata = claim["metadata"]
     same_name = all(owner.get(name) == metadata.get(name) for name in ("namespace", "name"))
     return same_name and (owner.get("uid") or metadata.get("uid")) == metadata.get("uid")
 
 
-def with_reach(volume):
+def with_reach(volume: dict) -> Volume:
     """Return the Volume with its reach, which follows from its nodeAffinity."""
     required = pick(volume, dict, "spec", "nodeAffinity", "required")
     terms = valid_terms(pick(required, list, "nodeSelectorTerms", of=dict))
@@ -282,6 +290,6 @@ def with_reach(volume):
                   if required else EVERYWHERE)
 
 
-def satisfies_one(labels, terms):
+def satisfies_one(labels: Mapping[str, str], terms: Iterable) -> bool:
     """Return whether labels meet all Requirements of one of these lists."""
     return any(labels_match(labels, requirements) for requirements in terms)

@@ -31,14 +31,14 @@ def nodes_that_may_count(namespace: str, requirements: Iterable[Requirement], sn
     return index.find(namespace, labels_needed(requirements))
 
 
-def labels_on(node):
+def labels_on(node: FullNode) -> frozenset:
     """Return the labels of the pods on a node, {(namespace, (key, value))}, and {(namespace, None)}."""
     return frozenset([
         (namespace, label) for namespace, alike in pods_by_namespace(node).items()
         for pods in alike.values() for label in (None, *pods[0].labels.items())])
 
 
-def with_labels(index, before, now):
+def with_labels(index: LabelIndex | None, before: dict, now: dict) -> LabelIndex:
     """Return the LabelIndex of nodes after the labels of the pods on some of them have changed."""
     return (index or LabelIndex()).updated(
         (*filing, name) for name, labels in now.items() for filing in labels ^ before.get(name, frozenset()))
@@ -49,7 +49,7 @@ def without_zeros(numbers: dict) -> dict:
     return {name: number for name, number in numbers.items() if number}
 
 
-def pods_by_namespace(node):
+def pods_by_namespace(node: FullNode) -> dict[str, dict]:
     """Return the pods on a node, {namespace: {signature: pods with equal labels}}."""
     if pods_by_namespace not in node.derived:
         found: dict[str, dict] = {}

@@ -11,16 +11,19 @@ import hashlib
 import math
 import os
 import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from scheduler_extras.deciding.answers import answers_about, for_each
 from scheduler_extras.deciding.rule import SKIP, predicate
 from scheduler_extras.deciding.snapshot import FullSnapshot
 from scheduler_extras.reading.fields import pick
-from scheduler_extras.reading.pods_and_nodes import kept_with_pod
+from scheduler_extras.reading.pods_and_nodes import FullNode, FullPod, kept_with_pod
 
 
-def claims_of(pod, snapshot, keys=None):
+def claims_of(pod: FullPod, snapshot: FullSnapshot,
+              keys: Iterable[str] | None = None) -> Iterator[tuple[str, dict, dict]]:
     """Yield (name, claim, volume) for each claim of the pod. A missing claim or volume is {}.
 
     keys: only the claims with these keys, namespace/name.
@@ -32,19 +35,19 @@ def claims_of(pod, snapshot, keys=None):
         yield key.partition("/")[2], claim, volume
 
 
-def class_name_of(thing):
+def class_name_of(thing: dict) -> str:
     """Return the name of the storage class of a claim or a volume."""
     annotations = pick(thing, dict, "metadata", "annotations", of=str)
     beta = annotations.get("volume.beta.kubernetes.io/storage-class")
     return pick(thing, str, "spec", "storageClassName") if beta is None else beta
 
 
-def storage_class_of(claim, snapshot):
+def storage_class_of(claim: dict, snapshot: FullSnapshot) -> dict:
     """Return the storage class of a claim; {} if it is missing."""
     return snapshot.objects["storageclasses"].get(class_name_of(claim), {})
 
 
-def exclusive_claims(pod, nodes, snapshot):
+def exclusive_claims(pod: FullPod, nodes: list[FullNode], snapshot: FullSnapshot) -> bool | None:
     """Return True if another pod uses a ReadWriteOncePod claim of this pod; else None."""
     if not pod.named_claims:
         return None
@@ -62,7 +65,7 @@ DISK_IDENTITIES = {"gcePersistentDisk": ["pdName"], "awsElasticBlockStore": ["vo
 
 
 @kept_with_pod
-def disks_of(pod):
+def disks_of(pod: FullPod) -> dict[tuple, bool]:
     """Return the pod's network disks, {identity: whether it can be shared}; an rbd once for each monitor."""
     disks: dict[tuple, bool] = {}
     for volume in pod.volumes:
@@ -75,7 +78,7 @@ def disks_of(pod):
     return disks
 
 
-def disks_conflict(pod, other):
+def disks_conflict(pod: FullPod, other: FullPod) -> bool:
     """Return whether two pods mount a network disk that they cannot share."""
     ours, theirs = disks_of(pod), disks_of(other)
     return any(not (ours[disk] and theirs[disk]) for disk in ours.keys() & theirs.keys())
@@ -108,12 +111,12 @@ LOCAL = {"configMap", "downwardAPI", "emptyDir", "hostPath", "persistentVolumeCl
 
 
 @kept_with_pod
-def inline_disks(pod):
+def inline_disks(pod: FullPod) -> list[dict]:
     """Return the pod's inline volumes that may be network disks."""
     return [volume for volume in pod.volumes if LOCAL.isdisjoint(volume)]
 
 
-def volumes_of(pod, snapshot):
+def volumes_of(pod: FullPod, snapshot: FullSnapshot) -> tuple[list[dict], dict[str, dict]]:
     """Return the sources of the pod's volumes, inline or claimed, and {name: claim} of unbound claims."""
     sources = [*inline_disks(pod)]
     unbound = {}
@@ -125,7 +128,7 @@ def volumes_of(pod, snapshot):
     return sources, unbound
 
 
-def attachments(pod, snapshot):
+def attachments(pod: FullPod, snapshot: FullSnapshot) -> set:
     """Return the (driver, identity) of the pod's cloud disks, inline or claimed, and of its CSI volumes.
 
     The result is kept with the pod until its own claims, their volumes or the classes change, because this is
@@ -140,7 +143,7 @@ def attachments(pod, snapshot):
     return known[1]
 
 
-def claimed_attachments(pod, snapshot):
+def claimed_attachments(pod: FullPod, snapshot: FullSnapshot) -> set:
     """Return the attachments of a pod with claims."""
     sources, unbound = volumes_of(pod, snapshot)
     attached = attached_by(sources, CLOUD_DISKS)
@@ -157,7 +160,7 @@ def claimed_attachments(pod, snapshot):
     return attached
 
 
-def attached_by(sources, drivers):
+def attached_by(sources: list[dict], drivers: Mapping[str, Any]) -> set:
     """Return the (driver, identity) of disks and CSI volumes, without inline ones, which have no handle."""
     attached = {(pick(source, str, "csi", "driver"), pick(source, str, "csi", "volumeHandle"))
                 for source in sources if pick(source, dict, "csi").get("volumeHandle")}
@@ -167,7 +170,7 @@ def attached_by(sources, drivers):
     return attached
 
 
-def volume_limit(driver, node, snapshot):
+def volume_limit(driver: str, node: FullNode, snapshot: FullSnapshot) -> float:
     """Return the number of volumes of a driver that the node can attach."""
     if driver in CLOUD_DISKS:
         instance_type = node.labels.get("beta.kubernetes.io/instance-type") or node.labels.get(
@@ -181,7 +184,7 @@ def volume_limit(driver, node, snapshot):
     return csi_limit(driver, node, snapshot, otherwise=node.allocatable.get(resource, math.inf))
 
 
-def csi_limit(driver, node, snapshot, otherwise):
+def csi_limit(driver: str, node: FullNode, snapshot: FullSnapshot, otherwise: float) -> float:
     """Return the number of volumes of a CSI driver that the node's CSINode allows, or `otherwise`."""
     for known in pick(snapshot.objects["csinodes"].get(node.name, {}), list, "spec", "drivers", of=dict):
         room = pick(known, dict, "allocatable")
@@ -200,7 +203,7 @@ class ToAttach:
     attached: dict = field(compare=False)  # name of a node -> the (driver, identity) attached to it
     snapshot: FullSnapshot = field(compare=False)
 
-    def on(self, node):
+    def on(self, node: FullNode) -> tuple[collections.Counter, set]:
         """Return {driver: the number of volumes that the node would have}, and the drivers that get more."""
         attached = self.attached[node.name]
         numbers = collections.Counter([driver for driver, _ in attached | self.others])
@@ -208,7 +211,8 @@ class ToAttach:
         return numbers, self.new.keys() | {driver for driver, _ in self.others - attached}
 
 
-def to_attach(wanted, snapshot, attachments=attachments, elsewhere=frozenset()):
+def to_attach(wanted: set, snapshot: FullSnapshot, attachments: Callable = attachments,
+              elsewhere: frozenset = frozenset()) -> Any:
     """Return the ToAttach of wanted volumes; SKIP if there are none. elsewhere: further attached volumes."""
     if not wanted:
         return SKIP
@@ -227,7 +231,8 @@ def to_attach(wanted, snapshot, attachments=attachments, elsewhere=frozenset()):
     return ToAttach(new, others, objects, attached, snapshot)
 
 
-def volume_attachments(pod, nodes, snapshot, cloud=None):
+def volume_attachments(pod: FullPod, nodes: list[FullNode], snapshot: FullSnapshot,
+                       cloud: str | None = None) -> Any:
     """Return the ToAttach of the pod's volumes: the disks of a cloud, or all CSI volumes (None)."""
     wanted = {(driver, volume) for driver, volume in attachments(pod, snapshot)
               if cloud == (driver if driver in CLOUD_DISKS else None)}

@@ -4,16 +4,22 @@ A Policy's entry with the argument labelsPresence means CheckNodeLabelPresence, 
 means NodeLabel, whatever its name.
 """
 
+from __future__ import annotations
+
 import collections
 import contextlib
 import json
+from collections.abc import Iterable, Iterator
+from typing import Any
 
 from scheduler_extras.deciding.answers import answers_about, for_each
 from scheduler_extras.deciding.rule import predicate, priority
+from scheduler_extras.deciding.snapshot import FullSnapshot
 from scheduler_extras.reading.fields import pick
+from scheduler_extras.reading.pods_and_nodes import FullPod, FullNode
 
 
-def label_conflicts(arguments):
+def label_conflicts(arguments: list[dict]) -> Iterator[str]:
     """Yield the mistakes in labelsPresence and labelPreference: labels wanted both present and absent."""
     wanted: dict[str, bool] = {}
     for argument in arguments:
@@ -44,7 +50,7 @@ def node_label(pod, node, arguments):
     return 100 * met // len(arguments)
 
 
-def avoiding_nodes(pod, nodes, snapshot):
+def avoiding_nodes(pod: FullPod, nodes: list[FullNode], snapshot: FullSnapshot) -> dict[str, str]:
     """Return the annotation preferAvoidPods of the nodes that have it, {node: JSON}."""
     return answers_about(
         snapshot.nodes, "avoiding", snapshot,
@@ -71,13 +77,13 @@ def node_prefer_avoid_pods(pod, node, metadata):
 ImageShares = collections.namedtuple("ImageShares", "shares containers")
 
 
-def image_shares(pod, nodes, snapshot):
+def image_shares(pod: FullPod, nodes: list[FullNode], snapshot: FullSnapshot) -> Any:
     """Return the ImageShares of the pod: its images with their shares, and the number of its containers."""
     shares = shares_of([pick(container, str, "image") for container in pod.containers], snapshot)
     return shares and ImageShares(shares, len(pod.containers))
 
 
-def shares_of(images, snapshot):
+def shares_of(images: list[str], snapshot: FullSnapshot) -> list[tuple[str, int]]:
     """Return [(image, its size in bytes times the share of nodes that have it)]. Upstream: scaledImageScore.
 
     Images that no node has are left out.
@@ -94,7 +100,7 @@ def shares_of(images, snapshot):
     return shares
 
 
-def sizes_of(nodes, images):
+def sizes_of(nodes: Iterable[str], images: dict[str, dict[str, int]]) -> dict[str, list[int]]:
     """Return {image: its size in bytes on each node that has it}."""
     sizes = collections.defaultdict(list)
     for name in nodes:

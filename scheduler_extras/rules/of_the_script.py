@@ -3,15 +3,19 @@
 Edits of these rules in scheduler.py also work here, except for PodFitsHostPorts and NoDiskConflict.
 """
 
+from __future__ import annotations
+
 import functools
 import inspect
 import random
+from collections.abc import Iterable
 
 import scheduler
 from scheduler import untolerated_taints
 from scheduler_extras.common.blame import note_rule
 from scheduler_extras.common.chance import CHANCE
 from scheduler_extras.deciding.rule import CATALOGUES, full_rule, requires
+from scheduler_extras.reading.pods_and_nodes import FullPod, FullNode
 
 
 # Reasons of the rules in scheduler.py, and what 1.36 says instead.
@@ -29,7 +33,7 @@ IN_THE_SCRIPT = {rule.name: rule.function for rules in OF_THE_SCRIPT.values() fo
 GENERAL = {"by_default": 1, "aliases": ["GeneralPredicates"]}
 
 
-def pod_fits_other_resources(pod, node, excepted=()):
+def pod_fits_other_resources(pod: FullPod, node: FullNode, excepted: Iterable[str] = ()) -> Iterable[str]:
     """PodFitsResources, except for the resources that only extenders check."""
     reasons = IN_THE_SCRIPT["PodFitsResources"](pod, node)
     if not excepted:
@@ -44,12 +48,12 @@ pod_fits_other_resources.__wrapped__ = IN_THE_SCRIPT.get(  # type: ignore[attr-d
     "PodFitsResources")
 
 
-def insufficient(resource):
+def insufficient(resource: str) -> str:
     """Return the reason against a node that has too little of a resource."""
     return f"Insufficient {resource}"
 
 
-def random_priority(pod, node):
+def random_priority(pod: FullPod, node: FullNode) -> int:
     """RandomPriority; with --seed, a pod always gives a node the same score."""
     if CHANCE.seed is not None:
         random.seed(f"{CHANCE.seed} {pod.key} {node.name}")

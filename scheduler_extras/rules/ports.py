@@ -1,9 +1,11 @@
 """PodFitsHostPorts, made fast for nodes with many pods. It replaces the rule in scheduler.py."""
 
+from __future__ import annotations
+
 import collections
 
 from scheduler_extras.deciding.rule import predicate
-from scheduler_extras.reading.pods_and_nodes import kept_with_pod
+from scheduler_extras.reading.pods_and_nodes import FullPod, kept_with_pod
 
 
 PORTS_TAKEN = "node(s) didn't have free ports for the requested pod ports"
@@ -18,7 +20,7 @@ def pod_fits_host_ports(pod, node):
         yield PORTS_TAKEN
 
 
-def share_a_port(pod, other):
+def share_a_port(pod: FullPod, other: FullPod) -> bool:
     """Return whether two pods use the same host port, protocol and IP. 0.0.0.0 conflicts with any IP."""
     if not other.host_ports:  # as most pods
         return False
@@ -30,7 +32,7 @@ def share_a_port(pod, other):
 
 
 @kept_with_pod
-def ips_by_port(pod):
+def ips_by_port(pod: FullPod) -> dict[tuple, set]:
     """Return the host ports of a pod, {(protocol, number): its IPs}."""
     ips = collections.defaultdict(set)
     for protocol, number, ip in pod.host_ports:

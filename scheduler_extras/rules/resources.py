@@ -1,6 +1,11 @@
 """RequestedToCapacityRatio: a score from the utilization of any resources, along a line given by points."""
 
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
 from scheduler_extras.deciding.rule import priority
+from scheduler_extras.reading.pods_and_nodes import FullPod, FullNode
 
 
 # Schemas, as reading/schemas.py reads them: a type, a range of numbers, a set of strings, a list, or
@@ -9,7 +14,7 @@ WEIGHT = range(1, 2**31)
 SHAPE = [{"utilization": range(101), "score": range(11)}]
 
 
-def shape_problems(arguments):
+def shape_problems(arguments: list[dict]) -> Iterator[str]:
     """Yield the mistakes in the arguments. Upstream: ValidateRequestedToCapacityRatioArgs."""
     points = [point.get("utilization", 0) for argument in arguments for point in argument.get("shape", [])]
     if arguments and (len(arguments) > 1 or not points):
@@ -20,7 +25,7 @@ def shape_problems(arguments):
         yield "each of the resources needs a weight"
 
 
-def utilization(pod, node, resources):
+def utilization(pod: FullPod, node: FullNode, resources: Iterable[str]) -> dict[str, int]:
     """Return {resource: percentage requested with the pod, rounded up}; 100 if the node has none of it."""
     used = {name: node.nonzero.get(name, 0) + pod.nonzero_incoming.get(name, 0) for name in resources}
     return {name: -(-100 * used[name] // node.allocatable[name]) if node.allocatable.get(name) else 100
@@ -43,7 +48,7 @@ def requested_to_capacity_ratio(pod, node, arguments, utilization=utilization):
     return (2 * score_sum + weight_sum) // (2 * weight_sum) if weight_sum else 0  # rounded, halves up
 
 
-def broken_linear(shape, x):
+def broken_linear(shape: list[tuple[int, int]], x: int) -> int:
     """Return the value at x of the line through the points of shape, truncated towards zero.
 
     Upstream: BuildBrokenLinearFunction.

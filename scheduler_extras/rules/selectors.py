@@ -1,11 +1,15 @@
 """The selectors of the Services, ReplicaSets and so on that select a pod. Rules that spread pods use them."""
 
+from __future__ import annotations
+
 import contextlib
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
 
 from scheduler_extras.common.errors import InvalidSelector, Malformed
 from scheduler_extras.deciding.snapshot import FullSnapshot
 from scheduler_extras.reading.fields import pick
-from scheduler_extras.reading.label_selectors import label_selector, labels_match
+from scheduler_extras.reading.label_selectors import Requirement, label_selector, labels_match
 from scheduler_extras.reading.pods_and_nodes import FullPod
 from scheduler_extras.rules.label_index import LabelIndex, labels_needed, labels_to_look_up
 
@@ -25,7 +29,7 @@ def selectors_of(pod: FullPod, snapshot: FullSnapshot, *resources: str) -> list:
     return selectors
 
 
-def selector_in(owner, resource):
+def selector_in(owner: dict, resource: str | None) -> Any:
     """Return the selector of an object of the resource as a LabelSelector."""
     selector = pick(owner, dict, "spec").get("selector")
     return {"matchLabels": selector} if selector and resource in SELECT_BY_LABELS else selector
@@ -34,13 +38,14 @@ def selector_in(owner, resource):
 class Selectors:
     """The selectors of a resource, each parsed once and indexed by its namespace and one of its labels."""
 
-    def __init__(self, resource):
+    def __init__(self, resource: str):
         self.resource = resource
-        self.objects = {}  # namespace/name -> the API's JSON, as of the last call of that_select
-        self.selectors = {}  # namespace/name -> the selector of such an object, if it is valid
+        # By namespace/name: the API's JSON, as of the last call of that_select, and the valid selectors.
+        self.objects: dict[str, dict] = {}
+        self.selectors: dict[str, Sequence[Requirement]] = {}
         self.index = LabelIndex()  # of namespace/name; invalid selectors are found for each pod
 
-    def that_select(self, pod, objects):
+    def that_select(self, pod: FullPod, objects: dict[str, dict]) -> list:
         """Return the selectors of these objects that select a pod, sorted by the objects' names.
 
         Raises Malformed, such as InvalidSelector, if a selector in the pod's namespace is invalid.
@@ -53,7 +58,7 @@ class Selectors:
             self.read(objects[invalid[0]])  # raises
         return [self.selectors[key] for key in found if labels_match(pod.labels, self.selectors[key])]
 
-    def update(self, objects):
+    def update(self, objects: dict[str, dict]) -> None:
         """Apply new, changed and deleted objects."""
         before = self.objects
         keys = before.keys() | objects.keys()
@@ -67,13 +72,13 @@ class Selectors:
                     self.selectors[key] = self.read(objects[key])
         self.index = self.index.updated([*filings, *self.filings(changed)])
 
-    def filings(self, keys):
+    def filings(self, keys: Iterable[str]) -> Iterator[tuple[str, Any, str]]:
         """Yield the entries of the index for these keys, (namespace, label, key)."""
         for key in keys:
             if key in self.objects:
                 for label in labels_needed(self.selectors.get(key, ())):
                     yield key.rpartition("/")[0], label, key
 
-    def read(self, thing):
+    def read(self, thing: dict) -> Sequence[Requirement]:
         """Return the Requirements of an object's selector. Raises Malformed, such as InvalidSelector."""
         return label_selector(selector_in(thing, self.resource))

@@ -1,7 +1,15 @@
 """CheckServiceAffinity and ServiceAffinity: keep a Service's pods together or apart, by labels of nodes."""
 
+from __future__ import annotations
+
+import collections
+
+from typing import Any
+
 from scheduler_extras.deciding.rule import SKIP, predicate, priority
+from scheduler_extras.deciding.snapshot import FullSnapshot
 from scheduler_extras.reading.label_selectors import NOTHING
+from scheduler_extras.reading.pods_and_nodes import FullPod, FullNode
 from scheduler_extras.rules.selectors import selectors_of
 from scheduler_extras.rules.spreading import by_domain, matching_pods
 
@@ -9,7 +17,7 @@ from scheduler_extras.rules.spreading import by_domain, matching_pods
 NO_SERVICE_AFFINITY = "node(s) didn't match service affinity"
 
 
-def service_pairs(pod, nodes, snapshot, arguments):
+def service_pairs(pod: FullPod, nodes: list[FullNode], snapshot: FullSnapshot, arguments: list[dict]) -> Any:
     """Return the node labels that the pods of the Service share, {label: value}; or SKIP.
 
     They come from the pod's nodeSelector, or else from the node of another pod of the Service.
@@ -32,7 +40,8 @@ def check_service_affinity(pod, node, metadata):
         yield NO_SERVICE_AFFINITY
 
 
-def service_spread(pod, nodes, snapshot, arguments):
+def service_spread(pod: FullPod, nodes: list[FullNode], snapshot: FullSnapshot,
+                   arguments: list[dict]) -> list[tuple[str, collections.Counter]]:
     """Return [(label of the Policy, {its value: how many pods of the Service are on nodes with it})]."""
     # A Service with an empty selector counts no pod, like one without a selector.
     selector = next(iter(selectors_of(pod, snapshot, "services")), ()) or NOTHING

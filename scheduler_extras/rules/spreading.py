@@ -9,8 +9,9 @@ import collections
 import functools
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from scheduler import matches_node, untolerated_taints
 from scheduler_extras.common.errors import InvalidSelector, Unschedulable
@@ -19,8 +20,8 @@ from scheduler_extras.deciding.rule import SKIP, Unresolvable, predicate, priori
 from scheduler_extras.deciding.seen import digest
 from scheduler_extras.deciding.snapshot import FullSnapshot
 from scheduler_extras.reading.fields import pick
-from scheduler_extras.reading.label_selectors import labels_match, pod_selector
-from scheduler_extras.reading.pods_and_nodes import FullPod
+from scheduler_extras.reading.label_selectors import Requirement, labels_match, pod_selector
+from scheduler_extras.reading.pods_and_nodes import FullNode, FullPod
 from scheduler_extras.rules.counting import count_pods, nodes_that_may_count, without_zeros
 from scheduler_extras.rules.selectors import OWNERS, selectors_of
 
@@ -47,11 +48,11 @@ class SpreadConstraint:
     weight: float = 0  # for ScheduleAnyway: the score of each matching pod (topologyNormalizingWeight)
     needs_key: bool = True  # whether a node must have the key; else nodes without it form one domain
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         self.key = pick(self.raw, str, "topologyKey")
         self.max_skew = pick(self.raw, int, "maxSkew")
 
-    def scores(self):
+    def scores(self) -> dict[str, float]:
         """Return {domain: score of its nodes}. Domains with fewer pods have lower scores. (scoreForCount)"""
         of_no_pods = self.max_skew - 1
         scores = {domain: count * self.weight + of_no_pods for domain, count in self.counts.items()}
@@ -64,13 +65,14 @@ STAGES = {  # whenUnsatisfiable -> how kube-scheduler's message about an invalid
         'PreScore plugin "PodTopologySpread": calculating preScoreState: obtaining pod\'s soft'}
 
 
-def default_selector(pod, snapshot):
+def default_selector(pod: FullPod, snapshot: FullSnapshot) -> list[Requirement]:
     """Return the Requirements of default constraints: the selectors of all owners and Services of the pod."""
     return list(itertools.chain(*selectors_of(pod, snapshot, *OWNERS)))
 
 
-def spread_constraints(
-        pod, when, snapshot, defaults=(), default_selector=default_selector, needs_key=True):
+def spread_constraints(pod: FullPod, when: str, snapshot: FullSnapshot, defaults: Sequence[dict] = (),
+                       default_selector: Callable = default_selector,
+                       needs_key: bool = True) -> Iterator[SpreadConstraint]:
     """Yield the SpreadConstraints with this whenUnsatisfiable: the pod's, or `defaults` if it has none.
 
     Raises Unschedulable.
@@ -100,7 +102,7 @@ def spread_constraints(
             raw, requirements, numbers, itself, domains, complete, eligible, needs_key=needs_key)
 
 
-def nodes_with(keys, snapshot):
+def nodes_with(keys: set[str], snapshot: FullSnapshot) -> dict[str, FullNode]:
     """Return the nodes that have all these labels, {name: Node}."""
     return answers_about(
         snapshot.nodes, ("nodes with labels", digest(repr(sorted(keys)))), snapshot,
@@ -108,7 +110,7 @@ def nodes_with(keys, snapshot):
         then=lambda nodes, have_all: {name: nodes[name] for name in nodes if have_all[name]})
 
 
-def domains_by(key, snapshot):
+def domains_by(key: str, snapshot: FullSnapshot) -> dict[str, str]:
     """Return {name of a node that has a label: the label's value}."""
     return answers_about(
         snapshot.nodes, ("domains", digest(key)), snapshot, for_each(lambda node: node.labels.get(key)),
@@ -157,7 +159,7 @@ def by_domain(numbers: dict, domains: dict) -> collections.Counter:
     return counts
 
 
-def hard_spread(pod, nodes, snapshot):
+def hard_spread(pod: FullPod, nodes: list[FullNode], snapshot: FullSnapshot) -> Any:
     """Return the pod's DoNotSchedule constraints with their full domains; or SKIP."""
     spread = []
     for constraint in spread_constraints(pod, "DoNotSchedule", snapshot):
@@ -168,18 +170,18 @@ def hard_spread(pod, nodes, snapshot):
     return spread or SKIP
 
 
-def eligible_domains(constraint):
+def eligible_domains(constraint: SpreadConstraint) -> dict[str, str | None]:
     """Return {name of an eligible node: its domain, or None if it lacks the key}."""
     return {name: constraint.domains.get(name) for name in constraint.eligible}
 
 
-def shared_domains(constraint):
+def shared_domains(constraint: SpreadConstraint) -> dict[str, str]:
     """Return {name of a node whose domain has an eligible node: that domain}."""
     eligible = {*eligible_domains(constraint).values()}
     return {name: domain for name, domain in constraint.domains.items() if domain in eligible}
 
 
-def with_full_domains(constraint, domains):
+def with_full_domains(constraint: SpreadConstraint, domains: dict) -> SpreadConstraint:
     """Return the constraint with its full domains. domains: {name of a node that counts: its domain}."""
     counts = by_domain(constraint.numbers, domains)
     has_enough_domains = len(counts) >= pick(constraint.raw, int, "minDomains")  # else the minimum is 0
@@ -189,7 +191,7 @@ def with_full_domains(constraint, domains):
     return replace(constraint, full=full)  # without the counts: each new pod would change the metadata
 
 
-def must_spread(pod, node):
+def must_spread(pod: FullPod, node: object) -> bool:
     """Return whether the pod has a DoNotSchedule constraint."""
     constraints = pick(pod.spec, list, "topologySpreadConstraints", of=dict)
     return any(constraint.get("whenUnsatisfiable") == "DoNotSchedule" for constraint in constraints)
@@ -209,12 +211,13 @@ def even_pods_spread(pod, node, metadata):
             return
 
 
-def soft_spread(pod, nodes, snapshot, default_constraints=()):
+def soft_spread(pod: FullPod, nodes: list[FullNode], snapshot: FullSnapshot,
+                default_constraints: Sequence[dict] = ()) -> list[SpreadConstraint]:
     """Return the pod's ScheduleAnyway constraints, or default ones, with their counts."""
     return with_counts(spread_constraints(pod, "ScheduleAnyway", snapshot, default_constraints), nodes)
 
 
-def with_counts(constraints, nodes):
+def with_counts(constraints: Iterable[SpreadConstraint], nodes: list[FullNode]) -> list[SpreadConstraint]:
     """Return constraints with the counts of pods in the domains of these nodes, and their weight."""
     constraints = [*constraints]
     complete = constraints[0].complete if constraints else {}  # the same for all constraints
@@ -222,7 +225,7 @@ def with_counts(constraints, nodes):
     return [with_counts_on(constraint, names) for constraint in constraints]
 
 
-def with_counts_on(constraint, names):
+def with_counts_on(constraint: SpreadConstraint, names: list[str]) -> SpreadConstraint:
     """Return the constraint with the counts in the domains of nodes of these names, and its weight.
 
     For host names, each node is its own domain, even if two nodes have the same host name.
@@ -236,11 +239,11 @@ def with_counts_on(constraint, names):
     return replace(constraint, counts=counts, weight=math.log(len({*map(domains.get, names)}) + 2))
 
 
-def sum_of_scores(nodes, constraints):
+def sum_of_scores(nodes: Iterable[str], constraints: Iterable[SpreadConstraint]) -> dict[str, float]:
     """Return {name: the sum of its scores for all constraints}, without nodes that lack a required key."""
     total = dict.fromkeys(nodes, 0.0)
     for constraint in constraints:
-        scores = constraint.scores()
+        scores: dict[Any, float] = constraint.scores()
         domains = constraint.domains
         if constraint.needs_key:
             total = {name: so_far for name, so_far in total.items() if name in domains}
@@ -251,15 +254,15 @@ def sum_of_scores(nodes, constraints):
     return total
 
 
-def spread_scores(nodes, metadata):
+def spread_scores(nodes: dict[str, FullNode], metadata: Any) -> dict[str, int | None]:
     """Return {name: score} of nodes; None if a required key is missing."""
     total = sum_of_scores(nodes, metadata)
     return dict.fromkeys(nodes) | {name: int(score) for name, score in total.items()}
 
 
-def normalize_spread(points):
+def normalize_spread(points: dict[str, int | None]) -> dict[str, int]:
     """Invert scores, so that nodes with the fewest pods get the most points; 0 for nodes without a score."""
-    counts = {*points.values()} - {None}
+    counts = {count for count in points.values() if count is not None}
     total = min(counts, default=0) + max(counts, default=0)
     most = max(counts, default=0)
     inverted = {count: 100 * (total - count) // most if most else 100 for count in counts} | {None: 0}

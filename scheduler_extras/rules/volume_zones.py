@@ -1,11 +1,16 @@
 """NoVolumeZoneConflict: the node is in the zone and region of the pod's volumes."""
 
+from __future__ import annotations
+
 import collections
 from types import MappingProxyType as read_only
+from typing import Any
 
 from scheduler_extras.common.errors import Unschedulable
 from scheduler_extras.deciding.rule import SKIP, predicate
+from scheduler_extras.deciding.snapshot import FullSnapshot
 from scheduler_extras.reading.fields import pick
+from scheduler_extras.reading.pods_and_nodes import FullPod, FullNode
 from scheduler_extras.rules.claims import waits_for_consumer
 from scheduler_extras.rules.disks import claims_of, class_name_of, storage_class_of
 
@@ -16,7 +21,7 @@ ZONE_LABELS = {f"{prefix}.kubernetes.io/{what}"  # of volumes and nodes
 VolumeZones = collections.namedtuple("VolumeZones", "labels problem")
 
 
-def zones_of_volumes(pod, nodes, snapshot):
+def zones_of_volumes(pod: FullPod, nodes: list[FullNode], snapshot: FullSnapshot) -> Any:
     """Return the VolumeZones: the (zone or region label, its values), and the problem of a claim; or SKIP."""
     labels: dict[tuple, None] = {}
     for name, claim, volume in claims_of(pod, snapshot, pod.named_claims):
@@ -49,7 +54,7 @@ def no_volume_zone_conflict(pod, node, metadata, new_names=read_only({})):
             f'running "VolumeZone" filter plugin for pod "{pod.name}": {metadata.problem}')
 
 
-def problem_of_claim(name, claim, snapshot):
+def problem_of_claim(name: str, claim: dict, snapshot: FullSnapshot) -> str | None:
     """Return why a claim has no volume; None if it only waits for its first consumer."""
     volume_name = pick(claim, str, "spec", "volumeName")
     class_name = class_name_of(claim)

@@ -41,15 +41,10 @@ class Attempts(NamedTuple):
     waited: tuple[float, ...]  # since the pod entered the queue
 
 
-class Observations(Observer):
-    """Counters and histograms of a cluster's loop and its requests."""
+class RecordedMetrics:
+    """The metrics that are recorded while the program runs."""
 
-    def __init__(self, cluster: LiveCluster):
-        self.snapshot = cluster.snapshot
-        self.lock = threading.Lock()  # held while a request is counted
-        self.counting = threading.Lock()  # held while attempts are counted
-        self.ended: collections.deque[tuple] = collections.deque()  # attempts that are not yet counted
-        self.host = urlsplit(cluster.api.server).netloc
+    def __init__(self) -> None:
         self.attempts = Counter(
             "scheduler_schedule_attempts_total", "Attempts to schedule a pod, by their result.",
             "result", "profile")
@@ -90,6 +85,24 @@ class Observations(Observer):
         self.request_seconds = Histogram(
             "rest_client_request_duration_seconds", "Seconds until the API server's answer begins.",
             REQUEST_SECONDS, "verb", "host")
+
+    def metrics(self) -> list[Metric]:
+        """Return all metrics, with those that have another name in 1.20 under both names."""
+        metrics: list[Metric] = [each for each in vars(self).values() if isinstance(each, Metric)]
+        return [*metrics, self.attempt_seconds.named("scheduler_e2e_scheduling_duration_seconds"),
+                self.pod_seconds.named("scheduler_pod_scheduling_duration_seconds")]
+
+
+class Observations(RecordedMetrics, Observer):
+    """Counters and histograms of a cluster's loop and its requests."""
+
+    def __init__(self, cluster: LiveCluster):
+        super().__init__()
+        self.snapshot = cluster.snapshot
+        self.lock = threading.Lock()  # held while a request is counted
+        self.counting = threading.Lock()  # held while attempts are counted
+        self.ended: collections.deque[tuple] = collections.deque()  # attempts that are not yet counted
+        self.host = urlsplit(cluster.api.server).netloc
         self.start_sampling()
 
     def queued(self) -> None:
@@ -165,11 +178,9 @@ class Observations(Observer):
             self.request_seconds.observe(seconds, method, self.host)
 
     def metrics(self) -> list[Metric]:
-        """Return all metrics, with those that have another name in 1.20 under both names."""
+        """Count the attempts that have ended, and return all metrics."""
         self.count_attempts()
-        metrics: list[Metric] = [each for each in vars(self).values() if isinstance(each, Metric)]
-        return [*metrics, self.attempt_seconds.named("scheduler_e2e_scheduling_duration_seconds"),
-                self.pod_seconds.named("scheduler_pod_scheduling_duration_seconds")]
+        return super().metrics()
 
 
 def queue_of(record: PodRecord) -> str:
