@@ -53,7 +53,7 @@ def place_in(frame: FrameType | None) -> str:
 def stop_on_signals() -> threading.Event:
     """Make SIGINT and SIGTERM set STOP, and return it. A second signal, or four seconds, end the process."""
     def end(number: int, _: FrameType | None) -> None:
-        """Ask the loop to end after this pod."""
+        """Make the loop end after the current pod."""
         signal.signal(number, signal.SIG_DFL)
         force = threading.Timer(4, os._exit, [1])
         force.daemon = True  # so that it does not delay the end

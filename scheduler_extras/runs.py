@@ -61,7 +61,7 @@ class Run:
 
 
 def observe(cluster: LiveCluster, journal: Journal) -> None:
-    """Make a journal record what happens in a cluster."""
+    """Make a journal record the decisions and changes of a cluster."""
     cluster.show = both(cluster.show, journal.carried_out)
     cluster.at_rest = both(cluster.at_rest, functools.partial(journal.look, cluster))
     cluster.observe = functools.partial(journal.decided, cluster)

@@ -1,1 +1,1 @@
-"""What all other packages use: log texts, blame for exceptions, errors, clocks and threads."""
+"""Shared by all packages: log texts, errors, the rule to blame for an exception, clocks and threads."""

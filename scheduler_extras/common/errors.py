@@ -1,11 +1,11 @@
-"""Errors: requests that fail, files that cannot be used, objects that cannot be read, pods that do not fit.
+"""Exceptions: failed requests, unusable files, malformed objects, and pods that cannot be scheduled.
 
 All packages raise and catch them.
 """
 
 
 class InputError(ValueError):
-    """A file or a rule cannot be used. The message is one line: where, what is wrong, what would be right."""
+    """A file or a rule is unusable. The message is one line: the place, the mistake, what is expected."""
 
 
 class ApiError(Exception):
@@ -23,12 +23,12 @@ class Trouble(ApiError):
 
 
 class Unschedulable(Exception):
-    """Ends the attempt to schedule a pod, for this reason."""
+    """The pod cannot be scheduled in this attempt. The message is the reason."""
 
 
 class Malformed(ValueError):
-    """An API object that cannot be read; the message names the field and the reason."""
+    """An API object is malformed. The message names the field and the mistake."""
 
 
 class InvalidSelector(Malformed):
-    """A selector that kube-scheduler cannot parse; the message starts like kube-scheduler's."""
+    """A selector that kube-scheduler cannot parse. The message starts like kube-scheduler's."""

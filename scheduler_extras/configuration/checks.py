@@ -1,6 +1,6 @@
-"""What kube-scheduler rejects in a KubeSchedulerConfiguration, including the arguments of plugins.
+"""Validation of a KubeSchedulerConfiguration, including the arguments of plugins.
 
-reading.py calls it before it makes profiles.
+reading.py calls it before it creates profiles.
 """
 
 import collections
@@ -26,7 +26,7 @@ FORMER_LOCKS = ["endpoints", "configmaps", "endpointsleases", "configmapsleases"
 
 
 def changes_since(document: JsonObject) -> Iterator[str]:
-    """Yield what has changed since the version of a configuration, apart from names."""
+    """Yield the changes since the version of a configuration that affect it, except for renamed fields."""
     version = document.get("apiVersion")
     if version != CONFIGURATION_VERSION:
         yield f'apiVersion "{version}": write {CONFIGURATION_VERSION}'

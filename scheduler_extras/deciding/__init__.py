@@ -1,1 +1,1 @@
-"""Deciding: rules, the snapshot, the cache of answers, how rules are asked, and the decision."""
+"""Decisions: rules, the snapshot, the cache of answers, calling rules, and the decision itself."""

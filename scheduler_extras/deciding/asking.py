@@ -47,7 +47,7 @@ class Prepared:
         return self.shared[text]
 
     def all_of(self, answer: Generator[str, None, Any]) -> Iterator[str]:
-        """Yield what a predicate yields. Raises InputError if it also returns a value."""
+        """Yield the reasons that a predicate yields. Raises InputError if it also returns a value."""
         returned = yield from answer
         if returned:
             raise wrong_answer(self.rule, STRINGS, returned)
@@ -175,7 +175,7 @@ def prepare(rules: list[FullRule], pod: FullPod, nodes: dict, snapshot: FullSnap
 
 
 def metadata_of(rule, pod, node_list, snapshot):
-    """Return what a rule works out once for the pod, or SKIP. Raises Unschedulable."""
+    """Return the metadata that a rule computes for the pod, or SKIP. Raises Unschedulable."""
     began = snapshot.time_rule and time.monotonic()
     try:
         metadata = rule.metadata(pod, node_list, snapshot)

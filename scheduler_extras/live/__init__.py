@@ -1,1 +1,1 @@
-"""The live cluster: what is known of it, the cache, the queue, binding, and what is written."""
+"""The live cluster: its objects, the cache, the queue, the binding cycle, and writes."""

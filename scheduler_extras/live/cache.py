@@ -103,7 +103,7 @@ class CachedNodes(dict):
             self.snapshot.put(pod, self[name])
 
     def renew_snapshot(self) -> bool:
-        """Give the snapshot the nodes that can take pods, sorted by name. Return whether it had others."""
+        """Update the snapshot's nodes: those that can take pods, by name. Return whether they changed."""
         self.snapshot_is_old = False
         nodes = {name: node for name, node in sorted(self.items()) if can_take_pods(node)}
         gone = [name for name, node in self.items() if not (node.exists or node.pods)]

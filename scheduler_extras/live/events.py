@@ -24,7 +24,7 @@ from scheduler_extras.reading.pods_and_nodes import FullPod
 
 
 class Recorder:
-    """Publishes what happens to pods, in events and conditions. Upstream: client-go's EventRecorder."""
+    """Publishes events and conditions of pods. Upstream: client-go's EventRecorder."""
 
     def __init__(self, writer: Any):
         self.writer = writer

@@ -27,7 +27,7 @@ from scheduler_extras.reading.pods_and_nodes import FullPod
 
 
 class LiveCluster:
-    """What the loop works with: the cache, the queue, the binding cycle, and the threads that write."""
+    """The cache, the queue, the binding cycle, and the writer's threads, as the loop uses them."""
 
     OBJECTS = Objects  # where the API server's objects come from
 

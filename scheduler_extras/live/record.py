@@ -127,7 +127,7 @@ class Published:
 
 @dataclass
 class PodRecord:
-    """What is kept about a pending pod from pass to pass. Upstream: QueuedPodInfo."""
+    """The state of a pending pod, from pass to pass. Upstream: QueuedPodInfo."""
 
     pod: FullPod  # its current version
     added_at: float = field(default_factory=lambda: time.monotonic())  # to the queue

@@ -1,1 +1,1 @@
-"""Manifests as a cluster: what they hold, what an API server refuses, and what controllers make."""
+"""Manifests as a cluster: input, validation, admission, and controllers."""

@@ -86,7 +86,7 @@ def warn_about_plugins(manifests: Any) -> None:
 
 
 def not_applied(resource: str, thing: dict) -> Iterator[str]:
-    """Yield what this object means for pods that is not applied here."""
+    """Yield a warning for each effect of this object on pods that is not applied here."""
     if resource in NOT_APPLIED:
         yield NOT_APPLIED[resource]
     for annotation, remark in ANNOTATIONS.items() if resource == "namespaces" else ():
@@ -97,7 +97,7 @@ def not_applied(resource: str, thing: dict) -> Iterator[str]:
 # For each resource, a function admits an object. It returns why admission rejects the object, if it does.
 
 def admit_namespace(name: str, namespace: dict, *_: object) -> None:
-    """Give a namespace the label with its name."""
+    """Set the label with a namespace's name."""
     labels = pick(namespace, dict, "metadata", "labels")
     namespace["metadata"]["labels"] = labels | {"kubernetes.io/metadata.name": name}
 
@@ -108,7 +108,7 @@ def admit_volume(name: str, volume: dict, known: Known, _: object) -> None:
 
 
 def admit_claim(name: str, claim: dict, known: Known, manifests: Any) -> None:
-    """Give a claim the default StorageClass, and bind it, unless it waits for its consumer."""
+    """Set the default StorageClass of a claim, and bind it, unless it waits for its consumer."""
     classes = known.storage_classes
     spec = pick(claim, dict, "spec")
     has_beta_class = "volume.beta.kubernetes.io/storage-class" in pick(

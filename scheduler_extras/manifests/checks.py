@@ -182,7 +182,7 @@ UNITS = {"b": "", "kb": "k", "mb": "M", "gb": "G", "tb": "T", "kib": "Ki", "mib"
 
 
 def unit_hint(amount: object) -> str:
-    """Return the suggestion for an amount with an invalid unit, such as 512M for 512MB; else ""."""
+    """Return the suggestion for an amount with an invalid unit, such as 512M for 512MB, or ""."""
     match = re.fullmatch(r"([0-9.]+) *([A-Za-z]+)", str(amount))
     if not match:
         return ""

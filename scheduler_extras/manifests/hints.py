@@ -55,9 +55,9 @@ UNKNOWN_RESOURCE = re.compile(r'error: the server doesn\'t have a resource type 
 
 
 def what_it_is_instead(text: str, command: str) -> str:
-    """Return what a text is instead of a manifest, with its first line; or "". command: copies a cluster.
+    """Return a description of a text that is not a manifest, with its first line, or "".
 
-    If kubectl fails midway, its error message is the last line.
+    If kubectl fails midway, its error message is the last line. command: the one that copies a cluster.
     """
     lines = text.strip().splitlines() or [""]
     last = lines[-1] if KUBECTL_ERROR.match(lines[-1]) else ""
@@ -66,7 +66,7 @@ def what_it_is_instead(text: str, command: str) -> str:
 
 
 def what_a_line_is(first: str, command: str) -> str:
-    """Return what a line is that begins no manifest, followed by the line; or ""."""
+    """Return a description of a line that cannot begin a manifest, followed by the line, or ""."""
     lacking = UNKNOWN_RESOURCE.match(first)
     if lacking:
         names = command.split("get ")[1].split(" ")[0]

@@ -80,7 +80,7 @@ def remarks_on(kind: Kind, thing: dict) -> Iterator[str]:
 
 
 def not_done_here(kind: Kind, thing: dict) -> Iterator[str]:
-    """Yield what a cluster does for an object and this program does not, or does only at certain moments."""
+    """Yield a remark for each effect of an object that it has on a cluster, but not here."""
     for annotation, what in HOOKS.items() if kind.name in ("Pod", *WORKLOADS) else ():
         moment = text_at(thing, "metadata", "annotations", annotation)
         if moment:

@@ -1,1 +1,1 @@
-"""What people write: files, rules of their own, extenders, and the Policy."""
+"""The Policy: its file, the Policy in force, rules of your own, and extenders."""

@@ -153,7 +153,7 @@ class FullPolicy:
 
     @functools.cached_property
     def unchecked(self) -> dict[str, tuple[FullRule, Callable]]:
-        """What no active rule checks, {requirement: (the rule that would, function: does a pod have it?)}."""
+        """The requirements that no active rule checks, {name: (the rule that would, does a pod have it?)}."""
         active = {rule.name for rule in self.rules()}
         idle = [rule for rule in [*PREDICATES.values()] if rule.name not in active]  # a copy: it may change
         return {what: (rule, is_asked) for rule in idle for what, is_asked in rule.looks_at.items()}
@@ -173,7 +173,7 @@ def add_up(decision: FullDecision, prepared: list, nodes: dict[str, FullNode]) -
         votes = [Vote("", 1, None, dict.fromkeys(nodes, 1))]
 
     def total(name):
-        """Add up what one node gets in all votes."""
+        """Return the sum of one node's points in all votes."""
         return sum([vote.weight * vote.points[name] for vote in votes])
 
     def totals(nodes):

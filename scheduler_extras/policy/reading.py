@@ -208,7 +208,7 @@ def meaning_of(
 
 
 def notices_about(where: str, title: str, place: str, argument: JsonObject) -> Iterator[str]:
-    """Yield what has no effect in an entry that means rules by its name."""
+    """Yield a notice about each part of an entry that has no effect."""
     rule = CATALOGUES[where].get(title)
     if argument and known_names(where)[title]:
         yield f'{place}: "{title}" ignores its argument, as in kube-scheduler; use a name of your own'

@@ -1,1 +1,1 @@
-"""Reading: texts of JSON and YAML, schemas, hints, pods and nodes, selectors."""
+"""Parsing: JSON and YAML, schemas, hints, pods and nodes, selectors."""

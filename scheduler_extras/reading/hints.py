@@ -1,6 +1,6 @@
-"""Hints for an unknown word: what replaces it, or the known word nearest to it.
+"""Suggestions for an unknown word: its replacement, or the most similar known word.
 
-Everything that reads user input gives them: options, files, manifests.
+Everything that parses user input uses them: options, files, manifests.
 """
 
 import difflib
@@ -40,7 +40,7 @@ REPLACEMENTS = {
 
 def did_you_mean(word: object, known: Collection[str],
                  otherwise: str = "; is a file missing in --plugins?") -> str:
-    """Return a hint for an unknown word: what replaces it, else the nearest known word, else `otherwise`."""
+    """Return a suggestion for an unknown word: its replacement, a similar word, or else `otherwise`."""
     word = str(word)
     if word in REPLACEMENTS and word not in known:
         return f"; {REPLACEMENTS[word]}"
@@ -52,7 +52,7 @@ def did_you_mean(word: object, known: Collection[str],
 
 
 def nearly(word: str, known: Collection[str]) -> str:
-    """Return the known word that an unknown one is close to, whatever its case; else ""."""
+    """Return the known word that is similar to an unknown one, ignoring case; or ""."""
     names = {name.lower(): name for name in known}
     near = difflib.get_close_matches(word.lower(), names, 1, cutoff=0.82)
     return names[near[0]] if near and word not in known else ""

@@ -114,7 +114,7 @@ def refuse(problems: list[str]) -> None:
 
 @contextlib.contextmanager
 def noted(problems: list[str]) -> Iterator[None]:
-    """Add an InputError that ends this block to the problems, and continue after it: there may be others."""
+    """If an InputError ends this block, add it to the problems, and continue after the block."""
     try:
         yield
     except InputError as error:

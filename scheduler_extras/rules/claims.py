@@ -34,7 +34,7 @@ EVERYWHERE: list[list] = [[]]
 
 
 class DelayedClaim:
-    """A claim that gets a volume once a node is chosen (WaitForFirstConsumer), and what suits it."""
+    """A claim that gets a volume once a node is chosen (WaitForFirstConsumer), and suitable volumes."""
 
     def __init__(self, claim: dict, snapshot: FullSnapshot):
         self.claim = claim

@@ -34,7 +34,7 @@ class Victims:
 
 
 class NoPreemption(list):
-    """What a pod returns that preempts no other: its requests, usually none, and the reason."""
+    """The result of `preempt` for a pod that preempts no other: the reason, and its requests, if any."""
 
     def __init__(self, why: str | dict[str, tuple[str, ...]], requests: Iterable = ()):
         super().__init__(requests)

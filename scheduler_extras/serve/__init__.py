@@ -1,1 +1,1 @@
-"""What --listen serves over HTTP: health, metrics, and pages that other modules add."""
+"""The HTTP server of --listen: health checks, metrics, the page, and the sandbox."""

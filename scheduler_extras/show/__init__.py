@@ -1,1 +1,1 @@
-"""What people see: decisions in words, as a table, a picture and a page."""
+"""Output: decisions in words, as tables, as a picture, and as a page."""

@@ -1,4 +1,4 @@
-"""--compare: what several Policies decide about the same manifests.
+"""--compare: the decisions of several Policies about the same manifests.
 
 runs.py calls `compare` in place of the loop.
 """

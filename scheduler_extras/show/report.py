@@ -65,7 +65,7 @@ class Reporter:
 
 
 def warn_of_unchecked(decision: FullDecision, under: str = "") -> None:
-    """Log what a placed pod requires that no active rule checks, once for all pods."""
+    """Log the requirements of a placed pod that no active rule checks, once for all pods."""
     for what in decision.unchecked if decision.node else ():
         warn_once(f"{under}{decision.pod.key} is placed, though it {what}", about=f"{under}{what}")
 

@@ -1,4 +1,4 @@
-"""What would be decided about a pod without one of the predicates.
+"""Hypothetical decisions, each without one of the predicates.
 
 journal.py calls it for each decision that it records in full.
 """

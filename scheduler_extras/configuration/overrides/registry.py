@@ -1,4 +1,4 @@
-"""The table of overrides: what replaces parts of a rule under a KubeSchedulerConfiguration.
+"""The table of overrides, which replace parts of rules under a KubeSchedulerConfiguration.
 
 reading.py applies it to the rules of each profile. What the table does not name stays as in 1.20.
 """

@@ -83,7 +83,7 @@ def spread_scores_136(nodes: dict[str, FullNode], metadata: Any) -> dict[str, in
 
 @override("SelectorSpreadPriority")
 def pod_topology_spread(pod: FullPod, node: FullNode, metadata: Any) -> int | None:
-    """The number of pods that ScheduleAnyway constraints count there: the fewer, the better.
+    """The pods in the node's domains that the ScheduleAnyway constraints select: the fewer, the better.
 
     None if the node lacks a key. If you edit this, edit spread_scores_136, which scores all nodes at once.
     """

@@ -1,4 +1,4 @@
-"""What the page receives as JSON: a node, a decision, a Policy. journal.py puts them into frames."""
+"""The records of nodes, decisions and Policies that the page receives. journal.py adds them to frames."""
 
 from __future__ import annotations
 
