@@ -1,6 +1,6 @@
 """List and watch: a Reflector for each resource receives its changes.
 
-live/known.py starts the Reflectors and applies their updates. Upstream: client-go's reflector.
+live/objects.py starts the Reflectors and applies their updates. Upstream: client-go's reflector.
 """
 
 from __future__ import annotations

@@ -17,8 +17,8 @@ from scheduler_extras.deciding.schedule import schedule
 from scheduler_extras.deciding.snapshot import FullSnapshot
 from scheduler_extras.live.binding import BindingCycle
 from scheduler_extras.live.cache import Cache
-from scheduler_extras.live.known import ListedObjects, Objects
 from scheduler_extras.live.loop import PassErrors, schedule_pending_pods
+from scheduler_extras.live.objects import ListedObjects, Objects
 from scheduler_extras.live.queue import SchedulingQueue, is_for
 from scheduler_extras.live.results import Results
 from scheduler_extras.live.writer import Writer

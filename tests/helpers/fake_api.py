@@ -10,7 +10,7 @@ from scheduler_extras.api.errors import error_of
 from scheduler_extras.api.watch import Reflector
 from scheduler_extras.common.errors import ApiError, Malformed
 from scheduler_extras.deciding.schedule import schedule
-from scheduler_extras.live.known import version_of
+from scheduler_extras.live.objects import version_of
 from scheduler_extras.live.record import WaitsFor
 from scheduler_extras.live.session import keep_up
 from scheduler_extras.manifests.kinds import kind_of
