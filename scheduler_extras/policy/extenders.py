@@ -27,7 +27,7 @@ from scheduler_extras.reading.names import is_extended_resource
 from scheduler_extras.reading.pods_and_nodes import FullNode, FullPod
 from scheduler_extras.reading.quantities import add_to
 from scheduler_extras.reading.schemas import NANOSECONDS, decode, in_short
-from scheduler_extras.rules.preemption import Victims
+from scheduler_extras.rules.victims import Victims
 
 
 EXTENDER = {

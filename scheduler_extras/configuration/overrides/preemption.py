@@ -10,8 +10,9 @@ from scheduler_extras.deciding.snapshot import FullSnapshot
 from scheduler_extras.reading.fields import pick
 from scheduler_extras.reading.pods_and_nodes import FullNode, FullPod
 from scheduler_extras.rules.of_the_script import insufficient
-from scheduler_extras.rules.preemption import NOT_STARTED, Behavior, importance, preempt, started
+from scheduler_extras.rules.preemption import Behavior, preempt
 from scheduler_extras.rules.simulation import is_leaving
+from scheduler_extras.rules.victims import NOT_STARTED, importance, started
 
 
 class Behavior136(Behavior):
