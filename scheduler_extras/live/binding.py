@@ -68,15 +68,19 @@ class BindingCycle:
             self.put_off(decision)
 
     def hand_over(self, decision: FullDecision, requests: list[tuple]) -> None:
-        """Let a thread bind the pod, or first send the requests of PreBind. `Results` handles the outcome."""
+        """Let a thread bind the pod, or first send the requests of PreBind. `Results` handles the outcome.
+
+        A pod that Permit holds has a report. One that waits in PreBind has none, as in kube-scheduler: in most
+        cases it is bound soon, and the report would cost two requests.
+        """
         self.end_attempt(decision)
         try:
             if decision.pod.record.waits_for is WaitsFor.BINDING:
                 self.writer.start_binding(decision, self.recorder)
             elif requests:
                 self.send(WaitsFor.PRE_BIND, decision, requests)
-            else:
-                self.report_waiting(decision)
+            elif decision.pod.record.is_held():
+                self.recorder.report(decision, "Normal", "Waiting", "Waiting", decision.waits)
         except Exception as error:
             self.fail(decision, error)
         self.show_if_new(decision)
@@ -129,10 +133,6 @@ class BindingCycle:
         decision.pod.record.retry.has_met_trouble = isinstance(error, Trouble)
         if isinstance(error, Trouble):
             self.errors.note_trouble(error)
-
-    def report_waiting(self, decision: FullDecision) -> None:
-        """Report why an assumed pod is not bound yet."""
-        self.recorder.report(decision, "Normal", "Waiting", "Waiting", decision.waits)
 
     def show_if_new(self, decision: FullDecision) -> None:
         """Show a decision once it has been carried out, unless it repeats the last one.

@@ -48,15 +48,13 @@ class Results:
             self.handle_remedy(result)
         elif result.error and result.step is WaitsFor.NODE:
             warn_of_write(result.error)
-        elif result.step is WaitsFor.PRE_BIND and result.decision.pod.record.decision is result.decision:
+        elif result.step is WaitsFor.PRE_BIND:
             self.handle_preparation(result)
 
     def handle_preparation(self, result: Result) -> None:
-        """After the requests of PreBind, report what the pod waits for. If one failed, let it fall back."""
-        if result.error:
+        """If a request of PreBind failed, let the pod fall back, unless it has done so already."""
+        if result.error and result.decision.pod.record.decision is result.decision:
             self.cycle.fail(result.decision, result.error)
-        else:
-            self.cycle.report_waiting(result.decision)
 
     def handle_binding(self, result: Result) -> None:
         """Let a bound pod wait until the watch shows it. If its Binding failed, let it fall back."""

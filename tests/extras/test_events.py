@@ -181,7 +181,7 @@ def test_nothing_is_said_where_the_condition_is_too_late(status, caplog):
 @table("reason, waits", {
     "it says why": ("volumes are being bound", "Licence prepares the binding to n: volumes are being bound"),
     "it does not": ("", "Licence prepares the binding to n")})
-def test_a_pod_that_waits_until_what_it_needs_has_taken_effect_says_so_once(reason, waits, monkeypatch):
+def test_a_pod_that_waits_until_what_it_needs_has_taken_effect_is_shown_once_but_has_no_event(reason, waits, monkeypatch):
     monkeypatch.setattr(Server, "kind_of_writer", Writer, raising=False)  # so that the cluster counts as a live one
     server, decisions, states = Server(node("n"), pod("p")), [], []
     answers = [[("PATCH", "/api/v1/namespaces/default/pods/p", {})], [], [], None]
@@ -195,9 +195,7 @@ def test_a_pod_that_waits_until_what_it_needs_has_taken_effect_says_so_once(reas
         states.append([record.waits_for for record in cluster.pending.values()])
     assert states == [[WaitsFor.PRE_BIND]] * 3 + [[WaitsFor.CONFIRMATION], []]
     assert decisions == [("n", waits), ("n", "")]
-    events, conditions = said_about(server)
-    assert conditions == [("False", "Waiting", waits)], "the reason is none for which autoscalers make nodes"
-    assert events == [("Normal", "Waiting", waits), ("Normal", "Scheduled", "Successfully assigned default/p to n")]
+    assert said_about(server) == ([("Normal", "Scheduled", "Successfully assigned default/p to n")], [])
     assert server.places() == {"p": "n"}
 
 
@@ -227,7 +225,9 @@ def test_a_pod_that_is_held_says_by_which_rule_once():
     waits = "Impatient does not permit the binding to n yet: it is early"
     assert [decision.waits for decision in decisions] == [waits]
     assert [record.waits_for for record in cluster.pending.values()] == [WaitsFor.PERMIT]
-    assert said_about(server) == ([("Normal", "Waiting", waits)], [("False", "Waiting", waits)])
+    events, conditions = said_about(server)
+    assert events == [("Normal", "Waiting", waits)]
+    assert conditions == [("False", "Waiting", waits)], "the reason is none for which autoscalers make nodes"
 
 
 def test_a_condition_that_cannot_be_written_costs_a_held_pod_neither_its_room_nor_its_time():
