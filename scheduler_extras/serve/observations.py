@@ -102,6 +102,7 @@ class Observations(RecordedMetrics, Observer):
         self.lock = threading.Lock()  # held while a request is counted
         self.counting = threading.Lock()  # held while attempts are counted
         self.ended: collections.deque[tuple] = collections.deque()  # attempts that are not yet counted
+        self.timed: collections.deque[tuple] = collections.deque()  # likewise, calls of rules
         self.host = urlsplit(cluster.api.server).netloc
         self.start_sampling()
 
@@ -136,6 +137,7 @@ class Observations(RecordedMetrics, Observer):
                 self.point_seconds.observe_all(filtering, "Filter", "Success", profile)
                 if result == "scheduled":
                     self.count_bindings(profile, attempts)
+            self.count_rules()
 
     def count_bindings(self, profile: str, attempts: Attempts) -> None:
         """Count the attempts of a profile whose pods were bound."""
@@ -144,7 +146,7 @@ class Observations(RecordedMetrics, Observer):
             waited = [each for each, of in zip(attempts.waited, attempts.number, strict=True) if of == number]
             label = str(number) if number < MOST_ATTEMPTS else f"{MOST_ATTEMPTS}+"
             self.pod_seconds.observe_all(waited, label)
-        self.algorithm_seconds.observe_all([*map(operator.add, attempts.filtering, attempts.scoring)])
+        self.algorithm_seconds.observe_all(map(operator.add, attempts.filtering, attempts.scoring))
         self.point_seconds.observe_all(attempts.scoring, "Score", "Success", profile)
         self.binding_seconds.observe_all(attempts.binding)
         self.point_seconds.observe_all(attempts.binding, "Bind", "Success", profile)
@@ -168,8 +170,16 @@ class Observations(RecordedMetrics, Observer):
 
     def time_rule(self, rule: FullRule, is_metadata: bool, seconds: float) -> None:
         """Record how long a rule took for all nodes."""
-        plugin = rule.plugin or rule.name
-        self.rule_seconds.observe(seconds, plugin, STEPS[rule.where][is_metadata], "Success")
+        self.timed.append((rule, is_metadata, seconds))
+
+    def count_rules(self) -> None:
+        """Count the recorded calls of rules."""
+        took = collections.defaultdict(list)
+        for rule, is_metadata, seconds in [self.timed.popleft() for _ in range(len(self.timed))]:
+            took[rule, is_metadata].append(seconds)
+        for (rule, is_metadata), each in took.items():
+            step = STEPS[rule.where][is_metadata]
+            self.rule_seconds.observe_all(each, rule.plugin or rule.name, step, "Success")
 
     def answered(self, method: str, code: str, seconds: float) -> None:
         """Count a request, and the seconds until its response began."""
