@@ -23,7 +23,7 @@ class FullSnapshot:
     memory: Memory = field(default_factory=lambda: Memory())  # cached answers about the nodes
     policies: dict = field(default_factory=dict)  # schedulerName -> Policy
     nominated: list = field(default_factory=list)  # pending pods, of any scheduler, with a nominated node
-    selectors: dict = field(default_factory=dict)  # resource -> its Selectors; see rules/selectors.py
+    derived: dict = field(default_factory=dict)  # what rules have computed from objects, by keys of their own
     victims: dict = field(default_factory=dict)  # uid -> Victim, of each pod that is preempted
     time_rule: Callable | None = None  # called with the time of rules: (rule, whether for metadata, seconds)
 

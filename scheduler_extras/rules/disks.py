@@ -18,7 +18,7 @@ from typing import Any
 from scheduler_extras.deciding.answers import answers_about, for_each
 from scheduler_extras.deciding.rule import SKIP, predicate
 from scheduler_extras.deciding.snapshot import FullSnapshot
-from scheduler_extras.reading.fields import pick
+from scheduler_extras.reading.fields import pick, text_at
 from scheduler_extras.reading.pods_and_nodes import FullNode, FullPod, kept_with_pod
 
 
@@ -35,10 +35,29 @@ def claims_of(pod: FullPod, snapshot: FullSnapshot,
         yield key.partition("/")[2], claim, volume
 
 
+def claims_in_brief(snapshot: FullSnapshot) -> dict[str, tuple]:
+    """Return {key of a claim: its spec and its class}: a new dict only if one of these has changed.
+
+    A claim changes several times until it is bound, and all nodes would be asked again each time.
+    """
+    claims = snapshot.objects["persistentvolumeclaims"]
+    before, brief = snapshot.derived.get("claims in brief", ({}, {}))
+    if claims is not before:
+        changed = {key: (claim.get("spec"), text_at(claim, "metadata", "annotations", BETA_CLASS))
+                   for key, claim in claims.items() if before.get(key) is not claim}
+        if before.keys() - claims.keys() or any(brief.get(key) != each for key, each in changed.items()):
+            brief = {key: changed.get(key) or brief[key] for key in claims}
+        snapshot.derived["claims in brief"] = claims, brief
+    return brief
+
+
+BETA_CLASS = "volume.beta.kubernetes.io/storage-class"
+
+
 def class_name_of(thing: dict) -> str:
     """Return the name of the storage class of a claim or a volume."""
     annotations = pick(thing, dict, "metadata", "annotations", of=str)
-    beta = annotations.get("volume.beta.kubernetes.io/storage-class")
+    beta = annotations.get(BETA_CLASS)
     return pick(thing, str, "spec", "storageClassName") if beta is None else beta
 
 
@@ -216,8 +235,8 @@ def to_attach(wanted: set, snapshot: FullSnapshot, attachments: Callable = attac
     """Return the ToAttach of wanted volumes; SKIP if there are none. elsewhere: further attached volumes."""
     if not wanted:
         return SKIP
-    resources = "persistentvolumeclaims", "persistentvolumes", "storageclasses", "csinodes"
-    objects = [snapshot.objects[resource] for resource in resources]
+    resources = "persistentvolumes", "storageclasses", "csinodes"
+    objects = [claims_in_brief(snapshot), *(snapshot.objects[resource] for resource in resources)]
 
     def attached_to(node):
         """Return the (driver, identity) of the volumes attached for the pods on a node."""

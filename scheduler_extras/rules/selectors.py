@@ -22,10 +22,11 @@ def selectors_of(pod: FullPod, snapshot: FullSnapshot, *resources: str) -> list:
     """Return the selectors of the objects of these resources that select the pod."""
     selectors = []
     for resource in resources:
-        if resource not in snapshot.selectors:
-            snapshot.selectors[resource] = Selectors(resource)
+        key = "selectors", resource
+        if key not in snapshot.derived:
+            snapshot.derived[key] = Selectors(resource)
         with contextlib.suppress(InvalidSelector):  # the whole resource is then skipped, as upstream
-            selectors += snapshot.selectors[resource].that_select(pod, snapshot.objects[resource])
+            selectors += snapshot.derived[key].that_select(pod, snapshot.objects[resource])
     return selectors
 
 

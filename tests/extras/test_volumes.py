@@ -10,9 +10,11 @@ from helpers import extras
 import pytest
 from scheduler_extras.configuration.reading import read_configuration
 from scheduler_extras.deciding.rule import FullRule
+from scheduler_extras.deciding.snapshot import FullSnapshot
 from scheduler_extras.live.live import make_passes
 from scheduler_extras.policy.policy import CONFIGURATION_VERSION
 from scheduler_extras.policy.reading import read_policy
+from scheduler_extras.rules.disks import claims_in_brief
 from helpers.control_plane import wait_for
 from helpers.extras import a_pass, node, pod, table
 
@@ -235,3 +237,25 @@ def test_who_does_not_fit_where_its_claim_is_to_be_provisioned_leaves_that_to_th
         cluster.pending.end_backoff()
     assert [decision.node for decision in decisions] == [None]
     assert data["metadata"]["annotations"] == {"volume.kubernetes.io/selected-node": "a"}
+
+
+def claim_of(**more):
+    """A claim as the API server has it."""
+    return {"metadata": {"name": "c", "annotations": more.pop("annotations", {})}, "spec": {"storageClassName": "a", **more}}
+
+
+@table("now, are_same", {
+    "a node is selected": ({"default/c": claim_of(annotations={"volume.kubernetes.io/selected-node": "n"})}, True),
+    "it is bound": ({"default/c": claim_of(volumeName="v")}, False),
+    "it is of another class": ({"default/c": claim_of(storageClassName="b")}, False),
+    "it is of another class in the older way": (
+        {"default/c": claim_of(annotations={"volume.beta.kubernetes.io/storage-class": "b"})}, False),
+    "another one comes": ({"default/c": claim_of(), "default/d": claim_of()}, False),
+    "it has gone": ({}, False),
+})
+def test_the_volumes_on_nodes_are_read_again_if_a_claim_changes_in_what_they_depend_on(now, are_same):
+    snapshot = FullSnapshot({}, {"persistentvolumeclaims": {"default/c": claim_of()}})
+    before = claims_in_brief(snapshot)
+    snapshot.objects["persistentvolumeclaims"] = now
+    after = claims_in_brief(snapshot)
+    assert (after is before, after.keys()) == (are_same, now.keys())
