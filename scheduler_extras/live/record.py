@@ -133,7 +133,7 @@ class PodRecord:
     added_at: float = field(default_factory=lambda: time.monotonic())  # to the queue
     policy: FullPolicy | None = None  # the Policy that schedules it
     waits_for: WaitsFor = WaitsFor.NODE
-    since: float = 0  # when that wait began; for NODE, when the pod was created or its last attempt failed
+    since: float = 0  # when that wait began; for NODE, when it entered the queue or its last attempt failed
     decision: FullDecision | None = None  # about an assumed pod, until its Binding is sent
     changed: list[tuple] = field(default_factory=list)  # in cached objects: (part, name, value before)
     retry: Retry = field(default_factory=Retry)

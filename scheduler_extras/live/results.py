@@ -85,7 +85,9 @@ class Results:
             warn_of_write(result.error)
             is_refused = not (isinstance(result.error, Conflict) or is_answer(result.error, 0, 429))
             if is_refused and deletions(left) and not nominations(left):
-                record.retry.refused.add(nomination_of(pod, snapshot))
+                node = nomination_of(pod, snapshot)
+                if node:  # else another preemptor has ended the nomination meanwhile
+                    record.retry.refused.add(node)
                 if deletions(left) == deletions(decision.requests):
                     self.cycle.send(WaitsFor.NODE, decision, [nominate(pod, None, snapshot)])
         elif decision.policy.retries_preemptors and self.has_new_room(decision):

@@ -42,7 +42,7 @@ HOOK_SECONDS = 60  # the time limit of a rule's bind and post_bind
 class Result:
     """The result of the requests for a decision."""
 
-    step: WaitsFor  # what the pod waited for when they were sent; NODE: requests of Unreserve
+    step: WaitsFor  # what the pod waited for when they were sent; NODE: of Unreserve, or a nomination's end
     decision: FullDecision
     error: BaseException | None = None
     left: list[tuple] = field(default_factory=list)  # the request that failed, and those after it

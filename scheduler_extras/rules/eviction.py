@@ -22,17 +22,18 @@ def make_room(pod: FullPod, node: FullNode, victims: list[FullPod], snapshot: Fu
               behavior: Any) -> list[Request]:
     """Return the requests that nominate the pod to the node, and then delete the victims.
 
+    Also records the nomination and the victims in the snapshot.
     Nominations of less important pods to the node are cleared first, because these pods may soon be nominated
     to other nodes. A victim that waits at Permit may be rejected instead of deleted.
     """
-    leaving = [victim for victim in victims if not is_leaving(victim, snapshot)]
-    for victim in leaving:
+    remaining = [victim for victim in victims if not is_leaving(victim, snapshot)]
+    for victim in remaining:
         snapshot.victims[victim.uid] = Victim(victim, budgets_of(victim, snapshot))
     requests = []
     if behavior.ends_nominations(victims):
         requests += [nominate(other, None, snapshot) for other in nominated_below(pod, node, snapshot)]
     requests.append(nominate(pod, node.name, snapshot))
-    for victim in leaving:
+    for victim in remaining:
         if not behavior.rejects(victim):
             requests += [disruption(victim, pod), deletion(victim)]
         requests.append(preempted_event(victim, pod, behavior.event_message(pod, node)))

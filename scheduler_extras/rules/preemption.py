@@ -149,7 +149,7 @@ def keep_waiting(pod: FullPod, home: str | None, snapshot: FullSnapshot) -> tupl
 
 def withdrawal(pod: FullPod, home: str | None, failed: dict, snapshot: FullSnapshot,
                behavior: Behavior) -> list:
-    """Return, in a list, the request that ends the pod's nomination; [] if it has or keeps one."""
+    """Return, in a list, the request that ends the pod's nomination; [] if it has none or keeps it."""
     if not home or behavior.keeps_nomination(pod, home, failed, snapshot):
         return []
     return [nominate(pod, None, snapshot)]

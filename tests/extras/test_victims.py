@@ -30,6 +30,25 @@ def test_a_victim_whose_deletion_was_refused_is_deleted_by_the_next_attempt_on_a
             if "nominatedNodeName" in body["status"]] == ["n", None, "n"]
 
 
+def test_a_deletion_that_is_refused_after_another_preemptor_has_ended_the_nomination_is_tried_again():
+    server = Server(node("n", cpu="1"), running("a", "n"), incoming())
+    server.failures["a"] = [403]
+    cluster = a_cluster(server)
+    plain = server.request
+
+    def request(method, *more, **options):
+        """End the nomination before a deletion is answered."""
+        if method == "DELETE":
+            cluster.snapshot.nominated = []
+        return plain(method, *more, **options)
+
+    server.request = request
+    for _ in range(2):
+        make_pass(cluster, built())
+        cluster.pending.end_backoff()
+    assert len(server.sent("DELETE", "/pods/a")) == 2
+
+
 def test_a_victim_is_told_though_a_less_important_pod_that_was_to_go_there_has_gone():
     server = Server(node("n", cpu="1"), running("a", "n"), incoming(), incoming(name="low", priority=5, nominated="n"))
     plain = server.request
