@@ -85,8 +85,8 @@ def run_command(options: argparse.Namespace, screen: Screen) -> bool:
     files = [PolicyFile(path, options.scheduler_name, options.plugins, options.preempt)
              for path in (options.policy or shipped, *options.compare)]
     seen = versions_of(options.cluster)  # before they are read, so that no edit is missed
-    anew = files[0].policies if options.anew else ()
-    api: Any = Manifests(options.cluster, anew) if options.cluster else api_server(options.server)
+    rescheduled = files[0].policies if options.anew else ()
+    api: Any = Manifests(options.cluster, rescheduled) if options.cluster else api_server(options.server)
     stop = stop_on_signals()
     if options.compare:
         return compare(api, files, stop, options, screen)

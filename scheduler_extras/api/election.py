@@ -134,7 +134,7 @@ class LeaderElection:
         renewed_at = time.monotonic()  # before the write: the other replicas measure from a later moment
         written = self.ask(method, path, lease | {"spec": spec})
         if text_at(written, "spec", "holderIdentity") != holder:
-            raise Trouble(0, "the Lease was answered, but by no API server")
+            raise Trouble(0, "the response about the Lease did not come from an API server")
         self.written = written
         self.renewed_at = renewed_at if holder else -math.inf
         return True

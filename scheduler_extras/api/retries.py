@@ -16,8 +16,8 @@ from scheduler_extras.common.errors import Trouble
 
 
 Answer = TypeVar("Answer")
-AT_ONCE = (0, 0)  # pauses in seconds: two retries at once, because 5xx is often over by then
-LASTING = (*AT_ONCE, 1, 2, 4)
+IMMEDIATE = (0, 0)  # pauses in seconds: two retries at once, because 5xx is often over by then
+LASTING = (*IMMEDIATE, 1, 2, 4)
 
 
 def backoff(failures: int, initial: float = 1, most: float = 10, error: Exception | None = None) -> float:
@@ -30,10 +30,10 @@ def backoff(failures: int, initial: float = 1, most: float = 10, error: Exceptio
 
 def forever() -> Iterable[float]:
     """Yield pauses in seconds, without end."""
-    return itertools.chain(AT_ONCE, map(backoff, itertools.count(1)))
+    return itertools.chain(IMMEDIATE, map(backoff, itertools.count(1)))
 
 
-def patiently(function: Callable[..., Answer], *arguments, pauses: Iterable[float] = AT_ONCE,
+def patiently(function: Callable[..., Answer], *arguments, pauses: Iterable[float] = IMMEDIATE,
               unless: Callable[[], bool] = lambda: False) -> Answer:
     """Call a function that sends a request. While this raises Trouble, call it again after these pauses.
 

@@ -155,7 +155,7 @@ class Reflector:
 
     def warn_of_silence(self, why: str) -> None:
         """Warn that watches do not work, although LISTs do."""
-        what = f"watches, as that of {self.resource}, tell nothing ({why.partition('; is ')[0]})"
+        what = f"watches, such as that of {self.resource}, deliver no events ({why.partition('; is ')[0]})"
         hint = "does something between the script and the API server hold streams back?"
         warn_once(f"{what}: it is listed every 10 s; {hint}", about="watches")
 
@@ -167,7 +167,7 @@ class Reflector:
             what = pick(event, str, "type")
             thing = pick(event, dict, "object")
             if what not in ("ADDED", "MODIFIED", "DELETED", "BOOKMARK", "ERROR"):
-                raise Malformed(f"the watch of {self.resource} is answered with something else than events")
+                raise Malformed(f"the watch of {self.resource} returned something other than events")
             if what == "ERROR":  # in most cases, 410: the versions since the last one are gone
                 raise ApiError(410, f"the watch of {self.resource} ends: {text_at(thing, 'message')}")
             version = pick(thing, str, "metadata", "resourceVersion")

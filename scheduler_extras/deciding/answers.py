@@ -23,12 +23,12 @@ from scheduler_extras.common.clocks import HEARTBEAT
 
 
 class OfNodesAlone(dict):
-    """{name: answer}, found without reading the pods on the nodes, so that changes of these do not matter."""
+    """{name: answer}, found without reading the pods on the nodes. It stays valid when pods come and go."""
 
 
 @dataclass(slots=True)
 class Finding:
-    """A cache entry. It is immutable: a new one replaces it."""
+    """A cache entry. It is never changed: a new one replaces it."""
 
     basis: object
     result: object
@@ -43,23 +43,23 @@ class Changes:
 
     version: int = 0  # the newest one
     versions: dict = field(default_factory=dict)  # name of a node -> its version; the newest is last
-    names: dict = field(default_factory=dict)  # version -> the nodes that have changed since
+    changed_since: dict = field(default_factory=dict)  # version -> the nodes that have changed since
 
     def note(self, name: str) -> None:
         """Give a node that has changed a new version."""
         self.version += 1
         self.versions.pop(name, None)
         self.versions[name] = self.version
-        self.names = {}
+        self.changed_since = {}
 
     def since(self, version: int) -> frozenset:
         """Return the names of the nodes that have changed since a version."""
-        if len(self.names) > 10:  # few versions are in use at a time, and the sets may be large
-            self.names = {}
-        if version not in self.names:
+        if len(self.changed_since) > 10:  # few versions are in use at a time, and the sets may be large
+            self.changed_since = {}
+        if version not in self.changed_since:
             changed = itertools.takewhile(lambda name: self.versions[name] > version, reversed(self.versions))
-            self.names[version] = frozenset(changed)
-        return self.names[version]
+            self.changed_since[version] = frozenset(changed)
+        return self.changed_since[version]
 
     def copy(self) -> Changes:
         """Return a copy that continues from the same version."""
@@ -70,7 +70,7 @@ class Changes:
 class Memory:
     """The cache entries, and the changes of nodes that make them stale."""
 
-    MOST = 2_000_000  # answers about nodes, of about 50 bytes each: 100 MiB
+    MAX_ANSWERS = 2_000_000  # answers about nodes, of about 50 bytes each: 100 MiB
     findings: dict = field(default_factory=dict)  # key -> Finding
     changes: Changes = field(default_factory=Changes)  # of nodes, or of the pods on them
     changes_of_nodes: Changes = field(default_factory=Changes)  # of nodes themselves
@@ -108,7 +108,7 @@ class Memory:
         if key is None:
             return
         self.findings[key] = finding
-        while len(self.findings) * (size + 500) > self.MOST:  # 500: the fixed size of a finding, in answers
+        while len(self.findings) * (size + 500) > self.MAX_ANSWERS:  # 500: of the finding itself
             del self.findings[random.choice([*self.findings])]
 
 

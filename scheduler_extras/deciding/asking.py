@@ -72,19 +72,20 @@ class Prepared:
     def ask(self, nodes: dict[str, FullNode], snapshot: FullSnapshot, question: Callable,
             then: Callable) -> Any:
         """Return then(nodes, {name: answer}), from the cache where possible. Record what the rule reads."""
-        began = snapshot.time_rule and time.monotonic()
+        time_rule = snapshot.time_rule
+        began = time.monotonic() if time_rule else 0
         ask_some = functools.partial(self.ask_some, question, snapshot.memory)
         result = answers_about(nodes, self.key, snapshot, ask_some, self.metadata, then)
         if self.key and looked_at(self.seen):
             self.note_reads(snapshot.memory)
-        if began and snapshot.time_rule:
-            snapshot.time_rule(self.rule, False, time.monotonic() - began)
+        if time_rule:
+            time_rule(self.rule, False, time.monotonic() - began)
         return result
 
     def ask_some(self, question: Callable, memory: Memory, nodes: dict[str, FullNode]) -> dict:
         """Return {name: answer} of nodes that have changed, or of all."""
-        if self.rule.at_once:
-            return self.rule.at_once(nodes, metadata=self.metadata)
+        if self.rule.score_all:
+            return self.rule.score_all(nodes, metadata=self.metadata)
         if self.metadata or not self.rule.steady:  # it may compare nodes with metadata
             return answer_each(question, nodes)
         if not nodes or (len(nodes) == 1 and not memory.is_of_nodes_alone(self.key)):
@@ -174,14 +175,16 @@ def prepare(rules: list[FullRule], pod: FullPod, nodes: dict, snapshot: FullSnap
     return prepared
 
 
-def metadata_of(rule, pod, node_list, snapshot):
+def metadata_of(rule: FullRule, pod: FullPod, node_list: list[FullNode], snapshot: FullSnapshot) -> Any:
     """Return the metadata that a rule computes for the pod, or SKIP. Raises Unschedulable."""
-    began = snapshot.time_rule and time.monotonic()
+    time_rule = snapshot.time_rule
+    began = time.monotonic() if time_rule else 0
+    compute: Any = rule.metadata
     try:
-        metadata = rule.metadata(pod, node_list, snapshot)
+        metadata = compute(pod, node_list, snapshot)
     except Rejected as error:
         error.title = rule.title
         raise
-    if began:
-        snapshot.time_rule(rule, True, time.monotonic() - began)
+    if time_rule:
+        time_rule(rule, True, time.monotonic() - began)
     return metadata

@@ -25,7 +25,7 @@ from scheduler_extras.reading.pods_and_nodes import FullNode
 
 
 class BindingCycle:
-    """Carries out decisions: each method is a step of the binding cycle.
+    """Carries out decisions, from Assume and Reserve, or PostFilter, to the thread that binds the pod.
 
     It runs in the loop's thread. Upstream: schedule_one.go.
     """
@@ -42,22 +42,24 @@ class BindingCycle:
 
     def carry_out(self, decision: FullDecision) -> None:
         """Assume the pod on its node, and begin to bind it. Without a node, run PostFilter; put it off."""
-        if decision.node:
-            self.assume(decision)
-            self.advance(decision)
-        else:
+        if not decision.node:
             decision.policy.seek_remedy(decision, self.cache.snapshot)
             self.put_off(decision)
+        elif self.assume(decision):
+            self.advance(decision)
+        else:
+            self.put_off(decision)
 
-    def assume(self, decision: FullDecision) -> None:
-        """Assume the pod on its node, and call Reserve of the rules."""
+    def assume(self, decision: FullDecision) -> bool:
+        """Assume the pod on its node, and call Reserve of the rules. Return whether these accept the node."""
         node = self.cache.snapshot.nodes.get(decision.node)
         if node is None:  # an edited `select_host` may return any name
             decision.give_up(Unschedulable(f"there is no node {decision.node}"))
-            return
+            return False
         self.cache.nodes.place(decision.pod, node.name)
         decision.pod.record.wait_for(WaitsFor.PERMIT, decision)
         reserve(decision, node, self.cache.snapshot)
+        return decision.node is not None
 
     def advance(self, decision: FullDecision) -> None:
         """Run Permit and PreBind for an assumed pod, and hand it over. If a rule refuses, put it off."""
@@ -159,7 +161,7 @@ def run_permit_and_pre_bind(decision: FullDecision, snapshot: FullSnapshot) -> l
 
     If a rule refuses the node, the decision has none.
     """
-    if not decision.node:  # a rule has refused it at Reserve
+    if not decision.node:  # the pod was a victim, and the preemptor has rejected it from waiting
         return []
     requests: list[tuple] = []
     decision.trouble = None
@@ -180,7 +182,7 @@ def run_permit_and_pre_bind(decision: FullDecision, snapshot: FullSnapshot) -> l
         else:
             record.wait_for(WaitsFor.BINDING)
     except (Exception, SystemExit) as error:
-        record.put_back()  # if the changes were written all the same, the watch shows them
+        record.undo_changes()  # if the changes were written all the same, the watch shows them
         if isinstance(error, Trouble):  # the pod keeps its node, and waits
             decision.trouble = error
             decision.waits = decision.waits or one_line(error)

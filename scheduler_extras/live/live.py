@@ -46,20 +46,23 @@ class LiveCluster:
         self.pending = SchedulingQueue(self.cache)
         self.at_rest = at_rest  # called when a pass is over, and while the loop waits
         self.began_at = 0.0  # when the last pass began, in monotonic seconds
-        self.looked_ahead_by: dict[str, FullPolicy] = {}  # the Policies for which look_ahead has run
+        self.warmed_up_for: dict[str, FullPolicy] = {}  # the Policies for which warm_up has run
 
     def begin_pass(self, policies: dict[str, FullPolicy]) -> None:
         """Find out which pods are due. Raises ApiError."""
         pods = self.pods_to_try(self.waiting_pods(policies), policies)
         self.pending.note_changes()
         self.errors.troubles.clear()
-        self.look_ahead()
+        self.warm_up()
         self.due = self.pending.due(pods)
         ready_at = time.monotonic()
         self.ends_at = ready_at + max(1, ready_at - self.began_at)
 
     def waiting_pods(self, policies: dict[str, FullPolicy]) -> list[FullPod]:
-        """Return the pods that name one of these schedulers, and have no node yet. Raises ApiError."""
+        """Apply all updates. Return the pods that name one of these schedulers, and have no node yet.
+
+        Raises ApiError.
+        """
         self.began_at = time.monotonic()
         self.cache.follow(policies)
         while self.cache.deleted:
@@ -98,7 +101,7 @@ class LiveCluster:
         """
         while self.due:
             is_late = time.monotonic() > self.ends_at
-            if stop.is_set() or (is_late and self.has_come()):
+            if stop.is_set() or (is_late and self.has_urgent_pod()):
                 return None
             self.results.handle(patience=0)
             self.errors.raise_trouble()
@@ -112,7 +115,7 @@ class LiveCluster:
                 return latest
         return None
 
-    def has_come(self) -> bool:
+    def has_urgent_pod(self) -> bool:
         """Return whether a new or changed pod should be tried before the next pass is due."""
         return any(self.pending.is_to_be_tried(pod, self.began_at) for pod in self.cache.arrived.values())
 
@@ -121,24 +124,26 @@ class LiveCluster:
         self.at_rest()
         if self.errors.last:
             HEARTBEAT.at = math.inf
-            has_reflectors = self.cache.objects.failed  # these pause by themselves before they list again
-            pause = seconds if has_reflectors else max(seconds, self.errors.pause())
+            failed_lists = self.cache.objects.failed  # these pause by themselves before they list again
+            pause = seconds if failed_lists else max(seconds, self.errors.pause())
             stop.wait(min(pause, threading.TIMEOUT_MAX))
             self.cache.apply_updates()  # otherwise, they pile up while LISTs fail
             return
         until = time.monotonic() + seconds
-        while not (self.has_come() or self.pending.could_pop() or stop.is_set()) and time.monotonic() < until:
+        while time.monotonic() < until and not stop.is_set():
+            if self.has_urgent_pod() or self.pending.could_pop():
+                return
             self.cache.apply_updates(patience=0.1)
             self.results.handle(patience=0)
             self.at_rest()
 
-    def look_ahead(self) -> None:
+    def warm_up(self) -> None:
         """Make the rules of new Policies list the objects that they read, before a pod needs them."""
         policies = self.snapshot.policies
-        if policies != self.looked_ahead_by:
-            self.looked_ahead_by = policies
+        if policies != self.warmed_up_for:
+            self.warmed_up_for = policies
             for policy in policies.values():
-                policy.look_ahead(self.snapshot)
+                policy.warm_up(self.snapshot)
 
     def has_failed(self) -> bool:
         """Return whether a rule or a request failed, a write is unanswered, or an object was left out."""

@@ -31,12 +31,12 @@ class Updates:
 
     def __init__(self):
         self.last = {}  # (resource, key of an object or None) -> what, content
-        self.has_come = threading.Condition()  # held while `last` changes
+        self.arrival = threading.Condition()  # held while `last` changes
 
     def put(self, updates: tuple[str, str, Any]) -> None:
         """Add a change: (resource, what, content). A LIST of a resource replaces all changes before it."""
         resource, what, content = updates
-        with self.has_come:
+        with self.arrival:
             if what in ("LISTED", "FAILED"):
                 key = None
                 self.last = {place: last for place, last in self.last.items() if place[0] != resource}
@@ -44,13 +44,13 @@ class Updates:
                 key = key_in(content)
                 self.last.pop((resource, key), None)  # the new change goes to the end
             self.last[resource, key] = what, content
-            self.has_come.notify()
+            self.arrival.notify()
 
     def take(self, patience: float) -> dict[tuple, tuple]:
         """Return and remove all changes. If there are none, wait up to `patience` seconds for some."""
-        with self.has_come:
+        with self.arrival:
             if not self.last and patience:
-                self.has_come.wait(patience)
+                self.arrival.wait(patience)
             updates = self.last
             self.last = {}
         return updates

@@ -117,7 +117,7 @@ class SchedulingQueue(dict):
     def end_backoff(self) -> None:
         """Make all pods due."""
         for record in self.values():
-            record.retry.at_once()
+            record.retry.make_due()
 
 
 def is_for(pod: FullPod, policies: dict[str, FullPolicy]) -> bool:

@@ -86,7 +86,7 @@ class Retry:
             warn_once(f"{decision.pod.key} takes {self.took:.1f} s to decide about: {pause}", about="brake")
         return seconds
 
-    def at_once(self) -> None:
+    def make_due(self) -> None:
         """Make the pod due at once, even if its backoff is not over."""
         self.on = RetryOn.NOTHING
 
@@ -149,7 +149,7 @@ class PodRecord:
     def use_policy(self, policy: FullPolicy) -> None:
         """Let another Policy schedule the pod, at once."""
         self.policy = policy
-        self.retry.at_once()
+        self.retry.make_due()
 
     def wait_for(self, what: WaitsFor, decision: FullDecision | None = None) -> None:
         """Move the pod to another state. decision: kept until its Binding is sent; None: dropped."""
@@ -160,7 +160,7 @@ class PodRecord:
 
     def back_off(self, decision: FullDecision) -> None:
         """Let the pod back off and wait for a node again, or first for the requests of PostFilter."""
-        self.put_back()
+        self.undo_changes()
         self.waits_for = WaitsFor.REMEDY if decision.requests else WaitsFor.NODE
         self.since = time.monotonic()
         self.decision = None
@@ -176,12 +176,12 @@ class PodRecord:
         """Let the pod wait for a node again. It keeps its place in the queue."""
         self.waits_for = WaitsFor.NODE
 
-    def set_aside(self, part: dict, name: str, value: object) -> None:
+    def change_early(self, part: dict, name: str, value: object) -> None:
         """Change a cached object in the same way as the write that follows."""
         self.changed.append((part, name, part.get(name)))
         part[name] = value
 
-    def put_back(self) -> None:
+    def undo_changes(self) -> None:
         """Undo these changes. If they were written, the watch shows them."""
         while self.changed:
             part, name, before = self.changed.pop()

@@ -91,7 +91,7 @@ class Results:
                 if deletions(left) == deletions(decision.requests):
                     self.cycle.send(WaitsFor.NODE, decision, [nominate(pod, None, snapshot)])
         elif decision.policy.retries_preemptors and self.has_new_room(decision):
-            record.retry.at_once()
+            record.retry.make_due()
         self.cycle.show_if_new(decision)
 
     def has_new_room(self, decision: FullDecision) -> bool:

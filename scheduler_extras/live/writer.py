@@ -158,7 +158,7 @@ class Writer(Threads):
                 return {}
             raise Trouble(0, str(error)) from error
         if not text_at(raw, "metadata", "uid"):
-            raise Trouble(0, "what was answered is no pod, so that no API server says it")
+            raise Trouble(0, "the response is not a pod, so it did not come from an API server")
         return raw
 
 
@@ -229,7 +229,7 @@ def bind(decision: FullDecision, writer: Writer) -> None:
     except TooLarge as error:
         raise Unschedulable(f"with its node, the pod is larger than etcd takes: {error}") from error
     if not text_at(answer, "kind"):  # all responses of an API server have a kind
-        raise Trouble(0, "its Binding was answered, but by no API server")
+        raise Trouble(0, "the response to its Binding did not come from an API server")
 
 
 def call_in_time(rule: FullRule, point: str, *things) -> object:

@@ -18,7 +18,7 @@ from scheduler_extras.manifests.kinds import Place, resource_at
 from scheduler_extras.manifests.loading import load, no_object
 from scheduler_extras.manifests.objects import ManifestObjects
 from scheduler_extras.manifests.workload import active
-from scheduler_extras.manifests.workloads import make_next_pod, make_pods, scale
+from scheduler_extras.manifests.controllers import make_next_pod, make_pods, scale
 from scheduler_extras.reading.fields import pick, text_at
 
 
@@ -27,8 +27,8 @@ class Manifests(ManifestObjects):
 
     COMMAND = COMMAND
 
-    def __init__(self, paths: Sequence[str] = (), anew: Iterable[str] = ()):
-        """Read these files and folders. anew: names of schedulers whose placed pods are scheduled again."""
+    def __init__(self, paths: Sequence[str] = (), rescheduled: Iterable[str] = ()):
+        """Read these files and folders. rescheduled: the schedulers whose placed pods are scheduled again."""
         super().__init__()
         self.changes = 0  # Bindings, deletions, nominations
         for path in paths:
@@ -37,7 +37,7 @@ class Manifests(ManifestObjects):
             for file, thing in self.foreign:  # a single file without a Kubernetes object
                 raise InputError(f"{file}: {no_object(thing)}")
             raise InputError(f"{path}: there is no Node; a copy of a cluster has all: {self.COMMAND}")
-        prepare_pods(self, anew)
+        prepare_pods(self, rescheduled)
         scale(self)
         make_pods(self)
         admit(self)
@@ -100,8 +100,8 @@ class Manifests(ManifestObjects):
         return listed
 
 
-def prepare_pods(manifests: Any, anew: Iterable[str]) -> None:
-    """Put mirror pods on the nodes of their static pods. Unbind the pods of the schedulers in `anew`."""
+def prepare_pods(manifests: Any, rescheduled: Iterable[str]) -> None:
+    """Put mirror pods on the nodes of their static pods. Unbind the pods of schedulers in `rescheduled`."""
     for place, pod in [*manifests.objects.items()]:
         if place[0] != "pods":
             continue
@@ -110,7 +110,7 @@ def prepare_pods(manifests: Any, anew: Iterable[str]) -> None:
             manifests.leave_out(place, "nothing says on which node it is", "as the mirror of a static pod")
         elif node:
             pod["spec"]["nodeName"] = node
-        elif pod["spec"]["schedulerName"] in anew and active([pod]):
+        elif pod["spec"]["schedulerName"] in rescheduled and active([pod]):
             pod["spec"]["nodeName"] = ""
             pod["status"] = {}
 

@@ -14,7 +14,7 @@ from scheduler_extras.deciding.rule import WHEN
 from scheduler_extras.manifests.fields import CONTAINERS, FIELDS
 from scheduler_extras.manifests.kinds import Kind, counts, is_of_kubernetes
 from scheduler_extras.manifests.validation import CHECKED_KINDS, parts_of
-from scheduler_extras.manifests.workloads import WORKLOADS
+from scheduler_extras.manifests.controllers import WORKLOADS
 from scheduler_extras.reading.fields import pick, text_at
 from scheduler_extras.reading.hints import nearly
 from scheduler_extras.reading.label_selectors import read_requirement

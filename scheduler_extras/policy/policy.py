@@ -29,7 +29,7 @@ from scheduler_extras.rules.always import ALWAYS_ASKED
 from scheduler_extras.rules.preemption import NoPreemption, is_hopeless
 
 
-# Sample pods for `look_ahead`: the pod of a Deployment, and one with a spread constraint.
+# Sample pods for `warm_up`: the pod of a Deployment, and one with a spread constraint.
 AN_OWNER = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "none", "controller": True}
 SAMPLES: list[dict] = [{}, {"topologySpreadConstraints": [{
     "maxSkew": 1, "topologyKey": "none", "whenUnsatisfiable": "ScheduleAnyway", "labelSelector": {}}]}]
@@ -94,7 +94,7 @@ class FullPolicy:
             random.seed(f"{CHANCE.seed} {pod.key}")
         return total
 
-    def look_ahead(self, snapshot: FullSnapshot) -> None:
+    def warm_up(self, snapshot: FullSnapshot) -> None:
         """Prepare rules for sample pods, so that the first real pod does not wait for LISTs."""
         steady = [rule for rule in self.predicates_to_ask() + self.priorities if rule.steady]
         for spec in SAMPLES:

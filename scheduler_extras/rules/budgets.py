@@ -1,6 +1,6 @@
 """PodDisruptionBudgets: preemption prefers victims that no budget protects, but may choose others.
 
-preemption.py and eviction.py call it.
+preemption.py and preemption_requests.py call it.
 """
 
 from __future__ import annotations

@@ -166,13 +166,13 @@ def reserve_volumes(claims: list[DelayedClaim], node: FullNode, record: Any) -> 
         if volume and not volume["spec"].get("claimRef"):
             owner = {name: metadata.get(name) for name in ("namespace", "name", "uid")}
             reference = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", **owner}
-            record.set_aside(volume["spec"], "claimRef", reference)
+            record.change_early(volume["spec"], "claimRef", reference)
             patches.append(patch(volume, "persistentvolumes", spec={"claimRef": reference},
                                  annotations={"pv.kubernetes.io/bound-by-controller": "yes"}))
         elif not volume and delayed.selected_node is None:
             # Until the claim is bound, its pods fit no other node.
             annotations = pick(metadata, dict, "annotations") | {SELECTED_NODE: node.name}
-            record.set_aside(metadata, "annotations", annotations)
+            record.change_early(metadata, "annotations", annotations)
             patches.append(patch(claim, "persistentvolumeclaims", annotations={SELECTED_NODE: node.name}))
     return patches
 

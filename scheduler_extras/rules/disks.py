@@ -35,6 +35,9 @@ def claims_of(pod: FullPod, snapshot: FullSnapshot,
         yield key.partition("/")[2], claim, volume
 
 
+BETA_CLASS = "volume.beta.kubernetes.io/storage-class"  # an annotation
+
+
 def claims_in_brief(snapshot: FullSnapshot) -> dict[str, tuple]:
     """Return {key of a claim: its spec and its class}: a new dict only if one of these has changed.
 
@@ -49,9 +52,6 @@ def claims_in_brief(snapshot: FullSnapshot) -> dict[str, tuple]:
             brief = {key: changed.get(key) or brief[key] for key in claims}
         snapshot.derived["claims in brief"] = claims, brief
     return brief
-
-
-BETA_CLASS = "volume.beta.kubernetes.io/storage-class"
 
 
 def class_name_of(thing: dict) -> str:
@@ -151,7 +151,7 @@ def attachments(pod: FullPod, snapshot: FullSnapshot) -> set:
     """Return the (driver, identity) of the pod's cloud disks, inline or claimed, and of its CSI volumes.
 
     The result is kept with the pod until its own claims, their volumes or the classes change, because this is
-    called for all pods of a node whenever any claim changes.
+    called for all pods with volumes whenever one of their claims is bound.
     """
     if not pod.claims:
         return attached_by([*inline_disks(pod)], CLOUD_DISKS)

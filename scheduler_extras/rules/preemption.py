@@ -19,7 +19,7 @@ from scheduler_extras.deciding.snapshot import FullSnapshot
 from scheduler_extras.reading.pods_and_nodes import FullNode, FullPod
 from scheduler_extras.rules.always import ALWAYS_ASKED, nominate
 from scheduler_extras.rules.budgets import protected_by_budgets
-from scheduler_extras.rules.eviction import make_room
+from scheduler_extras.rules.preemption_requests import make_room
 from scheduler_extras.rules.simulation import Simulation, is_leaving, prepared_for_nodes
 from scheduler_extras.rules.victims import Victims, importance, pick_one_node
 

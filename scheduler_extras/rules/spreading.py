@@ -271,8 +271,8 @@ def normalize_spread(points: dict[str, int | None]) -> dict[str, int]:
 
 @priority("SelectorSpreadPriority", plugin="PodTopologySpread", by_default=1,
           metadata=functools.partial(soft_spread, default_constraints=DEFAULT_SPREAD),
-          at_once=spread_scores, reduce=normalize_spread, aliases=["ServiceSpreadingPriority"], steady=True)
-@priority("EvenPodsSpreadPriority", metadata=soft_spread, at_once=spread_scores, reduce=normalize_spread,
+          score_all=spread_scores, reduce=normalize_spread, aliases=["ServiceSpreadingPriority"], steady=True)
+@priority("EvenPodsSpreadPriority", metadata=soft_spread, score_all=spread_scores, reduce=normalize_spread,
           by_default=2, steady=True)
 def even_pods_spread_priority(pod, node, metadata):
     """The pods in the node's domains that the ScheduleAnyway constraints select: the fewer, the better.

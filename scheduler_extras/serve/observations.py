@@ -21,7 +21,7 @@ from scheduler_extras.serve.format import Counter, Histogram, Metric, exponentia
 
 
 SAMPLED = 0.1  # the share of attempts in which rules are timed, as upstream
-AT_ONCE = 500  # attempts that are counted together
+BATCH_SIZE = 500  # attempts that are counted together
 MOST_ATTEMPTS = 15  # from which on the label `attempts` is 15+
 SECONDS = exponential(0.001, 2, 15)
 REQUEST_SECONDS = [0.005, 0.025, 0.1, 0.25, 0.5, 1, 2, 4, 8, 15, 30, 60]
@@ -120,7 +120,7 @@ class Observations(RecordedMetrics, Observer):
             decision.binding_seconds, record.retry.attempts + 1, moment - record.added_at))
         if result != "scheduled":
             self.note_failure(decision, record)
-        if len(self.ended) >= AT_ONCE:
+        if len(self.ended) >= BATCH_SIZE:
             self.count_attempts()
         self.start_sampling()
 

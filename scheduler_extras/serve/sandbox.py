@@ -23,10 +23,10 @@ PAUSE = 0.1  # seconds between checks of the files
 
 def run_again_on_changes(paths: list[str], seen: dict[str, tuple], policy_file: PolicyFile,
                          run: Callable[[Manifests], bool], journal: Journal, stop: threading.Event,
-                         is_anew: bool) -> None:
+                         is_rescheduling: bool) -> None:
     """Run manifests again after each change of their files or of the Policy, until `stop` is set.
 
-    seen: the versions of the files before the first run. is_anew: the option --anew is set.
+    seen: the versions of the files before the first run. is_rescheduling: the option --anew is set.
     Because an editor may write a file in several steps, a change counts once the files have been stable for
     `PAUSE`. If a file is invalid then, this is logged, and the page keeps showing the last good run.
     """
@@ -43,7 +43,7 @@ def run_again_on_changes(paths: list[str], seen: dict[str, tuple], policy_file: 
         names = ", ".join(Path(path).name for path in changed) or policy_file.path
         seen, policies = now, policy_file.policies
         try:
-            manifests = Manifests(paths, policies if is_anew else ())
+            manifests = Manifests(paths, policies if is_rescheduling else ())
         except InputError as error:
             log.error("%s; still showing the last good files", error)
             continue

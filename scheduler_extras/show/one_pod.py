@@ -79,8 +79,7 @@ def decide_now(pod: FullPod, cluster: LiveCluster, snapshot: FullSnapshot,
     decision = schedule(pod, snapshot, policy)
     cluster.observe(decision)
     policy.seek_remedy(decision, snapshot)
-    if decision.node:
-        cluster.cycle.assume(decision)
+    if decision.node and cluster.cycle.assume(decision):
         run_permit_and_pre_bind(decision, snapshot)
     cluster.cycle.end_attempt(decision)  # records errors for the exit code
     return decision

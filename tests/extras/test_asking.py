@@ -405,7 +405,7 @@ def test_what_is_remembered_takes_100_mib_at_most(policy, more):
         after, _ = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    assert (before - after) / size * answers.Memory.MOST < 100 * 2**20
+    assert (before - after) / size * answers.Memory.MAX_ANSWERS < 100 * 2**20
 
 
 def test_what_is_remembered_is_known_by_a_short_key_however_long_the_pod_is():

@@ -494,6 +494,6 @@ def test_a_thread_that_cannot_be_started(running, carried_out, monkeypatch):
     assert bool(cluster.writer.awaited or server.places()) == carried_out
     monkeypatch.undo()
     for record in cluster.pending.values():
-        record.retry.at_once()
+        record.retry.make_due()
     make_pass(cluster)
     wait_for("it is bound", server.places)

@@ -26,7 +26,7 @@ def test_a_connection_has_five_seconds_and_an_answer_a_minute():
         server.stop()
 
 
-def test_an_idle_connection_that_its_other_side_has_ended_is_opened_anew():
+def test_an_idle_connection_that_its_other_side_has_ended_is_opened_again():
     server = ApiServer(node("n"))
     api = PooledProxy(server.url)
     try:

@@ -248,7 +248,7 @@ def test_recorded_scenarios_end_as_by_kube_scheduler(name, request):
 
 
 # Scenarios that go on in stages: pods come, a status changes, those who are leaving have left. At each the scheduler is
-# started anew. They were recorded of kube-scheduler 1.20.2 and 1.36.2.
+# started again. They were recorded of kube-scheduler 1.20.2 and 1.36.2.
 PRIORITIES = {"abyss": -2**31, "minus7": -7, "minus1": -1, "zero": 0, "one": 1, "ten": 10, "also-ten": 10, "never-ten": 10, "hundred": 100,
               "thousand": 1000, "never-thousand": 1000, "million": 10**6, "top": 10**9,
               "system-cluster-critical": 2 * 10**9, "system-node-critical": 2 * 10**9 + 1000}

@@ -359,7 +359,7 @@ def test_who_is_answered_by_no_api_server_does_not_lead(caplog):
     leases.request = lambda method, path, body=None: {"items": 7} if method == "POST" else plain(method, path, body)
     election = LeaderElection(leases, "my-scheduler", {})
     assert not election.acquire() and not election.leads()
-    assert caplog.messages == ["leader election: the Lease was answered, but by no API server"]
+    assert caplog.messages == ["leader election: the response about the Lease did not come from an API server"]
 
 
 # ---- the permissions -----------------------------------------------------------------------------------

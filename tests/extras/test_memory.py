@@ -323,7 +323,7 @@ def test_a_sequence_with_claims_is_decided_as_it_is_without_memory(seed, monkeyp
             with contextlib.suppress(Unschedulable):
                 bind_volumes(thing, snapshot.nodes[decision.node], snapshot)  # sets volumes aside
             if dice.random() < 0.3:
-                thing.record.put_back()
+                thing.record.undo_changes()
             cluster.cycle.assume(decision)
             server.put({**waiting, "spec": {**waiting["spec"], "nodeName": decision.node}})
             placed.append(f"p{step}")

@@ -113,7 +113,7 @@ def test_a_binding_that_is_refused_is_unreserved(spy):
     assert spy.seen[-1] == "unreserve" and "post_bind" not in spy.seen
 
 
-def test_a_held_pod_whose_node_goes_is_placed_anew(spy):
+def test_a_held_pod_whose_node_goes_is_placed_again(spy):
     server = Server(node("n"), pod("p"))
     spy.answers["permit"] = 60
     cluster, _ = make_pass(server, spy)
@@ -121,7 +121,7 @@ def test_a_held_pod_whose_node_goes_is_placed_anew(spy):
     server.add(node("m"))
     _, [decision] = make_pass(server, spy, cluster)
     assert decision.message == "node n has gone"
-    cluster.pending[decision.pod.uid].retry.at_once()
+    cluster.pending[decision.pod.uid].retry.make_due()
     spy.answers["permit"] = None
     make_pass(server, spy, cluster)
     assert server.places() == {"p": "m"}
@@ -192,7 +192,7 @@ def test_a_held_pod_keeps_its_room_when_the_api_server_is_in_trouble(spy):
     assert server.places() == {"p": "n"}
 
 
-def test_a_held_pod_is_decided_about_anew_when_its_policy_changes(spy):
+def test_a_held_pod_is_decided_about_again_when_its_policy_changes(spy):
     server = Server(node("n"), pod("p"))
     spy.answers["permit"] = 60
     cluster, _ = make_pass(server, spy)

@@ -460,7 +460,7 @@ def api_server():
     server.stop()
 
 
-def begin_anew(server):
+def begin_again(server):
     """Have a server forget what it was asked, and what it has, but for a node and a pod that waits."""
     for known in (server.pods, server.nodes, server.read, server.asked, server.extra):
         known.clear()
@@ -472,7 +472,7 @@ def begin_anew(server):
 def test_an_object_of_the_api_server_with_something_odd_is_named_or_placed(thing, api_server):
     """Whatever a pod or a node is, the others are bound."""
     server = api_server
-    begin_anew(server)
+    begin_again(server)
     odd = thing if isinstance(thing, dict) else {}
     kind, assigned = thing.get("kind") if odd else "Pod", "nodeName" in (
         odd.get("spec") if isinstance(odd.get("spec"), dict) else {})
@@ -491,7 +491,7 @@ def test_an_object_of_the_api_server_with_something_odd_is_named_or_placed(thing
        code=st.sampled_from([200, 200, 200, 201, 204, 304, 400, 403, 404, 409, 410, 429, 500, 503, 599, 999]))
 def test_any_answer_of_the_api_server_is_taken_or_said_in_one_line(answer, code, api_server):
     server = api_server
-    begin_anew(server)
+    begin_again(server)
     if isinstance(answer, dict) and isinstance(answer.get("metadata"), dict):
         answer["metadata"].pop("continue", None)  # a list without an end has a test of its own
     body = answer if isinstance(answer, bytes) else json.dumps(answer).encode()

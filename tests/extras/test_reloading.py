@@ -53,7 +53,7 @@ def folder(tmp_path, monkeypatch):
     "what no file imports": ({"other.py": ""}, ""),
     "a file that is broken: all stay as they were": ({"c.py": "1 / 0"}, ""),
 })
-def test_after_an_edit_only_the_rules_concerned_begin_anew(edits, run_again, folder):
+def test_after_an_edit_only_the_rules_concerned_begin_again(edits, run_again, folder):
     file = PolicyFile(folder / "policy.json", "my-scheduler", [folder / f"{name}.py" for name in "abcd"])
 
     def counts():

@@ -52,11 +52,11 @@ def test_room_that_others_take_during_a_pass_is_taken(told):
 def test_a_pod_of_which_there_are_no_news_yet_waits_for_these(told):
     cluster = told(node("n"))
     late = cluster.put(pod("a"))
-    assert cluster.make_pass() == [] and not cluster.cluster.has_come()
+    assert cluster.make_pass() == [] and not cluster.cluster.has_urgent_pod()
     cluster.tell("ADDED", late)
     cluster.cache.apply_updates()
-    assert cluster.cluster.has_come(), "which ends the pause"
-    assert cluster.make_pass() == [("a", "n")] and not cluster.cluster.has_come()
+    assert cluster.cluster.has_urgent_pod(), "which ends the pause"
+    assert cluster.make_pass() == [("a", "n")] and not cluster.cluster.has_urgent_pod()
 
 
 @table("spec, wakes", {
@@ -71,10 +71,10 @@ def test_changes_of_a_pod_that_is_not_to_be_tried_begin_no_pass(told, spec, wake
     for i in range(3):
         cluster.tell("MODIFIED", cluster.put(pod("a", labels={"i": str(i)}, **spec)))
         cluster.cache.apply_updates()
-        assert cluster.cluster.has_come() == wakes
+        assert cluster.cluster.has_urgent_pod() == wakes
     cluster.tell("MODIFIED", cluster.put(pod("a")))
     cluster.cache.apply_updates()
-    assert cluster.cluster.has_come() == ("schedulingGates" in spec or "schedulerName" in spec)
+    assert cluster.cluster.has_urgent_pod() == ("schedulingGates" in spec or "schedulerName" in spec)
 
 
 def test_a_pod_that_changes_all_the_time_begins_ten_passes_a_second_at_most(told, monkeypatch):
@@ -88,7 +88,7 @@ def test_a_pod_that_changes_all_the_time_begins_ten_passes_a_second_at_most(told
         clock.now += 0.01
         cluster.tell("MODIFIED", cluster.put(pod("a", labels={"i": str(i)})))
         cluster.cache.apply_updates()
-        if cluster.cluster.has_come():
+        if cluster.cluster.has_urgent_pod():
             begun += 1
             cluster.make_pass()
     assert begun in (9, 10)

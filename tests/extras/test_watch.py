@@ -99,7 +99,7 @@ def test_that_streams_tell_nothing_is_said_once(monkeypatch, caplog):
     threading.Thread(target=Reflector(api, "nodes", "", queue.Queue()).work, daemon=True).start()
     wait_for("it watches for good", lambda: len(api.asked) == 7)
     [said] = caplog.messages
-    assert said.startswith("watches, as that of nodes, tell nothing (they end at once): it is listed every 10 s")
+    assert said.startswith("watches, such as that of nodes, deliver no events (they end at once): it is listed every 10 s")
 
 
 @table("fault", {"it breaks": BREAKS, "all that it tells is that versions are gone": [GONE]})

@@ -74,7 +74,7 @@ def soft_spread_136(
     return with_counts(constraints, nodes)
 
 
-@override("SelectorSpreadPriority", "at_once")
+@override("SelectorSpreadPriority", "score_all")
 def spread_scores_136(nodes: dict[str, FullNode], metadata: Any) -> dict[str, int | None]:
     """Return the scores, rounded half up; None without constraints, so that nothing is scored."""
     total = sum_of_scores(nodes, metadata) if metadata else {}
