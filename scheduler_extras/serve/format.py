@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import bisect
 import copy
+import itertools
 import math
+import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
@@ -19,7 +21,7 @@ ESCAPES = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n"})
 
 def exponential(start: float, factor: float, count: int) -> list[float]:
     """Return the upper bounds of buckets, each larger than the last by a factor."""
-    return [start * factor ** number for number in range(count)]
+    return [*itertools.accumulate([start] + [factor] * (count - 1), operator.mul)]  # rounded as in Go
 
 
 class Counter:

@@ -14,7 +14,7 @@ from helpers.everywhere import replace
 from prometheus_client.parser import text_string_to_metric_families
 from scheduler_extras.common.clocks import HEARTBEAT
 from scheduler_extras.common.version import VERSION
-from scheduler_extras.serve.format import Counter
+from scheduler_extras.serve.format import Counter, exponential
 from scheduler_extras.serve.health import health_routes
 from scheduler_extras.serve.server import MOST_CONNECTIONS, Response, Server
 from helpers.control_plane import free_port, wait_for
@@ -295,6 +295,15 @@ def schema(port, wanted):
         return wanted <= families.keys() and {name: (family.type, sorted({label for sample in family.samples for label in sample.labels}),
                        sorted({float(sample.labels["le"]) for sample in family.samples if "le" in sample.labels}))
                 for name, family in families.items()}
+
+
+def test_bounds_of_buckets_are_rounded_as_kube_scheduler_rounds_them():
+    """The labels `le` are texts: those of scheduler_plugin_execution_duration_seconds, as kube-scheduler 1.20.2 exports them."""
+    assert exponential(0.00001, 1.5, 20) == [
+        1e-05, 1.5000000000000002e-05, 2.2500000000000005e-05, 3.375000000000001e-05, 5.062500000000001e-05,
+        7.593750000000002e-05, 0.00011390625000000003, 0.00017085937500000006, 0.0002562890625000001, 0.00038443359375000017,
+        0.0005766503906250003, 0.0008649755859375004, 0.0012974633789062506, 0.0019461950683593758, 0.0029192926025390638,
+        0.004378938903808595, 0.006568408355712893, 0.009852612533569338, 0.014778918800354007, 0.02216837820053101]
 
 
 def test_a_replica_says_whether_it_leads(metrics_of):
