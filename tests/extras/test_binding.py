@@ -329,9 +329,11 @@ def test_whether_this_replica_leads_is_asked_before_each_attempt_of_a_write():
 
 
 def test_who_has_bound_a_pod_says_so_even_if_another_replica_leads_by_then():
-    server = Server(node("n", cpu="1"), pod("p", {"cpu": "1"}), pod("q", {"cpu": "1"}))
+    server = Server(node("n", cpu="1"), pod("p", {"cpu": "1"}))
     cluster = scheduler_of(server)
     cluster.writer.may_write = lambda: not server.places()
+    make_pass(cluster)
+    server.put(pod("q", {"cpu": "1"}))  # a pass later, as what is said of it would overtake the Binding in one
     make_pass(cluster)
     assert [body["reason"] for *_, body in server.sent("POST", "/events")].count("Scheduled") == 1
     assert not server.sent("PATCH", "/status"), "what a pod's status says is up to the other one"
