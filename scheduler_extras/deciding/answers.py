@@ -1,7 +1,7 @@
 """The cache of answers: a rule is called again only for nodes that have changed.
 
 asking.py and the rules use it. It saves time, and never changes an answer. `memo` caches one result,
-`answers_about` one answer for each node.
+`answers_about` one answer for each node, and `index_of_nodes` an index that is made of such answers.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ class OfNodesAlone(dict):
 
 
 @dataclass(slots=True)
-class Finding:
-    """A cache entry. It is never changed: a new one replaces it."""
+class Entry:
+    """An entry of the cache. It is never changed: a new one replaces it."""
 
     basis: object
     result: object
@@ -67,19 +67,24 @@ class Changes:
 
 
 @dataclass(eq=False)
-class Memory:
-    """The cache entries, and the changes of nodes that make them stale."""
+class AnswerCache:
+    """The entries, and the changes of nodes that make them outdated."""
 
     MAX_ANSWERS = 2_000_000  # answers about nodes, of about 50 bytes each: 100 MiB
-    findings: dict = field(default_factory=dict)  # key -> Finding
+    entries: dict = field(default_factory=dict)  # key -> Entry
     changes: Changes = field(default_factory=Changes)  # of nodes, or of the pods on them
     changes_of_nodes: Changes = field(default_factory=Changes)  # of nodes themselves
 
-    def note(self, name: str, is_by_pod: bool = False) -> None:
+    def note_change(self, name: str, is_by_pod: bool = False) -> None:
         """Record that a node has changed, or only the pods on it (is_by_pod)."""
         self.changes.note(name)
         if not is_by_pod:
             self.changes_of_nodes.note(name)
+
+    def entry(self, key: Hashable | None, basis: object) -> Entry | None:
+        """Return the entry under a key; None if there is none, or if it has another basis."""
+        entry = self.entries.get(key)
+        return entry if entry is not None and entry.basis == basis else None
 
     def changes_for(self, answers: dict) -> Changes:
         """Return the changes after which these answers may differ."""
@@ -87,97 +92,115 @@ class Memory:
 
     def is_of_nodes_alone(self, key: Hashable | None) -> bool:
         """Return whether the cached answers under a key were found without reading the pods on the nodes."""
-        found = self.findings.get(key)
-        return found is not None and type(found.answers) is OfNodesAlone
+        entry = self.entries.get(key)
+        return entry is not None and type(entry.answers) is OfNodesAlone
 
-    def copy(self) -> Memory:
-        """Return a copy with the same findings."""
-        return Memory(dict(self.findings), self.changes.copy(), self.changes_of_nodes.copy())
+    def copy(self) -> AnswerCache:
+        """Return a copy with the same entries."""
+        return AnswerCache(dict(self.entries), self.changes.copy(), self.changes_of_nodes.copy())
 
     def rename(self, before: Hashable, now: Hashable | None) -> None:
-        """Move a finding from one key to another; None: drop it."""
-        found = self.findings.pop(before, None)
-        if found and now is not None:
-            self.findings[now] = found
+        """Move an entry from one key to another; None: drop it."""
+        entry = self.entries.pop(before, None)
+        if entry and now is not None:
+            self.entries[now] = entry
 
-    def keep(self, key: Hashable | None, finding: Finding, size: int) -> None:
-        """Keep a finding about `size` nodes, unless its key is None. If the cache is full, evict random ones.
+    def keep(self, key: Hashable | None, entry: Entry, size: int) -> None:
+        """Keep an entry about `size` nodes, unless its key is None. If the cache is full, evict random ones.
 
-        They are random because pods often come in a cycle: the oldest finding would be the next one needed.
+        They are random because pods often come in a cycle: the oldest entry would be the next one needed.
         """
         if key is None:
             return
-        self.findings[key] = finding
-        while len(self.findings) * (size + 500) > self.MAX_ANSWERS:  # 500: of the finding itself
-            del self.findings[random.choice([*self.findings])]
+        self.entries[key] = entry
+        while len(self.entries) * (size + 500) > self.MAX_ANSWERS:  # 500: of the entry itself
+            del self.entries[random.choice([*self.entries])]
 
 
 def memo(key: Hashable | None, snapshot: Any, basis: object, compute: Callable) -> Any:
     """Return compute(), or its cached result under this key if the basis is equal."""
-    memory = snapshot.memory
-    last = memory.findings.get(key)
-    if last is None or last.basis != basis:
-        last = Finding(basis, compute(), memory.changes.version, {}, {})
-        memory.keep(key, last, len(snapshot.nodes))
-    return last.result
+    cache = snapshot.answers
+    entry = cache.entry(key, basis)
+    if entry is None:
+        entry = Entry(basis, compute(), cache.changes.version, {}, {})
+        cache.keep(key, entry, len(snapshot.nodes))
+    return entry.result
 
 
 def answers_about(nodes: dict, key: Hashable | None, snapshot: Any, ask: Callable, basis: object = None,
-                  then: Callable = lambda nodes, answers: answers, update: Callable | None = None) -> Any:
+                  then: Callable = lambda nodes, answers: answers) -> Any:
     """Return then(nodes, {name: answer}). This asks only about nodes that have changed since the last call.
 
     nodes: {name: Node}. ask: returns {name: answer} for some nodes, such as `for_each(function of a node)`.
-    update: replaces `then` for calls about all nodes of the snapshot. It is a function of the last result or
-    None, the previous answers, and the changed answers.
     """
-    memory = snapshot.memory
-    last = memory.findings.get(key)
-    if last is None or last.basis != basis:
+    cache = snapshot.answers
+    entry = cache.entry(key, basis)
+    if entry is None:
         answers = ask(nodes)
-        result = update(None, {}, answers) if update else then(nodes, answers)
+        result = then(nodes, answers)
     else:
-        result = last.result
-        changes = memory.changes_for(last.answers)
-        are_same_nodes = nodes is last.nodes or nodes == last.nodes  # `is` takes no time
-        if are_same_nodes and last.version == changes.version:
-            return result
-        answers, updated = answers_by_now(last, nodes, ask, changes.since(last.version), are_same_nodes)
-        if update:
-            result = update(result, last.answers, updated) if updated else result
-        elif updated or not are_same_nodes:  # else it is what it was
-            about_these = answers
-            if len(answers) > len(nodes):
-                about_these = {name: answers[name] for name in nodes}
-            result = then(nodes, about_these)
-    version = memory.changes_for(answers).version
-    memory.keep(key, Finding(basis, result, version, nodes, answers), len(snapshot.nodes))
+        changes = cache.changes_for(entry.answers)
+        are_same_nodes = nodes is entry.nodes or nodes == entry.nodes  # `is` takes no time
+        if are_same_nodes and entry.version == changes.version:
+            return entry.result
+        answers, differ = current_answers(entry, nodes, ask, changes.since(entry.version), are_same_nodes)
+        if are_same_nodes and not differ:
+            result = entry.result
+        elif len(answers) > len(nodes):  # there are answers about other nodes, too
+            result = then(nodes, {name: answers[name] for name in nodes})
+        else:
+            result = then(nodes, answers)
+    cache.keep(key, Entry(basis, result, cache.changes_for(answers).version, nodes, answers), len(snapshot.nodes))
     return result
 
 
-def answers_by_now(last: Finding, nodes: dict, ask: Callable, changed: frozenset,
-                   are_same_nodes: bool) -> tuple[dict, dict]:
-    """Return the current answers about these nodes, and those that differ from before.
+def index_of_nodes(key: Hashable, snapshot: Any, ask: Callable, update: Callable, basis: object = None) -> Any:
+    """Return an index of the snapshot's nodes. This updates it only for the nodes that have changed.
+
+    ask: as for `answers_about`. update: returns the index, from the last one or None, {name: previous answer},
+    and {name: answer} of the nodes about which the answer differs.
+    """
+    cache = snapshot.answers
+    nodes = snapshot.nodes
+    entry = cache.entry(key, basis)
+    if entry is None:
+        answers = ask(nodes)
+        index = update(None, {}, answers)
+    else:
+        changes = cache.changes_for(entry.answers)
+        are_same_nodes = nodes is entry.nodes or nodes == entry.nodes  # `is` takes no time
+        if are_same_nodes and entry.version == changes.version:
+            return entry.result
+        answers, differ = current_answers(entry, nodes, ask, changes.since(entry.version), are_same_nodes)
+        index = update(entry.result, entry.answers, differ) if differ else entry.result
+    cache.keep(key, Entry(basis, index, cache.changes_for(answers).version, nodes, answers), len(nodes))
+    return index
+
+
+def current_answers(entry: Entry, nodes: dict, ask: Callable, changed: frozenset,
+                    are_same_nodes: bool) -> tuple[dict, dict]:
+    """Return the current answers about these nodes, and those that differ from the answers of an entry.
 
     Asks about changed and new nodes. Drops the answers about changed nodes that are not among these.
     """
-    answers = last.answers
+    answers = entry.answers
     kind = type(answers)
     to_ask = changed & nodes.keys()
     if not are_same_nodes:
         to_ask |= nodes.keys() - answers.keys()
     asked = ask({name: nodes[name] for name in sorted(to_ask)}) if to_ask else kind()
-    updated = {name: answer for name, answer in asked.items()
-               if name not in answers or answers[name] != answer}
+    differ = {name: answer for name, answer in asked.items()
+              if name not in answers or answers[name] != answer}
     outdated = changed - to_ask
-    if updated or outdated:
-        answers = answers | updated
+    if differ or outdated:
+        answers = answers | differ
         for name in outdated:
             answers.pop(name, None)
     if not are_same_nodes:
         answers = {name: answers[name] for name in nodes} | answers  # in the order of the nodes
     if kind is not dict:
         answers = OfNodesAlone(answers) if type(asked) is kind else dict(answers)
-    return answers, updated
+    return answers, differ
 
 
 def answer_each(function: Callable, nodes: dict) -> dict:

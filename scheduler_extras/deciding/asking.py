@@ -12,7 +12,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator
 from typing import Any
 
 from scheduler_extras.common.blame import STRINGS, check_number, check_points, strings_of, wrong_answer
-from scheduler_extras.deciding.answers import Memory, OfNodesAlone, answer_each, answers_about
+from scheduler_extras.deciding.answers import AnswerCache, OfNodesAlone, answer_each, answers_about
 from scheduler_extras.deciding.decision import Vote
 from scheduler_extras.deciding.rule import SKIP, FullRule, Rejected, Unresolvable
 from scheduler_extras.deciding.seen import Seen, cache_key_of, looked_at
@@ -74,25 +74,25 @@ class Prepared:
         """Return then(nodes, {name: answer}), from the cache where possible. Record what the rule reads."""
         time_rule = snapshot.time_rule
         began = time.monotonic() if time_rule else 0
-        ask_some = functools.partial(self.ask_some, question, snapshot.memory)
+        ask_some = functools.partial(self.ask_some, question, snapshot.answers)
         result = answers_about(nodes, self.key, snapshot, ask_some, self.metadata, then)
         if self.key and looked_at(self.seen):
-            self.note_reads(snapshot.memory)
+            self.note_reads(snapshot.answers)
         if time_rule:
             time_rule(self.rule, False, time.monotonic() - began)
         return result
 
-    def ask_some(self, question: Callable, memory: Memory, nodes: dict[str, FullNode]) -> dict:
+    def ask_some(self, question: Callable, cache: AnswerCache, nodes: dict[str, FullNode]) -> dict:
         """Return {name: answer} of nodes that have changed, or of all."""
         if self.rule.score_all:
             return self.rule.score_all(nodes, metadata=self.metadata)
         if self.metadata or not self.rule.steady:  # it may compare nodes with metadata
             return answer_each(question, nodes)
-        if not nodes or (len(nodes) == 1 and not memory.is_of_nodes_alone(self.key)):
+        if not nodes or (len(nodes) == 1 and not cache.is_of_nodes_alone(self.key)):
             return answer_each(question, nodes)
         return once_for_equal_nodes(question, nodes)
 
-    def note_reads(self, memory: Memory) -> None:
+    def note_reads(self, cache: AnswerCache) -> None:
         """Extend the cache key with the attributes that the rule has read for the first time.
 
         Earlier answers stay valid for this pod, and so for all pods that share the longer key.
@@ -100,7 +100,7 @@ class Prepared:
         before = self.key
         self.rule.reads = tuple(dict.fromkeys(self.rule.reads) | looked_at(self.seen))
         self.key = cache_key_of(self.pod, self.rule, self.metadata)
-        memory.rename(before, self.key)
+        cache.rename(before, self.key)
 
     def make_vote(self, nodes: dict[str, FullNode], raw: dict[str, Any]) -> Vote:
         """Return a Vote made from raw scores of any size: `reduce` turns them into points from 0 to 100."""

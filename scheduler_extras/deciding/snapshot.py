@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from scheduler_extras.deciding.answers import Memory
+from scheduler_extras.deciding.answers import AnswerCache
 from scheduler_extras.reading.pods_and_nodes import FullNode, FullPod
 from scheduler_extras.reading.quantities import add_to
 
@@ -20,7 +20,7 @@ class FullSnapshot:
     nodes: dict  # name -> Node, without nodes that can take no pods
     objects: dict  # resource -> {namespace/name or name: the API's JSON}
     is_live: bool = False  # whether controllers act on writes: no dry run, and no manifests
-    memory: Memory = field(default_factory=lambda: Memory())  # cached answers about the nodes
+    answers: AnswerCache = field(default_factory=lambda: AnswerCache())  # cached answers about the nodes
     policies: dict = field(default_factory=dict)  # schedulerName -> Policy
     nominated: list = field(default_factory=list)  # pending pods, of any scheduler, with a nominated node
     derived: dict = field(default_factory=dict)  # what rules have computed from objects, by keys of their own
@@ -43,4 +43,4 @@ class FullSnapshot:
     def note_change(self, node: FullNode, is_by_pod: bool = False) -> None:
         """Drop what was computed about a node. is_by_pod: only what depends on the pods on it."""
         node.derived.clear()
-        self.memory.note(node.name, is_by_pod)
+        self.answers.note_change(node.name, is_by_pod)

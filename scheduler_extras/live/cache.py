@@ -12,7 +12,7 @@ from typing import Any
 from scheduler_extras.common.clocks import heartbeat
 from scheduler_extras.common.errors import Malformed
 from scheduler_extras.common.log_texts import one_line, warn_once
-from scheduler_extras.deciding.answers import Memory
+from scheduler_extras.deciding.answers import AnswerCache
 from scheduler_extras.deciding.snapshot import FullSnapshot
 from scheduler_extras.live.nominations import Nominations, waiting_now
 from scheduler_extras.live.objects import Objects
@@ -111,7 +111,7 @@ class CachedNodes(dict):
         if nodes == self.snapshot.nodes:
             return False
         self.snapshot.nodes = nodes  # a name may mean another node now
-        self.snapshot.memory = Memory()
+        self.snapshot.answers = AnswerCache()
         return True
 
 

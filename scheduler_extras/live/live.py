@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 import threading
 import time
+from collections import deque
 from collections.abc import Callable
 
 from scheduler_extras.common.blame import FAILURE
@@ -37,7 +38,7 @@ class LiveCluster:
         self.writer = writer
         self.show: Callable[..., None] = show  # called with each decision that has been carried out
         self.observe: Callable[[FullDecision], None] = lambda decision: None  # called before that
-        self.due: list[FullPod] = []  # pods not yet tried in this pass; it may end before it is empty
+        self.due: deque[FullPod] = deque()  # not yet tried in this pass, which may end before this is empty
         self.errors = PassErrors()
         self.cache = Cache(writer.api, writer.is_live, self.OBJECTS)
         self.snapshot = self.cache.snapshot
@@ -46,6 +47,7 @@ class LiveCluster:
         self.pending = SchedulingQueue(self.cache)
         self.at_rest = at_rest  # called when a pass is over, and while the loop waits
         self.began_at = 0.0  # when the last pass began, in monotonic seconds
+        self.ready_at = 0.0  # when it had found out which pods are due
         self.warmed_up_for: dict[str, FullPolicy] = {}  # the Policies for which warm_up has run
 
     def begin_pass(self, policies: dict[str, FullPolicy]) -> None:
@@ -54,9 +56,8 @@ class LiveCluster:
         self.pending.note_changes()
         self.errors.troubles.clear()
         self.warm_up()
-        self.due = self.pending.due(pods)
-        ready_at = time.monotonic()
-        self.ends_at = ready_at + max(1, ready_at - self.began_at)
+        self.due = deque(self.pending.due(pods))
+        self.ready_at = time.monotonic()
 
     def waiting_pods(self, policies: dict[str, FullPolicy]) -> list[FullPod]:
         """Apply all updates. Return the pods that name one of these schedulers, and have no node yet.
@@ -94,26 +95,32 @@ class LiveCluster:
         return None
 
     def next_due(self, stop: threading.Event) -> FullPod | None:
-        """Apply updates, and return the next pod to handle; None ends the pass. Raises ApiError.
-
-        If there are new pods, the pass ends after a second, because one of them may have a higher priority.
-        If its beginning took longer, it lasts as long as that, so that half of the time is for decisions.
-        """
+        """Apply updates, and return the next pod to handle; None ends the pass. Raises ApiError."""
         while self.due:
-            is_late = time.monotonic() > self.ends_at
-            if stop.is_set() or (is_late and self.has_urgent_pod()):
+            if stop.is_set() or (self.is_late() and self.has_urgent_pod()):
                 return None
             self.results.handle(patience=0)
             self.errors.raise_trouble()
             self.writer.wait_for_a_free_thread()
             self.cache.apply_updates()
-            pod = self.due.pop(0)
+            pod = self.due.popleft()
             latest = self.cache.still_waiting(pod)
             if latest and not (latest.terminating or latest.gates):
                 pod.record.renew(latest)
                 pod.record.retry.begin()
                 return latest
         return None
+
+    def is_late(self) -> bool:
+        """Return whether the pass ends if there is an urgent pod, because that may have a higher priority.
+
+        It lasts at least a second. If its beginning took longer, it lasts as long as that, so that half of the
+        time is for decisions. Assumed pods come last, and wait for others anyway: they end it after a fifth.
+        """
+        longest = max(1, self.ready_at - self.began_at)
+        if self.due[0].record.decision:
+            longest /= 5
+        return time.monotonic() > self.ready_at + longest
 
     def has_urgent_pod(self) -> bool:
         """Return whether a new or changed pod should be tried before the next pass is due."""

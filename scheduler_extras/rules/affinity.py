@@ -45,7 +45,7 @@ def affinity_around(pod: FullPod, snapshot: FullSnapshot) -> dict:
     terms = itertools.chain(*own.values(), (term for _, term in near))
     namespaces = [snapshot.objects["namespaces"] for term in terms if term.namespace_selector]
     # The same for the predicate and the priority.
-    basis = weakref.ref(pod), snapshot.memory.changes.version, namespaces
+    basis = weakref.ref(pod), snapshot.answers.changes.version, namespaces
     return memo("around", snapshot, basis, lambda: sum_up(own, near, placed.numbers, pod, snapshot))
 
 

@@ -13,13 +13,13 @@ import weakref
 from typing import Any
 
 from scheduler_extras.common.errors import Malformed
-from scheduler_extras.deciding.answers import answers_about, for_each
+from scheduler_extras.deciding.answers import for_each, index_of_nodes
 from scheduler_extras.deciding.rule import WHEN
 from scheduler_extras.deciding.snapshot import FullSnapshot
 from scheduler_extras.reading.fields import pick
 from scheduler_extras.reading.label_selectors import label_selector, labels_match, pod_selector
 from scheduler_extras.reading.pods_and_nodes import FullNode, FullPod, kept_with_pod
-from scheduler_extras.rules.counting import count_pods, without_zeros
+from scheduler_extras.rules.counting import count_pods, with_numbers, without_zeros
 from scheduler_extras.rules.label_index import LabelIndex, labels_needed
 
 
@@ -98,9 +98,8 @@ def selected_by(terms: list[AffinityTerm], snapshot: FullSnapshot) -> dict:
         """Return whether all the terms select a pod."""
         return all(term.selects(pod, snapshot) for term in terms)
 
-    return answers_about(
-        snapshot.nodes, key, snapshot, for_each(lambda node: count_pods(node, are_selected)), namespaces,
-        update=lambda numbers, before, now: without_zeros((numbers or {}) | now))
+    return index_of_nodes(
+        key, snapshot, for_each(lambda node: count_pods(node, are_selected)), with_numbers, namespaces)
 
 
 def terms_on(node: FullNode) -> dict:
@@ -133,4 +132,4 @@ def with_terms(placed: PlacedTerms | None, before: dict, now: dict) -> PlacedTer
 
 def placed_terms(snapshot: FullSnapshot) -> PlacedTerms:
     """Return the terms of all placed pods."""
-    return answers_about(snapshot.nodes, "terms", snapshot, for_each(terms_on), update=with_terms)
+    return index_of_nodes("terms", snapshot, for_each(terms_on), with_terms)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import collections
 from collections.abc import Callable, Iterable
 
-from scheduler_extras.deciding.answers import answers_about, for_each
+from scheduler_extras.deciding.answers import for_each, index_of_nodes
 from scheduler_extras.deciding.seen import signature
 from scheduler_extras.deciding.snapshot import FullSnapshot
 from scheduler_extras.reading.label_selectors import Requirement
@@ -27,7 +27,7 @@ def count_pods(node: FullNode, matches: Callable, namespace: str | None = None) 
 
 def nodes_that_may_count(namespace: str, requirements: Iterable[Requirement], snapshot: FullSnapshot) -> set:
     """Return the names of the nodes that have pods of a namespace which may meet these requirements."""
-    index = answers_about(snapshot.nodes, "nodes by label", snapshot, for_each(labels_on), update=with_labels)
+    index = index_of_nodes("nodes by label", snapshot, for_each(labels_on), with_labels)
     return index.find(namespace, labels_needed(requirements))
 
 
@@ -42,6 +42,11 @@ def with_labels(index: LabelIndex | None, before: dict, now: dict) -> LabelIndex
     """Return the LabelIndex of nodes after the labels of the pods on some of them have changed."""
     return (index or LabelIndex()).updated(
         (*filing, name) for name, labels in now.items() for filing in labels ^ before.get(name, frozenset()))
+
+
+def with_numbers(numbers: dict | None, before: dict, now: dict) -> dict:
+    """Return the numbers of nodes, without zeros, after some of them have changed."""
+    return without_zeros((numbers or {}) | now)
 
 
 def without_zeros(numbers: dict) -> dict:

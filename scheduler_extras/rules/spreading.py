@@ -15,14 +15,14 @@ from typing import Any
 
 from scheduler import matches_node, untolerated_taints
 from scheduler_extras.common.errors import InvalidSelector, Unschedulable
-from scheduler_extras.deciding.answers import answers_about, for_each
+from scheduler_extras.deciding.answers import answers_about, for_each, index_of_nodes
 from scheduler_extras.deciding.rule import SKIP, Unresolvable, predicate, priority
 from scheduler_extras.deciding.seen import digest
 from scheduler_extras.deciding.snapshot import FullSnapshot
 from scheduler_extras.reading.fields import pick
 from scheduler_extras.reading.label_selectors import Requirement, labels_match, pod_selector
 from scheduler_extras.reading.pods_and_nodes import FullNode, FullPod
-from scheduler_extras.rules.counting import count_pods, nodes_that_may_count, without_zeros
+from scheduler_extras.rules.counting import count_pods, nodes_that_may_count, with_numbers
 from scheduler_extras.rules.selectors import OWNERS, selectors_of
 
 TOO_SKEWED = "node(s) didn't match pod topology spread constraints"
@@ -146,9 +146,7 @@ def matching_pods(pod: FullPod, requirements: Sequence, snapshot: FullSnapshot) 
 
     namespace = pod.namespace
     key = "matching pods", digest(repr((namespace, requirements)))
-    return answers_about(
-        snapshot.nodes, key, snapshot, count_each,
-        update=lambda numbers, before, now: without_zeros((numbers or {}) | now))
+    return index_of_nodes(key, snapshot, count_each, with_numbers)
 
 
 def by_domain(numbers: dict, domains: dict) -> collections.Counter:

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from scheduler_extras.common.blame import warn_if_broken
 from scheduler_extras.common.log_texts import at_most
-from scheduler_extras.deciding.answers import Memory
+from scheduler_extras.deciding.answers import AnswerCache
 from scheduler_extras.deciding.decision import FullDecision
 from scheduler_extras.deciding.snapshot import FullSnapshot
 from scheduler_extras.live.live import LiveCluster
@@ -70,8 +70,8 @@ class Journal:
         self.unwatched, self.watched = Budget(*unwatched), Budget(*watched)
         self.frames = Frames()
         self.known: dict[str, str] = {}  # name of a node -> its record as JSON, as in the last frame
-        self.memory: Memory | None = None  # of the snapshot that the last frames are about
-        self.version = 0  # of that Memory, at the last frame
+        self.answers: AnswerCache | None = None  # of the snapshot that the last frames are about
+        self.version = 0  # of that AnswerCache, at the last frame
         self.policies: dict[str, FullPolicy] = {}
         self.last: dict[str, tuple[tuple, int]] = {}  # uid of a pod -> its outcome, the number of the frame
         self.skipped: collections.deque[tuple] = collections.deque(maxlen=MOST_DECISIONS)  # outcomes only
@@ -148,10 +148,10 @@ class Journal:
         """Add frames for Policies and nodes that have changed."""
         if snapshot.policies != self.policies:
             self.note_policies(snapshot.policies)
-        memory = snapshot.memory
-        is_another = memory is not self.memory
-        names = snapshot.nodes if is_another else memory.changes.since(self.version) & snapshot.nodes.keys()
-        self.memory, self.version = memory, memory.changes.version
+        answers = snapshot.answers
+        is_another = answers is not self.answers
+        names = snapshot.nodes if is_another else answers.changes.since(self.version) & snapshot.nodes.keys()
+        self.answers, self.version = answers, answers.changes.version
         is_small = len(snapshot.nodes) <= MOST_WITH_LABELS
         nodes: dict[str, str | None] = {}
         for name in names:

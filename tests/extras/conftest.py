@@ -16,7 +16,7 @@ from helpers.workloads import controllers  # noqa: F401 (a fixture)
 from helpers.random_objects import moody  # noqa: F401 (a fixture)
 from helpers.spy import spy  # noqa: F401 (a fixture)
 from helpers.extender import service  # noqa: F401 (a fixture)
-from helpers.extras import PATIENT, Running, ask_all, compute_each_time
+from helpers.extras import PATIENT, Running, ask_all, compute_each_time, index_all
 from helpers.preempting import contested  # noqa: F401 (a fixture)
 
 
@@ -24,6 +24,7 @@ from helpers.preempting import contested  # noqa: F401 (a fixture)
 def without_memory(monkeypatch):
     """Every rule is asked about every node for every pod."""
     replace(monkeypatch, "answers_about", ask_all)
+    replace(monkeypatch, "index_of_nodes", index_all)
     replace(monkeypatch, "memo", compute_each_time)
     for module in MODULES:
         for name, function in [*vars(module).items()]:

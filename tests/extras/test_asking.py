@@ -371,9 +371,9 @@ def test_what_was_remembered_of_a_cluster_of_other_nodes_is_forgotten():
     for i in range(6):
         server.put(node(f"n{i}", labels={ZONE: "a"}))
         snapshot = cluster.look(policies)
-        assert (snapshot.memory.findings, snapshot.memory.changes.versions) == ({}, {})
+        assert (snapshot.answers.entries, snapshot.answers.changes.versions) == ({}, {})
         assert schedule(FullPod(pod("p", labels={"i": str(i)})), snapshot, policies["my-scheduler"]).node
-        assert snapshot.memory.findings
+        assert snapshot.answers.entries
 
 
 @table("policy, more", {
@@ -397,15 +397,15 @@ def test_what_is_remembered_takes_100_mib_at_most(policy, more):
         for i in range(5):
             tolerations = [{"key": f"k{i}", "operator": "Exists"}]
             schedule(FullPod(pod(f"p{i}", tolerations=tolerations, **more)), snapshot, policies["my-scheduler"])
-        size = len(snapshot.memory.findings) * (len(snapshot.nodes) + 500)
+        size = len(snapshot.answers.entries) * (len(snapshot.nodes) + 500)
         gc.collect()
         before, _ = tracemalloc.get_traced_memory()
-        snapshot.memory = answers.Memory()
+        snapshot.answers = answers.AnswerCache()
         gc.collect()
         after, _ = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    assert (before - after) / size * answers.Memory.MAX_ANSWERS < 100 * 2**20
+    assert (before - after) / size * answers.AnswerCache.MAX_ANSWERS < 100 * 2**20
 
 
 def test_what_is_remembered_is_known_by_a_short_key_however_long_the_pod_is():

@@ -191,7 +191,7 @@ def test_a_sequence_is_decided_as_it_is_without_memory(seed, moody, monkeypatch)
         snapshot = cluster.look(policies[title])
         without = a_cluster(server)
         plain = schedule(FullPod(waiting), without.look(policies[title]), policy)
-        remembered += bool(snapshot.memory.findings)
+        remembered += bool(snapshot.answers.entries)
         thing = cluster.cache.pods[f"{kind['namespace']}/p{step}"]
         vars(thing).update(record=PodRecord(thing))
         decision = schedule(thing, snapshot, policy)

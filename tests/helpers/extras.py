@@ -206,14 +206,18 @@ def table(names, rows):
     return pytest.mark.parametrize(names, rows.values(), ids=rows.keys())
 
 
-def ask_all(nodes, key, snapshot, ask, basis=None, then=lambda nodes, answers: answers, update=None):
-    """What `answers_about` says that it returns, without memory."""
-    answers = ask(nodes)
-    return update(None, {}, answers) if update else then(nodes, answers)
+def ask_all(nodes, key, snapshot, ask, basis=None, then=lambda nodes, answers: answers):
+    """Return what `answers_about` returns, without the cache."""
+    return then(nodes, ask(nodes))
+
+
+def index_all(key, snapshot, ask, update, basis=None):
+    """Return what `index_of_nodes` returns, without the cache."""
+    return update(None, {}, ask(snapshot.nodes))
 
 
 def compute_each_time(key, snapshot, basis, compute):
-    """What `memo` says that it returns, without memory."""
+    """Return what `memo` returns, without the cache."""
     return compute()
 
 
