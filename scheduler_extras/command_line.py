@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import argparse
-
 import contextlib
 import gc
 import logging

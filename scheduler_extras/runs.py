@@ -17,7 +17,7 @@ from scheduler import log
 from scheduler_extras.api.election import LeaderElection
 from scheduler_extras.api.retries import patiently
 from scheduler_extras.common.errors import ApiError
-from scheduler_extras.live.live import ListedCluster, LiveCluster, make_passes
+from scheduler_extras.live.cluster import ListedCluster, LiveCluster, make_passes
 from scheduler_extras.live.session import poll
 from scheduler_extras.live.writer import Writer
 from scheduler_extras.manifests.manifests import Manifests
@@ -25,9 +25,9 @@ from scheduler_extras.manifests.stateful_sets import pods_to_come
 from scheduler_extras.policy.policy import FullPolicy
 from scheduler_extras.policy.reloading import PolicyFile
 from scheduler_extras.reading.pods_and_nodes import FullPod
+from scheduler_extras.serve.gauges import State, for_an_operator, metrics_route
 from scheduler_extras.serve.health import health_routes
-from scheduler_extras.serve.metrics import State, for_an_operator, metrics_route
-from scheduler_extras.serve.observations import Observations
+from scheduler_extras.serve.metrics import Observations
 from scheduler_extras.serve.pages import page_routes
 from scheduler_extras.serve.sandbox import run_again_on_changes
 from scheduler_extras.serve.server import Routes, Server
@@ -63,7 +63,7 @@ class Run:
 def observe(cluster: LiveCluster, journal: Journal) -> None:
     """Make a journal record the decisions and changes of a cluster."""
     cluster.show = both(cluster.show, journal.carried_out)
-    cluster.at_rest = both(cluster.at_rest, functools.partial(journal.look, cluster))
+    cluster.at_rest = both(cluster.at_rest, functools.partial(journal.note_changes, cluster))
     cluster.observe = functools.partial(journal.decided, cluster)
 
 
@@ -121,7 +121,7 @@ def begin(cluster: LiveCluster, run: Run) -> None:
     """Find the waiting pods, and log if there are none."""
     policies = run.policy_file.policies
     waiting = waiting_at_start(cluster, policies, run.options)
-    if waiting is not None and not cluster.pods_to_try(waiting, policies):
+    if waiting is not None and not cluster.renew_queue(waiting, policies):
         log_no_pods(policies, waiting)
 
 
@@ -158,7 +158,7 @@ def waiting_at_start(cluster: LiveCluster, policies: dict[str, FullPolicy],
     This retries for a second, because a kubectl proxy may have been started at the same time.
     """
     with contextlib.suppress(ApiError):
-        return patiently(cluster.waiting_pods, policies, pauses=() if options.once else (0.2, 0.3, 0.5))
+        return patiently(cluster.refresh, policies, pauses=() if options.once else (0.2, 0.3, 0.5))
     return None
 
 
@@ -183,7 +183,7 @@ def election_for(api: Any, policies: dict[str, FullPolicy],
 def schedule_manifests(cluster: LiveCluster, run: Run) -> bool:
     """Schedule the pods of manifests, and show the picture. Return whether something failed."""
     options, screen, policies = run.options, run.screen, run.policy_file.policies
-    cluster.look(policies)
+    cluster.updated_snapshot(policies)
     placed = {pod.uid: pod for pod in cluster.cache.pods.values() if pod.node_name}
     snapshot = make_passes(cluster, policies, run.stop, options.once)
     cluster.at_rest()

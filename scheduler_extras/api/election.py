@@ -16,7 +16,7 @@ from datetime import datetime, timezone
 from typing import Any
 
 from scheduler import log
-from scheduler_extras.api.errors import Conflict, NotFound
+from scheduler_extras.api.responses import Conflict, NotFound
 from scheduler_extras.common.clocks import STOP, in_background, within
 from scheduler_extras.common.errors import Trouble
 from scheduler_extras.common.log_texts import warn_once

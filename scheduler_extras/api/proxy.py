@@ -18,8 +18,8 @@ from urllib.parse import quote, urlencode, urlsplit
 
 from scheduler import log
 from scheduler_extras.api.connection import Answer
-from scheduler_extras.api.errors import JSON, TooLarge, Unreadable, error_of, read_json
 from scheduler_extras.api.pool import OPEN_SECONDS, ConnectionPool
+from scheduler_extras.api.responses import JSON, TooLarge, Unreadable, error_of, read_json
 from scheduler_extras.api.service_account import ServiceAccount
 from scheduler_extras.common.clocks import STOP, within
 from scheduler_extras.common.errors import ApiError, Trouble

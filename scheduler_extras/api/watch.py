@@ -1,6 +1,6 @@
 """List and watch: a Reflector for each resource receives its changes.
 
-live/objects.py starts the Reflectors and applies their updates. Upstream: client-go's reflector.
+live/informers.py starts the Reflectors and applies their updates. Upstream: client-go's reflector.
 """
 
 from __future__ import annotations
@@ -8,10 +8,10 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from scheduler_extras.api.errors import JSON, NotFound, Unreadable, is_answer
+from scheduler_extras.api.responses import JSON, NotFound, Unreadable, is_answer
 from scheduler_extras.api.retries import backoff, patiently
+from scheduler_extras.common.api_groups import GROUPS
 from scheduler_extras.common.errors import ApiError, Malformed, Trouble
-from scheduler_extras.common.kinds import GROUPS
 from scheduler_extras.common.log_texts import warn_once
 from scheduler_extras.reading.fields import JsonObject, pick, text_at
 from scheduler_extras.reading.pods_and_nodes import key_in

@@ -1,6 +1,6 @@
 """The interface for metrics: the loop calls a method for each event.
 
-This Observer ignores all events. With --listen, serve/observations.py has one that counts them.
+This Observer ignores all events. With --listen, serve/metrics.py has one that counts them.
 """
 
 from typing import Any

@@ -6,14 +6,14 @@ policy/reloading.py calls it, through READERS, for files of that kind.
 import functools
 from dataclasses import replace
 
-from scheduler_extras.configuration.checks import changes_since, check_configuration
-from scheduler_extras.configuration.fields import (
+from scheduler_extras.configuration.overrides.registry import OVERRIDES
+from scheduler_extras.configuration.profile import Profile
+from scheduler_extras.configuration.schema import (
     CONFIGURATION, FILTERED_136, HOOK_POINTS, IN_A_POLICY, PLUGIN_POINTS, duration,
     election_times, plugins_of_136, running_plugins
 )
-from scheduler_extras.configuration.overrides.registry import OVERRIDES
-from scheduler_extras.configuration.profile import Profile
 from scheduler_extras.configuration.settings import settings_of
+from scheduler_extras.configuration.validation import changes_since, check_configuration
 from scheduler_extras.deciding.rule import PREDICATES, PRIORITIES, FullRule
 from scheduler_extras.policy.extenders import extenders_of, left_to_extenders
 from scheduler_extras.policy.policy import CONFIGURATION_VERSION

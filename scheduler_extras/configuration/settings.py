@@ -5,7 +5,7 @@ reading.py calls `settings_of`, for arguments that have been checked already.
 
 from __future__ import annotations
 
-from scheduler_extras.configuration.fields import STRATEGIES
+from scheduler_extras.configuration.schema import STRATEGIES
 from scheduler_extras.deciding.rule import WHEN, FullRule
 from scheduler_extras.reading.fields import JsonObject
 from scheduler_extras.rules.spreading import DEFAULT_SPREAD

@@ -150,15 +150,17 @@ def answers_about(nodes: dict, key: Hashable | None, snapshot: Any, ask: Callabl
             result = then(nodes, {name: answers[name] for name in nodes})
         else:
             result = then(nodes, answers)
-    cache.keep(key, Entry(basis, result, cache.changes_for(answers).version, nodes, answers), len(snapshot.nodes))
+    version = cache.changes_for(answers).version
+    cache.keep(key, Entry(basis, result, version, nodes, answers), len(snapshot.nodes))
     return result
 
 
-def index_of_nodes(key: Hashable, snapshot: Any, ask: Callable, update: Callable, basis: object = None) -> Any:
+def index_of_nodes(key: Hashable, snapshot: Any, ask: Callable, update: Callable,
+                   basis: object = None) -> Any:
     """Return an index of the snapshot's nodes. This updates it only for the nodes that have changed.
 
-    ask: as for `answers_about`. update: returns the index, from the last one or None, {name: previous answer},
-    and {name: answer} of the nodes about which the answer differs.
+    ask: as for `answers_about`. update: returns the index, from the last one or None, the previous answers
+    {name: answer}, and those that differ from them.
     """
     cache = snapshot.answers
     nodes = snapshot.nodes
@@ -173,7 +175,8 @@ def index_of_nodes(key: Hashable, snapshot: Any, ask: Callable, update: Callable
             return entry.result
         answers, differ = current_answers(entry, nodes, ask, changes.since(entry.version), are_same_nodes)
         index = update(entry.result, entry.answers, differ) if differ else entry.result
-    cache.keep(key, Entry(basis, index, cache.changes_for(answers).version, nodes, answers), len(nodes))
+    version = cache.changes_for(answers).version
+    cache.keep(key, Entry(basis, index, version, nodes, answers), len(nodes))
     return index
 
 

@@ -8,12 +8,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from scheduler_extras.common.blame import FAILURE, warn_if_broken, what_broke, wrong_answer
+from scheduler_extras.common.blame import FAILURE, what_broke, wrong_answer
 from scheduler_extras.common.errors import Unschedulable
-from scheduler_extras.common.log_texts import warn_once
-from scheduler_extras.deciding.decision import FullDecision
 from scheduler_extras.deciding.rule import FullRule
-from scheduler_extras.deciding.snapshot import FullSnapshot
 from scheduler_extras.reading.pods_and_nodes import FullPod
 
 
@@ -106,16 +103,6 @@ def call_hook(rule: FullRule, point: str, *things: Any) -> Any:
     return answer
 
 
-def ready(pod: FullPod, policy: Any) -> bool:
-    """Return whether the pod may be scheduled at all. Upstream: PreEnqueue."""
-    if pod.terminating or pod.gates or pod.phase in ("Succeeded", "Failed"):
-        return False
-    reason = why_not_yet(pod, policy)
-    if reason:
-        warn_once(f"{pod.key} is not tried yet: {reason}")
-    return not reason
-
-
 def why_not_yet(pod: FullPod, policy: Any) -> str:
     """Return the reason of the first rule whose pre_enqueue rejects the pod, with the rule's name; or ""."""
     for rule in policy.rules_with["pre_enqueue"]:
@@ -127,12 +114,3 @@ def why_not_yet(pod: FullPod, policy: Any) -> str:
         if reason:
             return f"{rule.title}: {reason}"
     return ""
-
-
-def unreserve(decision: FullDecision, snapshot: FullSnapshot) -> list[tuple]:
-    """Call Unreserve of the rules. Return the requests to send."""
-    requests: list[tuple] = []
-    for rule in decision.policy.rules_with["unreserve"]:
-        with warn_if_broken(decision.pod.key):
-            requests += call_hook(rule, "unreserve", decision.pod, snapshot) or []
-    return requests

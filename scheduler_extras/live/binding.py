@@ -8,19 +8,19 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from scheduler_extras.api.errors import is_answer, warn_of_failure
-from scheduler_extras.common.blame import what_broke
+from scheduler_extras.api.responses import is_answer, warn_of_failure
+from scheduler_extras.common.blame import warn_if_broken, what_broke
 from scheduler_extras.common.errors import ApiError, Trouble, Unschedulable
 from scheduler_extras.common.log_texts import one_line
 from scheduler_extras.common.observer import Observer
 from scheduler_extras.deciding.decision import FullDecision
-from scheduler_extras.deciding.extension_points import call_hook, unreserve, with_reason
+from scheduler_extras.deciding.extension_points import call_hook, with_reason
 from scheduler_extras.deciding.snapshot import FullSnapshot
 from scheduler_extras.live.cache import Cache
 from scheduler_extras.live.events import Recorder
 from scheduler_extras.live.loop import PassErrors
 from scheduler_extras.live.record import WaitsFor
-from scheduler_extras.live.writer import Writer
+from scheduler_extras.live.writer import Step, Writer
 from scheduler_extras.reading.pods_and_nodes import FullNode
 
 
@@ -80,7 +80,7 @@ class BindingCycle:
             if decision.pod.record.waits_for is WaitsFor.BINDING:
                 self.writer.start_binding(decision, self.recorder)
             elif requests:
-                self.send(WaitsFor.PRE_BIND, decision, requests)
+                self.send(Step.PRE_BIND, decision, requests)
             elif decision.pod.record.is_held():
                 self.recorder.report(decision, "Normal", "Waiting", "Waiting", decision.waits)
         except Exception as error:
@@ -91,7 +91,7 @@ class BindingCycle:
         """Let a pod without a node back off, send the requests of PostFilter, and report the reason."""
         self.end_attempt(decision)
         self.fall_back(decision)
-        self.send(WaitsFor.REMEDY, decision, decision.requests)
+        self.send(Step.POST_FILTER, decision, decision.requests)
         reason = decision.condition_reason
         self.observer.attempted(decision, "unschedulable" if reason == "Unschedulable" else "error")
         self.recorder.report(decision, "Warning", "FailedScheduling", reason, decision.message or "")
@@ -118,9 +118,9 @@ class BindingCycle:
         record.back_off(decision)
         if had_room:
             self.cache.forget(decision.pod)
-            self.send(WaitsFor.NODE, decision, unreserve(decision, self.cache.snapshot))
+            self.send(Step.CLEANUP, decision, unreserve(decision, self.cache.snapshot))
 
-    def send(self, step: WaitsFor, decision: FullDecision, requests: list[tuple]) -> None:
+    def send(self, step: Step, decision: FullDecision, requests: list[tuple]) -> None:
         """Let a thread send the requests of rules, if there are any."""
         if requests:
             self.writer.send(step, decision, requests, self.cache.still_waiting)
@@ -154,6 +154,15 @@ def reserve(decision: FullDecision, node: FullNode, snapshot: FullSnapshot) -> N
             call_hook(rule, "reserve", decision.pod, node, snapshot)
     except (Exception, SystemExit) as error:
         decision.give_up(error)
+
+
+def unreserve(decision: FullDecision, snapshot: FullSnapshot) -> list[tuple]:
+    """Call Unreserve of the rules. Return the requests to send."""
+    requests: list[tuple] = []
+    for rule in decision.policy.rules_with["unreserve"]:
+        with warn_if_broken(decision.pod.key):
+            requests += call_hook(rule, "unreserve", decision.pod, snapshot) or []
+    return requests
 
 
 def run_permit_and_pre_bind(decision: FullDecision, snapshot: FullSnapshot) -> list[tuple]:

@@ -14,8 +14,8 @@ from scheduler_extras.common.errors import Malformed
 from scheduler_extras.common.log_texts import one_line, warn_once
 from scheduler_extras.deciding.answers import AnswerCache
 from scheduler_extras.deciding.snapshot import FullSnapshot
+from scheduler_extras.live.informers import Objects
 from scheduler_extras.live.nominations import Nominations, waiting_now
-from scheduler_extras.live.objects import Objects
 from scheduler_extras.reading.fields import JsonObject, pick, text_at
 from scheduler_extras.reading.ignored_fields import is_unchanged
 from scheduler_extras.reading.pods_and_nodes import FullNode, FullPod, key_in

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from scheduler import event
-from scheduler_extras.api.errors import Conflict, NotFound
+from scheduler_extras.api.responses import Conflict, NotFound
 from scheduler_extras.api.retries import LASTING, patiently
 from scheduler_extras.common.blame import request_by
 from scheduler_extras.common.clocks import now

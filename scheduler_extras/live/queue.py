@@ -1,6 +1,6 @@
 """The queue of pending pods: which pods are due, and in which order.
 
-live.py keeps it up to date. When a pod is due follows from its record (record.py).
+cluster.py keeps it up to date. backoff.py says when a pod is due.
 """
 
 from __future__ import annotations
@@ -9,12 +9,14 @@ import time
 from collections.abc import Iterable
 
 from scheduler_extras.common.blame import place_of, warn_if_broken
+from scheduler_extras.common.log_texts import warn_once
 from scheduler_extras.common.observer import Observer
 from scheduler_extras.deciding.decision import FullDecision
-from scheduler_extras.deciding.extension_points import call_hook, ready
+from scheduler_extras.deciding.extension_points import call_hook, why_not_yet
 from scheduler_extras.deciding.rule import FullRule
+from scheduler_extras.live.backoff import BRAKE, RetryOn
 from scheduler_extras.live.cache import Cache
-from scheduler_extras.live.record import BRAKE, PodRecord, RetryOn, WaitsFor
+from scheduler_extras.live.record import PodRecord, WaitsFor
 from scheduler_extras.live.writer import warn_of_another
 from scheduler_extras.policy.policy import FullPolicy
 from scheduler_extras.reading.pods_and_nodes import FullPod
@@ -64,8 +66,9 @@ class SchedulingQueue(dict):
     def in_order(self, pods: Iterable[FullPod], policies: dict[str, FullPolicy]) -> list[FullPod]:
         """Return pods in the order in which to try them: by priority, then by how long they have waited.
 
-        Pods that have met trouble of the API server come after those that have not. Assumed pods come last,
-        because they may wait for others: the one whose last attempt was first goes first.
+        A rule's queue_sort counts before these; of several, the last one counts most. Pods that have met
+        trouble of the API server come after those that have not. Assumed pods come last, because they may
+        wait for others: the one whose last attempt was first goes first.
         """
         pods = [*pods]
         rules = [rule for policy in policies.values() for rule in policy.rules_with["queue_sort"]]
@@ -121,8 +124,18 @@ class SchedulingQueue(dict):
 
 
 def is_for(pod: FullPod, policies: dict[str, FullPolicy]) -> bool:
-    """Return whether one of these Policies schedules the pod, and it is ready."""
-    return pod.scheduler in policies and ready(pod, policies[pod.scheduler])
+    """Return whether one of these Policies schedules the pod, and it may be scheduled yet."""
+    return pod.scheduler in policies and is_ready(pod, policies[pod.scheduler])
+
+
+def is_ready(pod: FullPod, policy: FullPolicy) -> bool:
+    """Return whether a pod has no scheduling gates, and no rule holds it back. Upstream: PreEnqueue."""
+    if pod.terminating or pod.gates or pod.phase in ("Succeeded", "Failed"):
+        return False
+    reason = why_not_yet(pod, policy)
+    if reason:
+        warn_once(f"{pod.key} is not tried yet: {reason}")
+    return not reason
 
 
 def keys_of(rule: FullRule, pods: list[FullPod]) -> list:

@@ -1,6 +1,6 @@
 """The results of writes, which the writer's threads report, and what follows from them for the pods.
 
-live.py handles them between decisions and at the end of a pass.
+cluster.py handles them between decisions and at the end of a pass.
 """
 
 from __future__ import annotations
@@ -9,14 +9,14 @@ import queue
 import threading
 import time
 
-from scheduler_extras.api.errors import Conflict, is_answer, warn_of_failure
+from scheduler_extras.api.responses import Conflict, is_answer, warn_of_failure
 from scheduler_extras.common.blame import what_broke
 from scheduler_extras.common.clocks import heartbeat
 from scheduler_extras.common.errors import ApiError
 from scheduler_extras.deciding.decision import FullDecision
 from scheduler_extras.live.binding import BindingCycle
 from scheduler_extras.live.record import WaitsFor
-from scheduler_extras.live.writer import Result
+from scheduler_extras.live.writer import Result, Step
 from scheduler_extras.rules.always import nominate
 from scheduler_extras.rules.preemption import nomination_of
 
@@ -42,13 +42,13 @@ class Results:
 
     def handle_one(self, result: Result) -> None:
         """Handle the result of a decision's writes at one step."""
-        if result.step is WaitsFor.BINDING:
+        if result.step is Step.BIND:
             self.handle_binding(result)
-        elif result.step is WaitsFor.REMEDY:
+        elif result.step is Step.POST_FILTER:
             self.handle_remedy(result)
-        elif result.error and result.step is WaitsFor.NODE:
+        elif result.error and result.step is Step.CLEANUP:
             warn_of_write(result.error)
-        elif result.step is WaitsFor.PRE_BIND:
+        elif result.step is Step.PRE_BIND:
             self.handle_preparation(result)
 
     def handle_preparation(self, result: Result) -> None:
@@ -89,7 +89,7 @@ class Results:
                 if node:  # else another preemptor has ended the nomination meanwhile
                     record.retry.refused.add(node)
                 if deletions(left) == deletions(decision.requests):
-                    self.cycle.send(WaitsFor.NODE, decision, [nominate(pod, None, snapshot)])
+                    self.cycle.send(Step.CLEANUP, decision, [nominate(pod, None, snapshot)])
         elif decision.policy.retries_preemptors and self.has_new_room(decision):
             record.retry.make_due()
         self.cycle.show_if_new(decision)

@@ -16,7 +16,7 @@ from scheduler_extras.api.proxy import load_libgcc, share_memory_among_threads
 from scheduler_extras.common.clocks import HEARTBEAT
 from scheduler_extras.common.errors import ApiError
 from scheduler_extras.live.cache import Cache
-from scheduler_extras.live.live import LiveCluster
+from scheduler_extras.live.cluster import LiveCluster
 from scheduler_extras.live.loop import run
 from scheduler_extras.live.record import WaitsFor
 from scheduler_extras.policy.reloading import PolicyFile

@@ -5,6 +5,7 @@ The binding cycle hands decisions to it. A dry run and manifests have subclasses
 
 from __future__ import annotations
 
+import enum
 import functools
 import queue
 import time
@@ -13,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from scheduler import binding
-from scheduler_extras.api.errors import Conflict, NotFound, TooLarge
+from scheduler_extras.api.responses import Conflict, NotFound, TooLarge
 from scheduler_extras.api.retries import forever, patiently
 from scheduler_extras.common.blame import request_by, warn_if_broken
 from scheduler_extras.common.clocks import within
@@ -23,7 +24,6 @@ from scheduler_extras.deciding.decision import FullDecision
 from scheduler_extras.deciding.extension_points import call_hook
 from scheduler_extras.deciding.rule import FullRule
 from scheduler_extras.live.events import Recorder, record_event
-from scheduler_extras.live.record import WaitsFor
 from scheduler_extras.live.threads import Threads
 from scheduler_extras.reading.fields import text_at
 from scheduler_extras.reading.pods_and_nodes import FullPod
@@ -38,11 +38,20 @@ from scheduler_extras.reading.pods_and_nodes import FullPod
 HOOK_SECONDS = 60  # the time limit of a rule's bind and post_bind
 
 
+class Step(enum.Enum):
+    """What the requests of a decision are for."""
+
+    POST_FILTER = "post_filter"  # to make room for the pod
+    PRE_BIND = "pre_bind"  # to prepare its binding
+    BIND = "bind"
+    CLEANUP = "cleanup"  # Unreserve, or the end of a nomination: they are sent even if the pod has gone
+
+
 @dataclass
 class Result:
     """The result of the requests for a decision."""
 
-    step: WaitsFor  # what the pod waited for when they were sent; NODE: of Unreserve, or a nomination's end
+    step: Step
     decision: FullDecision
     error: BaseException | None = None
     left: list[tuple] = field(default_factory=list)  # the request that failed, and those after it
@@ -63,9 +72,9 @@ class Writer(Threads):
 
     def start_binding(self, decision: FullDecision, recorder: Recorder) -> None:
         """Let a thread bind a pod and report the result."""
-        self.submit(Result(WaitsFor.BINDING, decision), write_binding, decision, self, recorder)
+        self.submit(Result(Step.BIND, decision), write_binding, decision, self, recorder)
 
-    def send(self, step: WaitsFor, decision: FullDecision, requests: list[tuple],
+    def send(self, step: Step, decision: FullDecision, requests: list[tuple],
              still_waiting: Callable[[FullPod], FullPod | None]) -> None:
         """Let a thread send the requests of rules for a pod and report the result.
 
@@ -92,10 +101,10 @@ class Writer(Threads):
     def send_in_order(self, result: Result, still_waiting: Callable[[FullPod], FullPod | None]) -> None:
         """Send requests one after another until one fails, and report the result.
 
-        If the pod no longer waits, the rest is not sent, except for requests of Unreserve.
+        If the pod no longer waits, the rest is not sent, unless they clean up.
         """
         pod = result.decision.pod
-        is_wanted_for_pod = result.step is not WaitsFor.NODE
+        is_wanted_for_pod = result.step is not Step.CLEANUP
         try:
             while result.left:
                 request = result.left[0]
@@ -109,7 +118,7 @@ class Writer(Threads):
             result.error = error
         self.results.put(result)
 
-    def send_one(self, step: WaitsFor, pod: FullPod, method: str, path: str, body: dict) -> dict | None:
+    def send_one(self, step: Step, pod: FullPod, method: str, path: str, body: dict) -> dict | None:
         """Send a request of a rule for a pod. Return the response, or None. Raises ApiError."""
         if path.endswith("/events"):
             self.start(record_event, self, (method, path, body))
@@ -120,7 +129,7 @@ class Writer(Threads):
             return patiently(self.attempt, method, path, body)
         except (Conflict, NotFound):
             is_its_own = f"{path}/".startswith(f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}/")
-            may_have_gone = method == "DELETE" or step is WaitsFor.REMEDY
+            may_have_gone = method == "DELETE" or step is Step.POST_FILTER
             if is_its_own or not (may_have_gone and self.may_write()):
                 raise
             return None  # a victim is gone already, for example
@@ -197,9 +206,9 @@ def write_binding(decision: FullDecision, writer: Writer, recorder: Recorder) ->
         elif place not in (None, "", decision.node):
             warn_of_another(pod, place)
         if place != decision.node:
-            writer.results.put(Result(WaitsFor.BINDING, decision, error))
+            writer.results.put(Result(Step.BIND, decision, error))
             return
-    writer.results.put(Result(WaitsFor.BINDING, decision))
+    writer.results.put(Result(Step.BIND, decision))
     message = f"Successfully assigned {pod.key} to {decision.node}"
     recorder.announce(pod, ", though it ".join([message, *decision.unchecked]))
     for rule in decision.policy.rules_with["post_bind"]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from types import MappingProxyType as read_only
 from typing import Any
 
-from scheduler_extras.manifests.fields import CONTAINERS
+from scheduler_extras.manifests.field_schemas import CONTAINERS
 from scheduler_extras.reading.fields import pick
 from scheduler_extras.reading.pod_requests import container_requests, pod_amounts
 from scheduler_extras.reading.pods_and_nodes import FullNode

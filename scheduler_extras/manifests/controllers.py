@@ -13,7 +13,7 @@ from typing import Any
 from scheduler_extras.common.log_texts import warn_once
 from scheduler_extras.manifests.daemon_sets import pods_of_daemon_set
 from scheduler_extras.manifests.jobs import pods_of_job
-from scheduler_extras.manifests.kinds import counts, kind_of, resource_of
+from scheduler_extras.manifests.kinds import is_supported, kind_of, resource_of
 from scheduler_extras.manifests.stateful_sets import pods_of_stateful_set
 from scheduler_extras.manifests.workload import LOST, Workload, active, number_in, pods_of_replicas
 from scheduler_extras.reading.fields import controlling_owner, pick, text_at
@@ -84,7 +84,7 @@ def scale(manifests: Any) -> None:
             continue
         target = pick(scaler, dict, "spec", "scaleTargetRef")
         kind = kind_of(target) if target.get("kind") else None
-        workload = kind and counts(kind) and manifests.objects.get(
+        workload = kind and is_supported(kind) and manifests.objects.get(
             (resource_of(kind), namespace, text_at(target, "name")))
         if workload and number_in(workload["spec"], "replicas"):  # 0 turns autoscaling off
             least = number_in(scaler["spec"], "minReplicas")
@@ -116,14 +116,14 @@ def make_pods(manifests: Any) -> None:
     makers = {place: (KIND_OF[place[0]], thing) for place, thing in things.items()
               if place[0] != "deployments"}
     for place in [place for place in things if place[0] == "deployments"]:
-        with manifests.or_left_out(place):
+        with manifests.leaving_out_malformed(place):
             chosen = replica_set_of(things[place], manifests, owned)
             if chosen:
                 makers[place] = "ReplicaSet", chosen
             else:
                 warn_once(f"Deployment {place[-1]} is paused, so it gets no pods")
     for place in [place for place in things if place in makers]:
-        with manifests.or_left_out(place):
+        with manifests.leaving_out_malformed(place):
             make_pods_of(Workload(*makers[place], manifests, owned), owned)
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from scheduler_extras.common.errors import InputError
-from scheduler_extras.manifests.hints import how_to_unpack, what_it_is_instead
+from scheduler_extras.manifests.not_manifests import how_to_unpack, what_it_is_instead
 from scheduler_extras.reading.fields import pick, text_at
 from scheduler_extras.reading.texts import decoded, parse, read_bytes
 

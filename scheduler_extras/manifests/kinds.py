@@ -50,8 +50,8 @@ def kind_of(thing: dict) -> Kind:
     return Kind(name, group, version)
 
 
-def counts(kind: Kind) -> bool:
-    """Return whether this program reads objects of a kind. An unknown group, for example, does not count."""
+def is_supported(kind: Kind) -> bool:
+    """Return whether this program reads objects of a kind. It does not if it does not know their group."""
     return kind.name in GROUP_OF and kind.group in (None, GROUP_OF[kind.name])
 
 
@@ -66,7 +66,7 @@ def why_not_served(kind: Kind) -> str:
         return ""
     known = GROUP_OF if kind.group is None else KINDS.get(kind.group, GROUP_OF)
     meant = kind.name if kind.name in GROUP_OF else nearly(kind.name, known)
-    is_served = counts(kind) and (kind.group is None or kind.version in versions_of(kind.name))
+    is_served = is_supported(kind) and (kind.group is None or kind.version in versions_of(kind.name))
     if is_served or not meant:
         return ""
     given = "/".join(filter(None, [kind.group, kind.version]))
@@ -83,7 +83,8 @@ def versions_of(name: str) -> list[str]:
 def resource_of(kind: Kind) -> str:
     """Return the resource of a kind, such as "pods"; for an unknown group, with the group before it."""
     plural = re.sub("y$", "ie", kind.name.lower()) + ("es" if kind.name.endswith("s") else "s")
-    return plural if counts(kind) or not kind.group or is_of_kubernetes(kind) else f"{kind.group}/{plural}"
+    is_plain = is_supported(kind) or not kind.group or is_of_kubernetes(kind)
+    return plural if is_plain else f"{kind.group}/{plural}"
 
 
 def resource_at(path: str) -> str:

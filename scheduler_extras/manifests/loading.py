@@ -13,9 +13,9 @@ from typing import Any
 from scheduler import log
 from scheduler_extras.common.errors import InputError
 from scheduler_extras.common.log_texts import one_line
-from scheduler_extras.manifests.hints import skipped_files, templates_left_out
 from scheduler_extras.manifests.input import files_at, objects_in
-from scheduler_extras.manifests.kinds import counts, kind_of
+from scheduler_extras.manifests.kinds import is_supported, kind_of
+from scheduler_extras.manifests.not_manifests import skipped_files, templates_left_out
 from scheduler_extras.reading.fields import text_at
 from scheduler_extras.reading.texts import RENDER_FIRST
 
@@ -91,4 +91,4 @@ def is_object(thing: Any) -> bool:
     if not text_at(thing, "kind") or "$patch" in thing:  # a patch of kustomize
         return False
     has_name = text_at(thing, "metadata", "name") or text_at(thing, "metadata", "generateName")
-    return bool(has_name) or counts(kind_of(thing))
+    return bool(has_name) or is_supported(kind_of(thing))

@@ -9,16 +9,16 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from scheduler_extras.api.errors import NotFound
+from scheduler_extras.api.responses import NotFound
 from scheduler_extras.common.errors import InputError
 from scheduler_extras.manifests.admission import admit
+from scheduler_extras.manifests.controllers import make_next_pod, make_pods, scale
 from scheduler_extras.manifests.disruption import with_status
 from scheduler_extras.manifests.input import COMMAND
 from scheduler_extras.manifests.kinds import Place, resource_at
 from scheduler_extras.manifests.loading import load, no_object
 from scheduler_extras.manifests.objects import ManifestObjects
 from scheduler_extras.manifests.workload import active
-from scheduler_extras.manifests.controllers import make_next_pod, make_pods, scale
 from scheduler_extras.reading.fields import pick, text_at
 
 

@@ -14,7 +14,7 @@ from scheduler_extras.common.errors import Malformed
 from scheduler_extras.common.log_texts import one_line, warn_once
 from scheduler_extras.manifests.completion import complete, fill_nulls
 from scheduler_extras.manifests.kinds import (
-    CLUSTER_SCOPED, Kind, Place, counts, kind_of, resource_of, why_not_served
+    CLUSTER_SCOPED, Kind, Place, is_supported, kind_of, resource_of, why_not_served
 )
 from scheduler_extras.manifests.remarks import remarks_on
 from scheduler_extras.manifests.validation import refusals
@@ -38,14 +38,14 @@ class ManifestObjects:
     def add_from_file(self, thing: dict, path: str) -> None:
         """Add an object of a file, unless an API server would reject it. Log what is odd about it."""
         kind = kind_of(thing)
-        if counts(kind):
+        if is_supported(kind):
             fill_nulls(thing)
         name = text_at(thing, "metadata", "name")
         what = f"{path}: {kind.name} {name}".rstrip()
         why = why_not_served(kind)
         is_there = False
         try:
-            why = why or "; ".join(dict.fromkeys(refusals(kind.name, thing) if counts(kind) else ()))
+            why = why or "; ".join(dict.fromkeys(refusals(kind.name, thing) if is_supported(kind) else ()))
             is_there = not why or (kind.name == "Pod" and is_placed_copy(thing))
             remarks = self.add(thing, path) if is_there else []
         except (TypeError, ValueError) as error:
@@ -102,22 +102,22 @@ class ManifestObjects:
         """Set the fields that an API server sets. before: the object that this one replaces, or None."""
         if before and "status" in before:  # an update with kubectl apply keeps it
             thing.setdefault("status", before["status"])
-        if counts(kind):
+        if is_supported(kind):
             complete(resource_of(kind), thing)
         if resource_of(kind) == "pods":
-            self.check_uid(thing)
+            self.drop_copied_uid(thing)
         metadata = pick(thing, dict, "metadata")
         age = metadata.get("creationTimestamp") or (before and before["metadata"].get("creationTimestamp"))
         metadata["creationTimestamp"] = age or f"{len(self.objects) + 1:09}"  # sorts in the order of files
 
-    def check_uid(self, thing: dict) -> None:
+    def drop_copied_uid(self, thing: dict) -> None:
         """Remove the uid of a pod that is an edited copy of another pod. Raises TypeError, ValueError."""
         pod = FullPod(thing)
         if self.uids.setdefault(pod.uid, pod.key) != pod.key:
             thing["metadata"].pop("uid", None)
 
     @contextlib.contextmanager
-    def or_left_out(self, place: Place) -> Iterator[None]:
+    def leaving_out_malformed(self, place: Place) -> Iterator[None]:
         """Leave an object out if the block finds it malformed."""
         try:
             yield
@@ -151,7 +151,7 @@ def is_placed_copy(pod: dict) -> bool:
 def place_of(thing: dict, kind: Kind) -> Place:
     """Return the place of an object: (resource, namespace or None, name or "")."""
     name = text_at(thing, "metadata", "name")
-    if counts(kind) and kind.name in CLUSTER_SCOPED:
+    if is_supported(kind) and kind.name in CLUSTER_SCOPED:
         return resource_of(kind), None, name
     return resource_of(kind), text_at(thing, "metadata", "namespace") or "default", name
 

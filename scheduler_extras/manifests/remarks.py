@@ -11,10 +11,10 @@ from typing import Any
 
 from scheduler_extras.common.errors import Malformed
 from scheduler_extras.deciding.rule import WHEN
-from scheduler_extras.manifests.fields import CONTAINERS, FIELDS
-from scheduler_extras.manifests.kinds import Kind, counts, is_of_kubernetes
-from scheduler_extras.manifests.validation import CHECKED_KINDS, parts_of
 from scheduler_extras.manifests.controllers import WORKLOADS
+from scheduler_extras.manifests.field_schemas import CONTAINERS, FIELDS
+from scheduler_extras.manifests.kinds import Kind, is_supported, is_of_kubernetes
+from scheduler_extras.manifests.validation import CHECKED_KINDS, parts_of
 from scheduler_extras.reading.fields import pick, text_at
 from scheduler_extras.reading.hints import nearly
 from scheduler_extras.reading.label_selectors import read_requirement
@@ -69,13 +69,13 @@ NO_JOBS = "no Jobs are created on its schedule here"
 def remarks_on(kind: Kind, thing: dict) -> Iterator[str]:
     """Yield the remarks on an object of this kind."""
     is_copied = "uid" in thing["metadata"]  # its cluster has then done all that this program does not do
-    if kind.name in CHECKED_KINDS and counts(kind):  # in other kinds, fields may have other meanings
+    if kind.name in CHECKED_KINDS and is_supported(kind):  # in other kinds, fields may have other meanings
         yield from odd_in(pick(thing, dict, "spec"))
-    elif (kind.name in WORKLOADS or kind.name == "CronJob") and counts(kind):
+    elif (kind.name in WORKLOADS or kind.name == "CronJob") and is_supported(kind):
         yield from odd_in_workload(kind.name, thing)
     if not is_copied:
         yield from not_done_here(kind, thing)
-    if kind.name == "Node" and counts(kind):
+    if kind.name == "Node" and is_supported(kind):
         yield from room_missing(pick(thing, dict, "status", "allocatable"))
 
 
@@ -85,10 +85,10 @@ def not_done_here(kind: Kind, thing: dict) -> Iterator[str]:
         moment = text_at(thing, "metadata", "annotations", annotation)
         if moment:
             yield what.format(moment)
-    if kind.name == "CronJob" and counts(kind) and not pick(thing, bool, "spec", "suspend"):
+    if kind.name == "CronJob" and is_supported(kind) and not pick(thing, bool, "spec", "suspend"):
         yield NO_JOBS
-    is_foreign = not (counts(kind) or is_of_kubernetes(kind) or (kind.group or "").endswith(NO_TEMPLATES))
-    if is_foreign and has_template_of_pods(thing, kind.name):
+    is_known = is_supported(kind) or is_of_kubernetes(kind) or (kind.group or "").endswith(NO_TEMPLATES)
+    if not is_known and has_template_of_pods(thing, kind.name):
         yield NO_PODS
 
 

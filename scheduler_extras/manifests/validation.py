@@ -10,10 +10,10 @@ from collections.abc import Iterator
 from typing import Any
 
 from scheduler_extras.common.errors import Malformed
-from scheduler_extras.manifests.checks import CHECKS, COMBINATIONS, PARSERS
+from scheduler_extras.manifests.combinations import CHECKS, COMBINATIONS, PARSERS
 from scheduler_extras.manifests.completion import with_defaults
-from scheduler_extras.manifests.fields import FIELDS, NEEDED
 from scheduler_extras.manifests.controllers import WORKLOADS
+from scheduler_extras.manifests.field_schemas import FIELDS, NEEDED
 from scheduler_extras.reading.fields import pick
 from scheduler_extras.reading.pods_and_nodes import FullPod
 from scheduler_extras.reading.schemas import decode_part

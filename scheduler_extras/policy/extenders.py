@@ -23,7 +23,7 @@ from scheduler_extras.common.errors import ApiError, Malformed, Unschedulable
 from scheduler_extras.common.log_texts import at_most, one_line, warn_once
 from scheduler_extras.deciding.decision import Failures, Vote
 from scheduler_extras.reading.fields import pick
-from scheduler_extras.reading.names import is_extended_resource
+from scheduler_extras.reading.label_syntax import is_extended_resource
 from scheduler_extras.reading.pods_and_nodes import FullNode, FullPod
 from scheduler_extras.reading.quantities import add_to
 from scheduler_extras.reading.schemas import NANOSECONDS, decode, in_short

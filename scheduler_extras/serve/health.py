@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from scheduler_extras.api.election import LeaderElection
 from scheduler_extras.common.clocks import HEARTBEAT, STOP
-from scheduler_extras.live.live import LiveCluster
+from scheduler_extras.live.cluster import LiveCluster
 from scheduler_extras.serve.server import Response, Request, Routes
 
 

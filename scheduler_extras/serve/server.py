@@ -1,6 +1,6 @@
 """The HTTP server of --listen: read-only, with few connections, and a table of routes.
 
-runs.py starts it. health.py, metrics.py and pages.py have the routes.
+runs.py starts it. health.py, gauges.py and pages.py have the routes.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ import json
 import statistics
 import threading
 
-from scheduler_extras.live.live import ListedCluster, LiveCluster, make_passes
+from scheduler_extras.live.cluster import ListedCluster, LiveCluster, make_passes
 from scheduler_extras.live.writer import DryRun
 from scheduler_extras.manifests.manifests import Manifests
 from scheduler_extras.manifests.writer import WriterOfManifests
@@ -64,8 +64,8 @@ def outcome_of(cluster: LiveCluster, policy_file: PolicyFile, stop: threading.Ev
                options: argparse.Namespace) -> dict:
     """Schedule manifests under a Policy. Return the node of each pending pod, and the nodes' utilization."""
     policies = policy_file.policies
-    waiting = cluster.waiting_pods(policies)
-    pending = {pod.key for pod in cluster.pods_to_try(waiting, policies)}
+    waiting = cluster.refresh(policies)
+    pending = {pod.key for pod in cluster.renew_queue(waiting, policies)}
     existing = {*cluster.cache.pods}
     snapshot = make_passes(cluster, policies, stop, options.once)
     nodes = snapshot.nodes.values()

@@ -19,8 +19,9 @@ from scheduler_extras.common.log_texts import at_most
 from scheduler_extras.deciding.answers import AnswerCache
 from scheduler_extras.deciding.decision import FullDecision
 from scheduler_extras.deciding.snapshot import FullSnapshot
-from scheduler_extras.live.live import LiveCluster
-from scheduler_extras.live.record import PodRecord, RetryOn, WaitsFor
+from scheduler_extras.live.backoff import RetryOn
+from scheduler_extras.live.cluster import LiveCluster
+from scheduler_extras.live.record import PodRecord, WaitsFor
 from scheduler_extras.policy.policy import FullPolicy
 from scheduler_extras.policy.reloading import MOST_BYTES as MOST_OF_A_POLICY
 from scheduler_extras.reading.texts import parse, text_in
@@ -99,7 +100,7 @@ class Journal:
         if number:
             self.frames.add("outcome", {"of": number, "line": in_words(decision), **about})
 
-    def look(self, cluster: LiveCluster) -> None:
+    def note_changes(self, cluster: LiveCluster) -> None:
         """Record changes of the cluster between decisions."""
         budget = self.budget()
         if budget.is_left():

@@ -15,13 +15,13 @@ from scheduler_extras.deciding.decision import FullDecision
 from scheduler_extras.deciding.schedule import schedule
 from scheduler_extras.deciding.snapshot import FullSnapshot
 from scheduler_extras.live.binding import run_permit_and_pre_bind
-from scheduler_extras.live.live import LiveCluster, decide_pods_before
+from scheduler_extras.live.cluster import LiveCluster, decide_pods_before
 from scheduler_extras.live.record import PodRecord
 from scheduler_extras.policy.policy import CONFIGURATION_VERSION, FullPolicy
 from scheduler_extras.policy.reloading import READERS, PolicyFile
 from scheduler_extras.reading.pods_and_nodes import FullPod
-from scheduler_extras.show.names import find_pod
 from scheduler_extras.show.picture import where_it_stands
+from scheduler_extras.show.pod_names import find_pod
 from scheduler_extras.show.text import Screen
 
 MOST = 10_000  # copies that --fits tries
@@ -33,7 +33,7 @@ def show_one_pod(cluster: LiveCluster, policy_file: PolicyFile, stop: threading.
 
     Raises ApiError if there is no such pod.
     """
-    snapshot = cluster.look(policy_file.policies)
+    snapshot = cluster.updated_snapshot(policy_file.policies)
     pod = find_pod(options.fits or options.explain, cluster.cache.pods, options.namespace)
     stands = where_it_stands(pod, snapshot)
     policies, path = policies_for(pod, policy_file, options)

@@ -37,9 +37,9 @@ COMPARING = """
 import sys
 
 from scheduler_extras import command_line, runs
-from scheduler_extras.live.live import LiveCluster
 from scheduler_extras.api.proxy import PooledProxy
 from scheduler_extras.common.clocks import STOP
+from scheduler_extras.live.cluster import LiveCluster
 
 def known(cluster):
     return cluster.cache.pods.keys(), {
@@ -51,7 +51,7 @@ runs.LiveCluster = lambda *settings, **more: clusters.append(LiveCluster(*settin
 command_line.main()
 STOP.clear()
 fresh = LiveCluster(Writer(PooledProxy(sys.argv[-1])))
-fresh.look()
+fresh.updated_snapshot()
 if known(clusters[0]) != known(fresh):
     sys.exit("it knows other pods than a fresh list shows")
 """

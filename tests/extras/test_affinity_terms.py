@@ -10,8 +10,8 @@ import pytest
 from scheduler_extras.deciding.rule import WHEN
 from scheduler_extras.deciding.schedule import schedule
 from scheduler_extras.policy.reading import read_policy
-from scheduler_extras.reading.pods_and_nodes import FullPod
 from scheduler_extras.policy.reloading import load_policies
+from scheduler_extras.reading.pods_and_nodes import FullPod
 from scheduler_extras.rules import affinity_terms
 from scheduler_extras.rules.affinity_terms import AffinityTerm, placed_terms, TERMS, terms_on, with_terms
 from helpers.extras import a_cluster, cluster_of, node, pending_pods, pod
@@ -26,7 +26,7 @@ PROVIDER = load_policies("DefaultProvider", "my-scheduler")
 def test_of_pods_that_have_gone_no_affinity_term_is_kept():
     server, policy = Server(), read_policy(DEFAULTS)
     server.put(node("n", labels={ZONE: "z"}))
-    snapshot = a_cluster(server).look({"my-scheduler": policy})
+    snapshot = a_cluster(server).updated_snapshot({"my-scheduler": policy})
     gc.collect()
     known = len(TERMS)
     for i in range(20):
@@ -83,7 +83,7 @@ def test_many_kinds_of_pods_with_affinity_are_not_forgotten_all_at_once(monkeypa
         server.put(pod(f"p{i}", labels={"kind": str(i)}, nodeName=f"n{i % 11}"))
     policy = read_policy({"kind": "Policy", "apiVersion": "v1", "predicates": [], "priorities": [
         {"name": "InterPodAffinityPriority", "weight": 1}]})
-    snapshot = a_cluster(server).look({"my-scheduler": policy})
+    snapshot = a_cluster(server).updated_snapshot({"my-scheduler": policy})
     replace(monkeypatch, "count_pods", lambda node, is_meant: asked.append(node.name) or count_pods(node, is_meant))
     for _ in range(3):
         assert schedule(FullPod(pod("new", **apart)), snapshot, policy).node
@@ -101,7 +101,7 @@ def test_terms_of_pods_that_are_there_are_looked_at_by_pods_with_their_labels_on
     needed, filed = affinity_terms.labels_needed, []
     monkeypatch.setattr(AffinityTerm, "selects", lambda *what: asked.append(what) or plain(*what))
     monkeypatch.setattr(affinity_terms, "labels_needed", lambda wanted: filed.append(wanted) or needed(wanted))
-    snapshot = cluster.look(PROVIDER)
+    snapshot = cluster.updated_snapshot(PROVIDER)
     for each in pending_pods(cluster, PROVIDER):
         cluster.cycle.assume(schedule(each, snapshot, PROVIDER["my-scheduler"]))
     placed = {each.name: each.record.decision.node for each in pending_pods(cluster, PROVIDER)}

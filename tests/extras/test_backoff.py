@@ -4,7 +4,7 @@ import itertools
 
 import pytest
 from helpers.everywhere import replace
-from scheduler_extras.api.errors import error_of
+from scheduler_extras.api.responses import error_of
 from scheduler_extras.deciding.rule import FullRule
 from scheduler_extras.deciding.schedule import schedule
 from scheduler_extras.policy.policy import FullPolicy

@@ -10,13 +10,12 @@ from unittest.mock import Mock
 
 import pytest
 from helpers.everywhere import replace
-from scheduler_extras.api.errors import error_of, TooLarge
 from scheduler_extras.api.proxy import PooledProxy
+from scheduler_extras.api.responses import error_of, TooLarge
 from scheduler_extras.common.errors import ApiError, Trouble, Unschedulable
 from scheduler_extras.deciding.rule import FullRule
-from scheduler_extras.live.record import WaitsFor
 from scheduler_extras.live.session import run_to_the_end
-from scheduler_extras.live.writer import Result, Writer
+from scheduler_extras.live.writer import Result, Step, Writer
 from scheduler_extras.policy.policy import FullPolicy
 from helpers.control_plane import wait_for
 from helpers.extras import a_cluster, a_pass, node, pending_pods, pod, table, wait_until_told
@@ -100,11 +99,11 @@ def test_a_binding_that_fails(status, carried_out, clock, monkeypatch):
     cluster = scheduler_of(server)
     make_pass(cluster)
     if carried_out:
-        assert cluster.pending["uid-first"].retry.attempts == 0 and "uid-first" in cluster.look().nodes["n"].pods
+        assert cluster.pending["uid-first"].retry.attempts == 0 and "uid-first" in cluster.updated_snapshot().nodes["n"].pods
         assert [body["reason"] for *_, body in server.sent("POST", "/events")] == ["Scheduled"]
     else:
         assert cluster.pending["uid-first"].retry.attempts == 1, "it backs off"
-        assert not cluster.look().nodes["n"].pods, "its room is free, as it is known not to be bound"
+        assert not cluster.updated_snapshot().nodes["n"].pods, "its room is free, as it is known not to be bound"
     server.put(pod("second", {"cpu": "1"}))
     for _ in range(3):
         clock.now += 20
@@ -467,7 +466,7 @@ def test_what_a_rule_wants_sent_for_a_pod_is_not_sent_once_that_has_gone():
     decision = SimpleNamespace(pod=waiting)
     requests = [("PATCH", "/slow", {}), ("PATCH", "/second", {})]
     shown = iter([waiting])  # until it is no longer there
-    for step, left in [(WaitsFor.REMEDY, 1), (WaitsFor.PRE_BIND, 2), (WaitsFor.NODE, 0)]:
+    for step, left in [(Step.POST_FILTER, 1), (Step.PRE_BIND, 2), (Step.CLEANUP, 0)]:
         result = Result(step, decision, left=requests)
         cluster.writer.send_in_order(result, lambda pod: next(shown, None))
         assert cluster.writer.results.get(timeout=0) is result and len(result.left) == left

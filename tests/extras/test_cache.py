@@ -20,9 +20,9 @@ def test_a_node_that_has_changed_keeps_its_pods_and_what_they_take():
     for name in "ab":
         server.put(pod(name, {"cpu": "1"}, nodeName="n"))
     cluster = a_cluster(server)
-    before = cluster.look().nodes["n"]
+    before = cluster.updated_snapshot().nodes["n"]
     server.put(node("n", cpu="8", labels={"zone": "b"}))
-    after = cluster.look().nodes["n"]
+    after = cluster.updated_snapshot().nodes["n"]
     assert after is before and after.labels == {"zone": "b"} and after.allocatable["cpu"] == 8000
     assert sorted(each.name for each in after.pods.values()) == ["a", "b"] and after.requested["cpu"] == 2000
 
@@ -36,7 +36,7 @@ def test_a_pod_that_is_tried_again_meets_the_labels_that_namespaces_have_by_now(
     cluster = a_cluster(server)
     for labels, chosen in (({}, None), ({"team": "a"}, "n")):
         server.put({"kind": "Namespace", "apiVersion": "v1", "metadata": {"name": "other", "labels": labels}})
-        snapshot = cluster.look({"my-scheduler": policy})
+        snapshot = cluster.updated_snapshot({"my-scheduler": policy})
         assert schedule(cluster.cache.pods["default/web"], snapshot, policy).node == chosen
 
 

@@ -146,6 +146,6 @@ def test_a_seed_gives_each_pod_the_same_node_whoever_came_before_it(monkeypatch)
     policies = load_policies(ROOT / "policy.json", "my-scheduler")
     monkeypatch.setattr(CHANCE, "seed", "1")
     pods = pending_pods(cluster, policies)
-    places = [{pod.key: schedule(pod, cluster.look(policies), policies["my-scheduler"]).node
+    places = [{pod.key: schedule(pod, cluster.updated_snapshot(policies), policies["my-scheduler"]).node
                for pod in order} for order in (pods, pods[::-1])]
     assert places[0] == places[1] and len(set(places[0].values())) > 2

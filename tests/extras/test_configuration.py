@@ -128,7 +128,7 @@ def test_that_nobody_is_preempted_is_said_where_kube_scheduler_would_do_it(plugi
         policies = {"my-scheduler": read_policy({"kind": "Policy", "apiVersion": "v1"}, also)}
     cluster = cluster_of(pod("p", {"cpu": "3"}, priority=7), pod("less", {"cpu": "3"}, nodeName="n"), node("n"))
     [waiting] = pending_pods(cluster, policies)
-    snapshot = cluster.look(policies)
+    snapshot = cluster.updated_snapshot(policies)
     policies["my-scheduler"].seek_remedy(schedule(waiting, snapshot, policies["my-scheduler"]), snapshot)
     assert ("less important pods to place default/p;" in caplog.text) == said
 

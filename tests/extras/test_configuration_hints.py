@@ -4,8 +4,8 @@ import re
 
 import pytest
 from scheduler_extras.common.errors import InputError
-from scheduler_extras.configuration.fields import WITHOUT_EFFECT
 from scheduler_extras.configuration.reading import read_configuration
+from scheduler_extras.configuration.schema import WITHOUT_EFFECT
 from scheduler_extras.deciding.rule import CATALOGUES
 from scheduler_extras.policy.own_rules import as_in_the_script
 from scheduler_extras.policy.reading import known_names, read_policy

@@ -5,8 +5,8 @@ import time
 
 import pytest
 from helpers.everywhere import replace
-from scheduler_extras.api.errors import error_of
 from scheduler_extras.api.proxy import PooledProxy
+from scheduler_extras.api.responses import error_of
 from scheduler_extras.api.retries import patiently
 from scheduler_extras.api.watch import list_all
 from scheduler_extras.common.errors import ApiError

@@ -7,8 +7,8 @@ import threading
 from collections import Counter
 
 import pytest
-from scheduler_extras.api.errors import JSON
 from scheduler_extras.api.proxy import PooledProxy
+from scheduler_extras.api.responses import JSON
 from scheduler_extras.api.watch import list_all
 from scheduler_extras.policy.reloading import load_policies
 from helpers.control_plane import free_port, wait_for

@@ -6,7 +6,7 @@ import threading
 import types
 from types import SimpleNamespace
 
-from scheduler_extras.api.errors import error_of
+from scheduler_extras.api.responses import error_of
 from scheduler_extras.deciding.decision import FullDecision
 from scheduler_extras.deciding.rule import FullRule
 from scheduler_extras.live.events import Recorder

@@ -110,7 +110,7 @@ def golden_decisions():
     decisions = []
     for case in (line["case"] for line in DECISIONS[::6]):
         policies, cluster = {"my-scheduler": policy_of(case)}, cluster_of(*case["objects"])
-        decisions += [schedule(waiting, cluster.look(policies), policies["my-scheduler"])
+        decisions += [schedule(waiting, cluster.updated_snapshot(policies), policies["my-scheduler"])
                       for waiting in pending_pods(cluster, policies)]
     assert len(decisions) > 150
     return decisions

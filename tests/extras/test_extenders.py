@@ -335,7 +335,7 @@ def remedy(extenders, objects=A_NODE_EACH, kind="Policy"):
     policies = KINDS[kind](document)
     cluster = extras.cluster_of(*objects, pod("p", {"cpu": "1"}, priority=9))
     [waiting] = extras.pending_pods(cluster, policies)
-    snapshot = cluster.look(policies)
+    snapshot = cluster.updated_snapshot(policies)
     decision = schedule(waiting, snapshot, policies["my-scheduler"])
     policies["my-scheduler"].seek_remedy(decision, snapshot)
     assert any("DELETE" in request for request in decision.requests) == decision.remedy.startswith("It preempts default/")

@@ -5,12 +5,12 @@ import threading
 
 import pytest
 from helpers.everywhere import replace
-from scheduler_extras.api.errors import error_of
+from scheduler_extras.api.responses import error_of
 from scheduler_extras.common.blame import FAILURE
 from scheduler_extras.common.errors import Trouble, Unschedulable
 from scheduler_extras.deciding.rule import FullRule, Rejected
 from scheduler_extras.deciding.schedule import schedule
-from scheduler_extras.live.live import make_passes
+from scheduler_extras.live.cluster import make_passes
 from scheduler_extras.policy.own_rules import as_in_the_script
 from scheduler_extras.policy.policy import FullPolicy
 from scheduler_extras.show.explain import explain, in_words
@@ -37,7 +37,7 @@ def test_to_choose_a_node_is_not_to_act_on_it(spy):
     for reasons in ([], ["node(s) were full"]):
         spy.answers["filter"] = reasons
         [waiting] = pending_pods(cluster, spy.policies)
-        schedule(waiting, cluster.look(spy.policies), spy.policies["my-scheduler"])
+        schedule(waiting, cluster.updated_snapshot(spy.policies), spy.policies["my-scheduler"])
     assert set(spy.seen) == {"pre_enqueue", "pre_filter", "filter", "pre_score", "score", "reduce"}
 
 

@@ -66,7 +66,7 @@ def test_the_decision_is_kube_schedulers(name):
     pods = {pod.key: pod for pod in pending_pods(cluster, {"my-scheduler": policy})}
     assert pods.keys() == {key for key, pod in expected.items() if not pod.get("skipped")}
     for key, waiting in pods.items():
-        decision = schedule(waiting, cluster.look({"my-scheduler": policy}), policy)
+        decision = schedule(waiting, cluster.updated_snapshot({"my-scheduler": policy}), policy)
         assert not differences(expected[key], in_json(decision)), f"{key} (theirs, ours)"
         if "error" not in expected[key] and not expected[key]["prefilter"]:
             assert by_plugin(policy, decision.scores) == expected[key]["scores"], key

@@ -9,7 +9,7 @@ import random
 
 import pytest
 import time
-from scheduler_extras.api.errors import error_of
+from scheduler_extras.api.responses import error_of
 from scheduler_extras.common.errors import ApiError
 from scheduler_extras.live.writer import Writer
 from scheduler_extras.reading.pods_and_nodes import FullPod

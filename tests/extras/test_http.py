@@ -9,8 +9,8 @@ import time
 import pytest
 from helpers.everywhere import replace
 from scheduler_extras.api.connection import Connection
-from scheduler_extras.api.errors import error_of
 from scheduler_extras.api.proxy import PooledProxy
+from scheduler_extras.api.responses import error_of
 from scheduler_extras.api.retries import LASTING, patiently
 from scheduler_extras.common.errors import ApiError, Trouble
 from scheduler_extras.options import read_arguments

@@ -18,8 +18,8 @@ import yaml
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import padding
 from scheduler_extras.api.election import LeaderElection
-from scheduler_extras.api.errors import error_of
 from scheduler_extras.api.proxy import PooledProxy
+from scheduler_extras.api.responses import error_of
 from scheduler_extras.common.errors import ApiError
 from helpers.control_plane import free_port, wait_for
 from packaging.requirements import Requirement

@@ -219,7 +219,7 @@ def test_a_node_has_its_capacity_unless_it_says_what_is_allocatable():
     capacity = {"capacity": {"cpu": "2", "memory": "4Gi", "pods": "10"}}
     statuses = capacity, {**capacity, "allocatable": None}, {**capacity, "allocatable": {"cpu": "1"}}
     nodes = cluster_of(*({"kind": "Node", "metadata": {"name": f"n-{i}"}, "status": status}
-                         for i, status in enumerate(statuses))).look().nodes
+                         for i, status in enumerate(statuses))).updated_snapshot().nodes
     assert [(one.allocatable["cpu"], one.max_pods) for one in nodes.values()] == [(2000, 10), (2000, 10), (1000, 0)]
 
 

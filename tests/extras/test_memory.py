@@ -178,7 +178,7 @@ def test_a_sequence_is_decided_as_it_is_without_memory(seed, moody, monkeypatch)
         for title, body in CONFIGURATIONS.items()}
     cluster, title = a_cluster(server), dice.choice([*policies])
     cluster.cache.snapshot.is_live = True
-    snapshot, remembered = cluster.look(policies[title]), 0
+    snapshot, remembered = cluster.updated_snapshot(policies[title]), 0
     for step in range(STEPS):
         if dice.random() < 0.25:
             change_something(dice, server, moody)
@@ -188,9 +188,9 @@ def test_a_sequence_is_decided_as_it_is_without_memory(seed, moody, monkeypatch)
         incoming = pod(f"p{step}", **kind)
         server.put(incoming)
         waiting = server.objects["pods", kind["namespace"], f"p{step}"]
-        snapshot = cluster.look(policies[title])
+        snapshot = cluster.updated_snapshot(policies[title])
         without = a_cluster(server)
-        plain = schedule(FullPod(waiting), without.look(policies[title]), policy)
+        plain = schedule(FullPod(waiting), without.updated_snapshot(policies[title]), policy)
         remembered += bool(snapshot.answers.entries)
         thing = cluster.cache.pods[f"{kind['namespace']}/p{step}"]
         vars(thing).update(record=PodRecord(thing))
@@ -242,8 +242,8 @@ def test_a_sequence_with_owners_is_decided_as_it_is_without_memory(seed):
         server.put(pod(f"p{step}", namespace=namespace, labels=labels, metadata={"ownerReferences": [owner]}))
         waiting = server.objects["pods", namespace, f"p{step}"]
         plain = schedule(
-            FullPod(waiting), a_cluster(server).look(policy), policy["my-scheduler"])
-        snapshot = cluster.look(policy)
+            FullPod(waiting), a_cluster(server).updated_snapshot(policy), policy["my-scheduler"])
+        snapshot = cluster.updated_snapshot(policy)
         thing = cluster.cache.pods[f"{namespace}/p{step}"]
         thing.record = PodRecord(thing)
         decision = schedule(thing, snapshot, policy["my-scheduler"])
@@ -310,9 +310,9 @@ def test_a_sequence_with_claims_is_decided_as_it_is_without_memory(seed, monkeyp
         volumes = [{"name": name, "persistentVolumeClaim": {"claimName": name}} for name in dice.sample("abcdef", dice.choice([1, 1, 2]))]
         volumes += [{"name": "disk", "gcePersistentDisk": {"pdName": dice.choice("abcdef")}}] * (dice.random() < 0.2)
         server.put(pod(f"p{step}", labels={"step": str(step)}, volumes=volumes, metadata={"namespace": "default"}))
-        snapshot = cluster.look(policies)
+        snapshot = cluster.updated_snapshot(policies)
         waiting = server.objects["pods", "default", f"p{step}"]
-        plain = schedule(FullPod(waiting), a_cluster(server).look(policies), policy)
+        plain = schedule(FullPod(waiting), a_cluster(server).updated_snapshot(policies), policy)
         thing = cluster.cache.pods[f"default/p{step}"]
         thing.record = PodRecord(thing)
         decision = schedule(thing, snapshot, policy)
@@ -371,7 +371,7 @@ def test_what_golden_cases_come_to_is_what_the_plain_loops_find():
         [policy] = policies.values()
         if policy.extenders or policy.always_check_all:
             continue
-        snapshot = cluster_of(*objects).look(policies)
+        snapshot = cluster_of(*objects).updated_snapshot(policies)
         for waiting in map(FullPod, raws):
             compared += says_what_the_plain_loops_find(schedule(waiting, snapshot, policy), snapshot, policy)
     assert compared > 1000
@@ -382,7 +382,7 @@ def test_all_that_a_built_in_rule_looks_at_is_noted():
     asked = collections.defaultdict(collections.Counter)  # Policy or Profile -> rule -> about how many pods it was asked
     for policies, objects, raws in golden_cases():
         [policy] = policies.values()
-        snapshot = cluster_of(*objects).look(policies)
+        snapshot = cluster_of(*objects).updated_snapshot(policies)
         questions = [(rule, "reasons") for rule in policy.predicates_to_ask()]
         questions += [(rule, "score") for rule in policy.priorities]
         for raw, (rule, question) in itertools.product(raws, questions):
@@ -473,7 +473,7 @@ def test_whatever_a_steady_rule_looks_at_it_is_asked_as_if_nothing_were_remember
             {"name": rule["name"]} for rule in rules[:2]], "priorities": rules[2:]})
         nodes = [node(f"n{i}", labels={"zone": "abc"[:dice.randrange(4)]}) for i in range(8)]
         cluster = cluster_of(*nodes)
-        snapshot = cluster.look({"my-scheduler": policy})
+        snapshot = cluster.updated_snapshot({"my-scheduler": policy})
         CHOSEN.update(dice.sample([*snapshot.nodes.values()], 4))
         for i in range(60):
             waiting = FullPod(random_pod(dice, i))

@@ -4,7 +4,7 @@ import json
 import time
 from collections import Counter
 
-from scheduler_extras.api.errors import read_json
+from scheduler_extras.api.responses import read_json
 from helpers.control_plane import wait_for
 from helpers.extras import node, pod, table
 from helpers.faulty import ApiServer

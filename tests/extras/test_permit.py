@@ -4,7 +4,7 @@ import json
 import time
 from collections import Counter
 
-from scheduler_extras.api.errors import error_of
+from scheduler_extras.api.responses import error_of
 from scheduler_extras.common.errors import Unschedulable
 from scheduler_extras.live.record import WaitsFor
 from scheduler_extras.policy.own_rules import as_in_the_script

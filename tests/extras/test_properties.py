@@ -23,7 +23,7 @@ from helpers import extras
 import pytest
 from helpers.everywhere import replace
 from scheduler_extras.api.election import LeaderElection
-from scheduler_extras.api.errors import read_json
+from scheduler_extras.api.responses import read_json
 from scheduler_extras.command_line import command_line
 from scheduler_extras.common.log_texts import WARNED
 from scheduler_extras.live.writer import Writer

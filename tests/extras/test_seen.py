@@ -62,7 +62,7 @@ def test_whatever_a_rule_looks_at_a_change_of_it_is_news(changes, is_good, monke
         cluster = a_cluster(server)
         for mood in ("good", "bad", "good"):
             server.put(changes(mood))
-            snapshot = cluster.look(policies)
+            snapshot = cluster.updated_snapshot(policies)
             fits.append(schedule(FullPod(pod("new")), snapshot, policies["my-scheduler"]).node)
         assert fits == ["n", None, "n"]
     finally:

@@ -73,9 +73,9 @@ def test_a_selector_is_read_once_and_pods_are_asked_for_in_their_namespace_only(
     for i in range(40):
         waiting = FullPod(pod(f"p{i}", namespace=f"team-{i}", labels=of_pods))
         asked.clear()
-        assert schedule(waiting, cluster.look({"my-scheduler": policy}), policy).node
+        assert schedule(waiting, cluster.updated_snapshot({"my-scheduler": policy}), policy).node
         assert len(asked) < 20, "not the pods, nor the selectors, of 40 namespaces"
     assert len(read) == 80
     server.put({**server.all("replicasets")[0], "status": {"replicas": 7}})
-    assert schedule(waiting, cluster.look({"my-scheduler": policy}), policy).node
+    assert schedule(waiting, cluster.updated_snapshot({"my-scheduler": policy}), policy).node
     assert len(read) == 81

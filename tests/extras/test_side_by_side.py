@@ -125,7 +125,7 @@ def test_kube_scheduler_chooses_a_node_that_we_score_highest(control_plane, tmp_
     cluster = a_cluster(PooledProxy(control_plane.server))
     unique = pending = 0
     for i in range(count):
-        snapshot = cluster.look(policies)
+        snapshot = cluster.updated_snapshot(policies)
         place = "namespaces/default/pods"
         created = control_plane.request("POST", place, random_pod(chance, f"pod-{i:03}"))
         decision = schedule(FullPod(created), snapshot, policies["kube"])

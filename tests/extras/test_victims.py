@@ -5,7 +5,7 @@ import threading
 import time
 
 from helpers.everywhere import replace
-from scheduler_extras.api.errors import error_of
+from scheduler_extras.api.responses import error_of
 from scheduler_extras.deciding.rule import FullRule, PREDICATES
 from scheduler_extras.live.record import WaitsFor
 from scheduler_extras.manifests.manifests import Manifests

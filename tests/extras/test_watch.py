@@ -6,7 +6,7 @@ import time
 import pytest
 import queue
 from helpers.everywhere import replace
-from scheduler_extras.api.errors import JSON, Unreadable, error_of
+from scheduler_extras.api.responses import JSON, Unreadable, error_of
 from scheduler_extras.api.watch import Reflector, list_all
 from scheduler_extras.common.errors import Trouble
 from scheduler_extras.manifests.manifests import Manifests

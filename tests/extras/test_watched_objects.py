@@ -1,7 +1,7 @@
 """Other objects that the watch shows, such as claims and volumes, and resources that cannot be listed."""
 
 import pytest
-from scheduler_extras.api.errors import error_of
+from scheduler_extras.api.responses import error_of
 from scheduler_extras.common.errors import Trouble, Unschedulable
 from scheduler_extras.deciding.rule import FullRule
 from scheduler_extras.live.record import WaitsFor

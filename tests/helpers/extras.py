@@ -14,7 +14,7 @@ from helpers.everywhere import ROOT
 from scheduler_extras.common.errors import Malformed
 from scheduler_extras.deciding.rule import PREDICATES
 from scheduler_extras.deciding.schedule import schedule
-from scheduler_extras.live.live import ListedCluster, LiveCluster
+from scheduler_extras.live.cluster import ListedCluster, LiveCluster
 from scheduler_extras.live.loop import schedule_pending_pods
 from scheduler_extras.live.writer import DryRun, Writer
 from scheduler_extras.manifests.manifests import Manifests
@@ -155,7 +155,7 @@ def csi_node(**limits):
 
 def pending_pods(cluster, policies):
     """The pods that are to be tried, each with its record."""
-    return cluster.pods_to_try(cluster.waiting_pods(policies), policies)
+    return cluster.renew_queue(cluster.refresh(policies), policies)
 
 
 def a_pass(cluster, policies, show=lambda decision: None, stop=None):
@@ -198,7 +198,7 @@ def decide(policies, incoming, *objects):
     """The decision about a pod among these objects."""
     cluster = cluster_of(incoming, *objects)
     [waiting] = [waiting for waiting in pending_pods(cluster, policies) if waiting.raw is incoming]
-    return schedule(waiting, cluster.look(policies), policies[waiting.scheduler])
+    return schedule(waiting, cluster.updated_snapshot(policies), policies[waiting.scheduler])
 
 
 def table(names, rows):

@@ -6,11 +6,11 @@ import time
 
 import pytest
 from helpers.everywhere import replace
-from scheduler_extras.api.errors import error_of
+from scheduler_extras.api.responses import error_of
 from scheduler_extras.api.watch import Reflector
 from scheduler_extras.common.errors import ApiError, Malformed
 from scheduler_extras.deciding.schedule import schedule
-from scheduler_extras.live.objects import version_of
+from scheduler_extras.live.informers import version_of
 from scheduler_extras.live.record import WaitsFor
 from scheduler_extras.live.session import keep_up
 from scheduler_extras.manifests.kinds import kind_of
@@ -135,7 +135,7 @@ class Told:
         self.policies, self.decided = {"my-scheduler": policy}, []
         for thing in objects:
             self.put(thing)
-        self.cluster.look(self.policies)
+        self.cluster.updated_snapshot(self.policies)
 
     @property
     def cache(self):

@@ -98,7 +98,7 @@ def decide(objects, policies=None, name="p"):
     policies = policies or built()
     cluster = cluster_of(*objects, budget(9, "nobody", name="idle"))
     [waiting] = [waiting for waiting in pending_pods(cluster, policies) if waiting.name == name]
-    snapshot = cluster.look(policies)
+    snapshot = cluster.updated_snapshot(policies)
     snapshot.nominated = nominated_among(objects)
     decision = schedule(waiting, snapshot, policies["my-scheduler"])
     policies["my-scheduler"].seek_remedy(decision, snapshot)

@@ -8,7 +8,7 @@ import re
 import yaml
 
 from scheduler_extras.deciding.rule import WHEN
-from scheduler_extras.manifests.fields import CONTAINERS
+from scheduler_extras.manifests.field_schemas import CONTAINERS
 from scheduler_extras.reading.fields import pick
 from scheduler_extras.reading.pods_and_nodes import FullPod
 from scheduler_extras.show.text import shorten

@@ -1,6 +1,6 @@
 """Validation of combinations of fields and of free-form maps, where an API server would reject them.
 
-validation.py checks manifests with the tables here; fields.py has the rules for single fields.
+validation.py checks manifests with the tables here; field_schemas.py has the rules for single fields.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from typing import Any
 from scheduler import NO_REQUESTS
 from scheduler_extras.common.errors import Malformed
 from scheduler_extras.deciding.rule import WHEN
-from scheduler_extras.manifests.fields import AMOUNTS, CONTAINERS, QUANTITY, SELECTING
+from scheduler_extras.manifests.field_schemas import AMOUNTS, CONTAINERS, QUANTITY, SELECTING
 from scheduler_extras.reading.fields import pick, text_at
 from scheduler_extras.reading.label_selectors import label_selector, labels_match
-from scheduler_extras.reading.names import is_extended_resource, is_qualified
+from scheduler_extras.reading.label_syntax import is_extended_resource, is_qualified
 from scheduler_extras.reading.node_affinity import checked_field
 from scheduler_extras.reading.quantities import quantity
 from scheduler_extras.reading.schemas import in_short

@@ -18,8 +18,8 @@ from scheduler_extras.deciding.schedule import schedule
 from scheduler_extras.deciding.snapshot import FullSnapshot
 from scheduler_extras.live.binding import BindingCycle
 from scheduler_extras.live.cache import Cache
+from scheduler_extras.live.informers import ListedObjects, Objects
 from scheduler_extras.live.loop import PassErrors, schedule_pending_pods
-from scheduler_extras.live.objects import ListedObjects, Objects
 from scheduler_extras.live.queue import SchedulingQueue, is_for
 from scheduler_extras.live.results import Results
 from scheduler_extras.live.writer import Writer
@@ -52,14 +52,14 @@ class LiveCluster:
 
     def begin_pass(self, policies: dict[str, FullPolicy]) -> None:
         """Find out which pods are due. Raises ApiError."""
-        pods = self.pods_to_try(self.waiting_pods(policies), policies)
+        pods = self.renew_queue(self.refresh(policies), policies)
         self.pending.note_changes()
         self.errors.troubles.clear()
         self.warm_up()
         self.due = deque(self.pending.due(pods))
         self.ready_at = time.monotonic()
 
-    def waiting_pods(self, policies: dict[str, FullPolicy]) -> list[FullPod]:
+    def refresh(self, policies: dict[str, FullPolicy]) -> list[FullPod]:
         """Apply all updates. Return the pods that name one of these schedulers, and have no node yet.
 
         Raises ApiError.
@@ -70,8 +70,11 @@ class LiveCluster:
             self.cycle.recorder.skip(self.cache.deleted.pop())
         return [*self.cache.waiting.values()]
 
-    def pods_to_try(self, waiting: list[FullPod], policies: dict[str, FullPolicy]) -> list[FullPod]:
-        """Return the pods to try, in order. Assumed pods whose decision is outdated fall back first."""
+    def renew_queue(self, waiting: list[FullPod], policies: dict[str, FullPolicy]) -> list[FullPod]:
+        """Bring the queue up to date. Return the pods to try, in order.
+
+        Assumed pods fall back if they are gone, or if their Policy has changed.
+        """
         pods = {pod.uid: pod for pod in waiting if is_for(pod, policies)}
         for decision in self.pending.outdated(pods, policies):
             self.cycle.fall_back(decision)
@@ -114,8 +117,9 @@ class LiveCluster:
     def is_late(self) -> bool:
         """Return whether the pass ends if there is an urgent pod, because that may have a higher priority.
 
-        It lasts at least a second. If its beginning took longer, it lasts as long as that, so that half of the
-        time is for decisions. Assumed pods come last, and wait for others anyway: they end it after a fifth.
+        It lasts at least a second. If its beginning took longer, it lasts as long as that, so that half of
+        the time is for decisions. Assumed pods come last, and wait for others anyway: for these, a fifth is
+        enough.
         """
         longest = max(1, self.ready_at - self.began_at)
         if self.due[0].record.decision:
@@ -157,7 +161,7 @@ class LiveCluster:
         lacks_some = getattr(self.api, "lacks_some", False)
         return bool(FAILURE.is_set() or self.writer.awaited or self.errors.last or lacks_some)
 
-    def look(self, policies: dict[str, FullPolicy] | tuple = ()) -> FullSnapshot:
+    def updated_snapshot(self, policies: dict[str, FullPolicy] | tuple = ()) -> FullSnapshot:
         """Apply all updates, and return the snapshot. Raises ApiError."""
         self.cache.follow(dict(policies))
         return self.snapshot
@@ -200,4 +204,4 @@ def make_passes(cluster: LiveCluster, policies: dict[str, FullPolicy], stop: thr
     for record in cluster.pending.values():
         if record.decision:  # rules hold it
             cluster.cycle.fall_back(record.decision)
-    return cluster.look(policies)
+    return cluster.updated_snapshot(policies)

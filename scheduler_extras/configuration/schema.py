@@ -1,6 +1,6 @@
 """The fields of a KubeSchedulerConfiguration, its plugins, and their arguments.
 
-reading.py and checks.py use these tables.
+reading.py and validation.py use these tables.
 """
 
 import decimal
@@ -16,7 +16,7 @@ from scheduler_extras.policy.policy import ELECTION
 from scheduler_extras.reading.fields import JsonObject
 from scheduler_extras.reading.hints import REPLACEMENTS
 from scheduler_extras.reading.label_selectors import OPERATORS
-from scheduler_extras.reading.names import NAME
+from scheduler_extras.reading.label_syntax import NAME
 from scheduler_extras.reading.node_affinity import is_valid_term
 from scheduler_extras.reading.schemas import Form, Schema
 from scheduler_extras.rules import PLUGIN_ORDER

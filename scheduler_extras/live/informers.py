@@ -10,10 +10,10 @@ import threading
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from scheduler_extras.api.errors import error_of
+from scheduler_extras.api.responses import error_of
 from scheduler_extras.api.watch import Reflector, list_all, selector_of
+from scheduler_extras.common.api_groups import GROUPS
 from scheduler_extras.common.clocks import heartbeat, in_background
-from scheduler_extras.common.kinds import GROUPS
 from scheduler_extras.reading.fields import JsonObject, text_at
 from scheduler_extras.reading.pods_and_nodes import key_in
 

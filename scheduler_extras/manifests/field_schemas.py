@@ -11,7 +11,7 @@ from typing import Any
 from scheduler_extras.common.errors import Malformed
 from scheduler_extras.deciding.rule import WHEN
 from scheduler_extras.reading.label_selectors import LABEL_VALUE, OPERATORS
-from scheduler_extras.reading.names import NAME
+from scheduler_extras.reading.label_syntax import NAME
 from scheduler_extras.reading.quantities import quantity
 from scheduler_extras.reading.schemas import Form, Schema
 from scheduler_extras.rules.resources import WEIGHT

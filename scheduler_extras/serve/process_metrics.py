@@ -1,6 +1,6 @@
 """The metrics of the process, from /proc, under the names of Prometheus's client libraries.
 
-metrics.py exports them. On systems without /proc, most are left out.
+gauges.py exports them. On systems without /proc, most are left out.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from scheduler_extras.serve.format import Gauge, Metric
+from scheduler_extras.serve.prometheus_text import Gauge, Metric
 
 
 PROC = Path("/proc/self")

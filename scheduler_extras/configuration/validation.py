@@ -7,7 +7,7 @@ import collections
 from collections.abc import Collection, Iterator
 from typing import Any
 
-from scheduler_extras.configuration.fields import (
+from scheduler_extras.configuration.schema import (
     IGNORED_FIELDS, PLUGIN_ARGUMENTS, PLUGIN_POINTS, REPLACED, VOLUME_LIMITS, WITHOUT_EFFECT,
     plugins_of_136, running_plugins
 )

@@ -1,0 +1,80 @@
+"""When a pending pod is tried again: after its backoff, after a change in the cluster, or at once.
+
+record.py keeps a Retry for each pod. queue.py asks which pods are due.
+"""
+
+from __future__ import annotations
+
+import enum
+import time
+from dataclasses import dataclass, field
+
+from scheduler_extras.api.retries import backoff
+from scheduler_extras.common.log_texts import warn_once
+from scheduler_extras.deciding.decision import FullDecision
+
+
+class RetryOn(enum.Enum):
+    """The reason why a pod without a node is tried again."""
+
+    NOTHING = "it is new, or to be tried at once"
+    BACKOFF = "the end of its backoff"  # after an error; or something has changed
+    CHANGE = "a change in the cluster, or the end of a long time"  # no node fits
+    IDLENESS = "the end of its backoff, or an idle queue"  # the same after a change, in 1.36
+
+
+BRAKE = 10  # a pod backs off for at least 10 times as long as its attempt took
+
+
+@dataclass
+class Retry:
+    """When a pod is tried again, and why. Times are in monotonic seconds."""
+
+    on: RetryOn = RetryOn.NOTHING
+    attempts: int = 0  # failed ones
+    rejected_by: frozenset[str] = frozenset()  # plugins that rejected it in the last attempt, for metrics
+    has_met_trouble: bool = False  # whether the last attempt met trouble of the API server
+    backoff_ends: float = 0
+    change_ends: float = 0  # when it is tried again even without a change
+    refused: set[str] = field(default_factory=set)  # nodes from which victims could not be deleted
+    began_at: float = 0  # when the last attempt began
+    took: float = 0  # seconds of the loop's time that the last attempt took
+
+    def begin(self) -> None:
+        """Record the beginning of an attempt."""
+        self.began_at = time.monotonic()
+
+    def end(self) -> None:
+        """Record the end of the attempt."""
+        self.took = time.monotonic() - self.began_at
+
+    def back_off(self, decision: FullDecision) -> None:
+        """Begin the backoff after an attempt; if no node fits, wait for a change as well."""
+        policy = decision.policy
+        self.has_met_trouble = decision.trouble is not None
+        self.attempts += 1
+        moment = time.monotonic()
+        self.backoff_ends = moment + self.seconds_after(decision)
+        self.change_ends = max(self.backoff_ends, moment + policy.unschedulable_seconds)
+        self.on = RetryOn.CHANGE if decision.fits_nowhere else RetryOn.BACKOFF
+
+    def seconds_after(self, decision: FullDecision) -> float:
+        """Return the seconds of backoff. A slow attempt makes it longer."""
+        policy = decision.policy
+        usual = backoff(self.attempts, policy.initial_backoff, policy.max_backoff)
+        if decision.trouble:
+            return usual
+        seconds = max(usual, BRAKE * self.took)
+        if self.took > 1:
+            pause = f"it is tried again after {seconds:.0f} s at the earliest, so that others have turns"
+            warn_once(f"{decision.pod.key} takes {self.took:.1f} s to decide about: {pause}", about="brake")
+        return seconds
+
+    def make_due(self) -> None:
+        """Make the pod due at once, even if its backoff is not over."""
+        self.on = RetryOn.NOTHING
+
+    def is_due(self) -> bool:
+        """Return whether it is time to try the pod."""
+        ends = {RetryOn.NOTHING: 0, RetryOn.CHANGE: self.change_ends}.get(self.on, self.backoff_ends)
+        return time.monotonic() >= ends
