@@ -15,7 +15,7 @@ from scheduler_extras.common.errors import ApiError, InvalidSelector
 from scheduler_extras.deciding.answers import memo
 from scheduler_extras.deciding.snapshot import FullSnapshot
 from scheduler_extras.reading.fields import pick
-from scheduler_extras.reading.label_selectors import Requirement, label_selector, labels_match
+from scheduler_extras.reading.label_selectors import label_selector, labels_match
 from scheduler_extras.reading.pods_and_nodes import FullPod
 from scheduler_extras.rules.label_index import labels_needed, labels_to_look_up
 
@@ -25,17 +25,31 @@ NOT_SERVED: dict[str, dict] = {}
 
 
 class DisruptionBudget(NamedTuple):
-    """A PodDisruptionBudget, parsed."""
+    """What the status of a PodDisruptionBudget says."""
 
     key: str
     raw: dict  # the API's JSON
-    selector: Sequence[Requirement]
     allowed: int  # how many more disruptions it allows
     counted: dict  # status.disruptedPods: its keys name pods whose disruption is counted already
+    is_observed: bool  # whether its controller has ever updated the status
 
-    def protects(self, pod: FullPod) -> bool:
-        """Return whether deleting a pod would count as a disruption."""
-        return pod.name not in self.counted and labels_match(pod.labels, self.selector)
+
+@dataclass(eq=False)
+class BudgetSelectors:
+    """The selectors of all budgets, without empty ones. It stays the same while only their status changes."""
+
+    filed: dict  # {namespace: {a label that a match needs, or None: [(key of a budget, selector)]}}
+
+    def keys_for(self, pod: FullPod) -> list[str]:
+        """Return the keys of the budgets that select a pod. The pod keeps them until a selector changes."""
+        kept_for, keys = pod.derived.get(BudgetSelectors, (None, []))
+        if kept_for is not self:
+            by_label = self.filed.get(pod.namespace, {})
+            labels = labels_to_look_up(pod) if pod.labels else []  # no budget protects a pod without labels
+            keys = [key for label in labels for key, selector in by_label.get(label, ())
+                    if labels_match(pod.labels, selector)]
+            pod.derived[BudgetSelectors] = self, keys
+        return keys
 
 
 def protected_by_budgets(pods: Sequence[FullPod], snapshot: FullSnapshot) -> list[FullPod]:
@@ -66,11 +80,10 @@ def budgets_of(pod: FullPod, snapshot: FullSnapshot) -> dict[str, dict]:
 
 
 def budgets_that_protect(pod: FullPod, snapshot: FullSnapshot) -> list[DisruptionBudget]:
-    """Return the DisruptionBudgets that protect the pod."""
-    by_label = budgets_by_label(snapshot)[pod.namespace]
-    labels = labels_to_look_up(pod) if pod.labels else []  # no budget protects a pod without labels
-    return [budget for label in labels if label in by_label
-            for budget in by_label[label] if budget.protects(pod)]
+    """Return the budgets that protect the pod: deleting it would count as a disruption."""
+    selectors, budgets = read_budgets(snapshot)
+    found = [budgets[key] for key in selectors.keys_for(pod)]
+    return [budget for budget in found if pod.name not in budget.counted]
 
 
 @dataclass
@@ -86,32 +99,43 @@ def budgets_to_change(victim: Victim, snapshot: FullSnapshot) -> list[str]:
 
     Budgets that no controller has ever observed are left out, because their status never changes.
     """
-    return [key for key, budget in budgets_of(victim.pod, snapshot).items()
-            if pick(budget, int, "status", "observedGeneration")
-            and (not victim.pod.terminating or budget == victim.budgets.get(key))]
+    return [budget.key for budget in budgets_that_protect(victim.pod, snapshot) if budget.is_observed
+            and (not victim.pod.terminating or budget.raw == victim.budgets.get(budget.key))]
 
 
-def budgets_by_label(snapshot: FullSnapshot) -> dict:
-    """Return {namespace: {label: the budgets filed under it}}, without those whose selector is empty.
+def read_budgets(snapshot: FullSnapshot) -> tuple[BudgetSelectors, dict[str, DisruptionBudget]]:
+    """Return the selectors of all budgets, and {namespace/name: DisruptionBudget}."""
+    raws = all_budgets(snapshot)
+
+    def read() -> tuple[BudgetSelectors, dict[str, DisruptionBudget]]:
+        """Parse the budgets."""
+        selectors = {key: pick(raw, dict, "spec").get("selector") for key, raw in raws.items()}
+        filed = memo("selectors of budgets", snapshot, selectors, lambda: BudgetSelectors(file(selectors)))
+        return filed, {key: parse(key, raw) for key, raw in raws.items()}
+
+    return memo("budgets", snapshot, [raws], read)
+
+
+def file(selectors: dict[str, Any]) -> dict:
+    """Return the selectors, {namespace/name: JSON}, parsed and filed under a label that a match needs.
 
     With this index, a pod is compared only with budgets that may select it.
     """
-    budgets = all_budgets(snapshot)
+    filed: dict = collections.defaultdict(lambda: collections.defaultdict(list))
+    for key, raw in selectors.items():
+        with contextlib.suppress(InvalidSelector):
+            selector = label_selector(raw)
+            for label in labels_needed(selector) if selector else ():
+                filed[key.partition("/")[0]][label].append((key, selector))
+    return filed
 
-    def index() -> Any:
-        """Return the budgets by namespace and label."""
-        found: dict = collections.defaultdict(lambda: collections.defaultdict(list))
-        for key, raw in budgets.items():
-            with contextlib.suppress(InvalidSelector):
-                selector = label_selector(pick(raw, dict, "spec").get("selector"))
-                allowed = pick(raw, int, "status", "disruptionsAllowed")
-                counted = pick(raw, dict, "status", "disruptedPods")
-                budget = DisruptionBudget(key, raw, selector, allowed, counted)
-                for label in labels_needed(selector) if selector else ():
-                    found[key.partition("/")[0]][label].append(budget)
-        return found
 
-    return memo("budgets", snapshot, [budgets], index)
+def parse(key: str, raw: dict) -> DisruptionBudget:
+    """Parse a PodDisruptionBudget."""
+    status = pick(raw, dict, "status")
+    return DisruptionBudget(
+        key, raw, pick(status, int, "disruptionsAllowed"), pick(status, dict, "disruptedPods"),
+        is_observed=bool(pick(status, int, "observedGeneration")))
 
 
 def all_budgets(snapshot: FullSnapshot) -> dict[str, dict]:
