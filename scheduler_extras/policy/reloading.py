@@ -9,6 +9,7 @@ import contextlib
 import difflib
 import json
 import stat
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,7 @@ from scheduler_extras.rules import PLUGIN_ORDER
 
 
 MOST_BYTES = 2**20  # of a Policy or a plugin file; a ConfigMap has the same limit
+SAVING_SECONDS = 0.05  # in which an editor writes a file, after it has emptied it
 
 
 def providers() -> dict[str, dict]:
@@ -133,6 +135,9 @@ class PolicyFile:
                 restore(before)
                 if not self.policies:
                     raise
+                time.sleep(SAVING_SECONDS)
+                if self.versions() != seen:  # an editor was saving it
+                    return self.current()
                 log.error("%s; still using the last good Policy", error)
         return self.policies
 

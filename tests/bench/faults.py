@@ -174,7 +174,7 @@ class Trial:
     def bound(self):
         """Return how many pods have a node, or 0 while nobody can tell."""
         try:
-            return sum("nodeName" in item["spec"] for item in self.updated_snapshot() if item["metadata"]["namespace"] == "default")
+            return sum("nodeName" in item["spec"] for item in self.look() if item["metadata"]["namespace"] == "default")
         except (requests.RequestException, AssertionError):
             return 0
 

@@ -4,6 +4,7 @@ import json
 import os
 import sys
 import threading
+import time
 
 import pytest
 from scheduler_extras.policy.own_rules import rules_in, unplug
@@ -37,6 +38,15 @@ def folder(tmp_path, monkeypatch):
         (tmp_path / name).write_text(text)
     yield tmp_path
     unplug()
+
+
+def test_a_file_that_an_editor_empties_and_then_writes_is_no_mistake(folder, caplog, monkeypatch):
+    path = folder / "policy.json"
+    file = PolicyFile(path, "my-scheduler", [folder / f"{name}.py" for name in "abcd"])
+    path.write_text("")
+    monkeypatch.setattr(time, "sleep", lambda seconds: path.write_text(FILES["policy.json"].replace('"D"}', '"HostName"}')))
+    file.current()
+    assert "last good" not in caplog.text and "+ HostName" in caplog.text
 
 
 @table("edits, run_again", {
