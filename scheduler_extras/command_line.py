@@ -83,7 +83,7 @@ def run_command(options: argparse.Namespace, screen: Screen) -> bool:
     shipped = str(Path(scheduler.__file__).with_name("policy.json")).removeprefix(os.getcwd() + os.sep)
     files = [PolicyFile(path, options.scheduler_name, options.plugins, options.preempt)
              for path in (options.policy or shipped, *options.compare)]
-    seen = versions_of(options.cluster)  # before they are read, so that no edit is missed
+    versions = versions_of(options.cluster)  # before they are read, so that no edit is missed
     rescheduled = files[0].policies if options.anew else ()
     api: Any = Manifests(options.cluster, rescheduled) if options.cluster else api_server(options.server)
     stop = stop_on_signals()
@@ -98,7 +98,7 @@ def run_command(options: argparse.Namespace, screen: Screen) -> bool:
     if isinstance(options.explain, str) or options.fits:
         has_failed = show_one_pod(run.cluster_for(writer), files[0], stop, options, screen)
     elif options.cluster:
-        has_failed = run_manifests(writer, run, seen)
+        has_failed = run_manifests(writer, run, versions)
     else:
         has_failed = bool(run_live(writer, run))
     if is_a_page and run.journal:

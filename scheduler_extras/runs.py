@@ -17,8 +17,9 @@ from scheduler import log
 from scheduler_extras.api.election import LeaderElection
 from scheduler_extras.api.retries import patiently
 from scheduler_extras.common.errors import ApiError
-from scheduler_extras.live.cluster import ListedCluster, LiveCluster, make_passes
-from scheduler_extras.live.session import poll
+from scheduler_extras.live.cluster import ListedCluster, LiveCluster
+from scheduler_extras.live.passes import make_passes
+from scheduler_extras.live.session import run_session
 from scheduler_extras.live.writer import Writer
 from scheduler_extras.manifests.manifests import Manifests
 from scheduler_extras.manifests.stateful_sets import pods_to_come
@@ -89,13 +90,13 @@ def run_live(writer: Writer, run: Run) -> int:
         listen(options.listen, metrics | health_routes(cluster, election)
                | page_routes(run.journal.frames, functools.partial(for_an_operator, observations, election)))
     begin(cluster, run)
-    return poll(cluster, run.policy_file, run.stop, options, election)
+    return run_session(cluster, run.policy_file, run.stop, options, election)
 
 
-def run_manifests(writer: Writer, run: Run, seen: dict[str, tuple]) -> bool:
+def run_manifests(writer: Writer, run: Run, versions: dict[str, tuple]) -> bool:
     """Schedule the pods of manifests, with --listen again after each edit. Return whether something failed.
 
-    seen: the versions of the files that were read.
+    versions: of the files that were read.
     """
     options = run.options
 
@@ -113,7 +114,7 @@ def run_manifests(writer: Writer, run: Run, seen: dict[str, tuple]) -> bool:
     if options.listen and run.journal:
         has_failed = False
         run_again_on_changes(
-            options.cluster, seen, run.policy_file, run_once, run.journal, run.stop, options.anew)
+            options.cluster, versions, run.policy_file, run_once, run.journal, run.stop, options.anew)
     return has_failed
 
 
@@ -153,7 +154,7 @@ def log_start(api: Any, run: Run) -> None:
 
 def waiting_at_start(cluster: LiveCluster, policies: dict[str, FullPolicy],
                      options: argparse.Namespace) -> list[FullPod] | None:
-    """Return the waiting pods; None if the API server is in trouble, which the loop will report.
+    """Return the waiting pods; None if the API server is unavailable, which the loop will report.
 
     This retries for a second, because a kubectl proxy may have been started at the same time.
     """
@@ -183,7 +184,7 @@ def election_for(api: Any, policies: dict[str, FullPolicy],
 def schedule_manifests(cluster: LiveCluster, run: Run) -> bool:
     """Schedule the pods of manifests, and show the picture. Return whether something failed."""
     options, screen, policies = run.options, run.screen, run.policy_file.policies
-    cluster.updated_snapshot(policies)
+    cluster.refresh_snapshot(policies)
     placed = {pod.uid: pod for pod in cluster.cache.pods.values() if pod.node_name}
     snapshot = make_passes(cluster, policies, run.stop, options.once)
     cluster.at_rest()

@@ -18,7 +18,7 @@ from typing import Any
 from scheduler import log
 from scheduler_extras.api.responses import Conflict, NotFound
 from scheduler_extras.common.clocks import STOP, in_background, within
-from scheduler_extras.common.errors import Trouble
+from scheduler_extras.common.errors import ServerUnavailable
 from scheduler_extras.common.log_texts import warn_once
 from scheduler_extras.policy.policy import ELECTION
 from scheduler_extras.reading.fields import JsonObject, pick, text_at
@@ -134,7 +134,7 @@ class LeaderElection:
         renewed_at = time.monotonic()  # before the write: the other replicas measure from a later moment
         written = self.ask(method, path, lease | {"spec": spec})
         if text_at(written, "spec", "holderIdentity") != holder:
-            raise Trouble(0, "the response about the Lease did not come from an API server")
+            raise ServerUnavailable(0, "the response about the Lease did not come from an API server")
         self.written = written
         self.renewed_at = renewed_at if holder else -math.inf
         return True

@@ -22,7 +22,7 @@ from scheduler_extras.api.pool import OPEN_SECONDS, ConnectionPool
 from scheduler_extras.api.responses import JSON, TooLarge, Unreadable, error_of, read_json
 from scheduler_extras.api.service_account import ServiceAccount
 from scheduler_extras.common.clocks import STOP, within
-from scheduler_extras.common.errors import ApiError, Trouble
+from scheduler_extras.common.errors import ApiError, ServerUnavailable
 from scheduler_extras.common.log_texts import one_line
 from scheduler_extras.common.observer import Observer
 from scheduler_extras.common.version import VERSION
@@ -156,17 +156,17 @@ def no_api_server(server: str, status: int, data: bytes) -> str:
     return f"{server} is no kubectl proxy, or has no API server behind it: {start}"
 
 
-def unauthorized(server: str, account: ServiceAccount | None) -> Trouble:
+def unauthorized(server: str, account: ServiceAccount | None) -> ServerUnavailable:
     """Return the Trouble for a 401, which all requests get until the credentials are replaced."""
     if not account:
         why = "the credentials of `kubectl proxy` have expired"
     else:
         account.forget_token()
         why = f"the token in {account.token_file} has expired, or is for another cluster"
-    return Trouble(0, f"{server}: 401 Unauthorized: {why}; trying again")
+    return ServerUnavailable(0, f"{server}: 401 Unauthorized: {why}; trying again")
 
 
-def trouble_with(server: str, error: Exception, account: ServiceAccount | None = None) -> Trouble:
+def trouble_with(server: str, error: Exception, account: ServiceAccount | None = None) -> ServerUnavailable:
     """Return the Trouble for a request without a response, with a hint at what to do."""
     hint = "is `kubectl proxy` running there? To run without a cluster, use --cluster FILE"
     if isinstance(error, ssl.SSLError) and account:
@@ -175,7 +175,7 @@ def trouble_with(server: str, error: Exception, account: ServiceAccount | None =
         hint = "this is the API server's address in a pod"
     if isinstance(error, OSError) and error.errno in (errno.EMFILE, errno.ENFILE, errno.ENOMEM):
         hint = "the operating system refuses more files or memory; see `ulimit -a`"
-    return Trouble(0, f"cannot reach {server}: {one_line(error)}; {hint}")
+    return ServerUnavailable(0, f"cannot reach {server}: {one_line(error)}; {hint}")
 
 
 def objects_of(lines: Iterable[bytes], path: str) -> Iterator[Any]:
@@ -183,7 +183,7 @@ def objects_of(lines: Iterable[bytes], path: str) -> Iterator[Any]:
     try:
         yield from map(read_json, filter(bytes.strip, lines))
     except Exception as error:
-        raise Trouble(0, f"the watch of {path} has broken off: {one_line(error)}") from error
+        raise ServerUnavailable(0, f"the watch of {path} has broken off: {one_line(error)}") from error
 
 
 def may_be_sent_again(method: str, path: str, body: JsonObject | None) -> bool:

@@ -9,7 +9,7 @@ import json
 import re
 
 from scheduler_extras.common.blame import FAILURE
-from scheduler_extras.common.errors import ApiError, Trouble
+from scheduler_extras.common.errors import ApiError, ServerUnavailable
 from scheduler_extras.common.log_texts import warn_once
 
 
@@ -35,14 +35,14 @@ def error_of(status: int, message: str, retry_after: float = 0) -> ApiError:
     retry_after: the seconds of the header Retry-After, or 0.
     """
     if status in (0, 429) or status >= 500:
-        error = Trouble(status, message)
+        error = ServerUnavailable(status, message)
         error.retry_after = min(retry_after, LONGEST_PAUSE)
         return error
     kind = {404: NotFound, 409: Conflict}.get(status, ApiError)
     return kind(status, message)
 
 
-class Unreadable(Trouble):
+class Unreadable(ServerUnavailable):
     """A response that cannot be parsed: it is not from an API server, or contains something unexpected."""
 
 
@@ -67,15 +67,15 @@ def warn_of_failure(error: BaseException, text: str) -> bool:
     if isinstance(error, (Conflict, NotFound)):
         return False
     about = None
-    if is_answer(error, 0):
+    if has_status(error, 0):
         about = "no answer to a write"
-    elif is_answer(error, 403) and text.startswith("DELETE "):
+    elif has_status(error, 403) and text.startswith("DELETE "):
         about = "the right to delete"
     FAILURE.set()
     warn_once(text, about)
     return True
 
 
-def is_answer(error: BaseException, *statuses: int) -> bool:
+def has_status(error: BaseException, *statuses: int) -> bool:
     """Return whether an error is an ApiError with one of these statuses; 0 stands for no response."""
     return isinstance(error, ApiError) and error.status in statuses

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from typing import TypeVar
 
 from scheduler_extras.common.clocks import STOP
-from scheduler_extras.common.errors import Trouble
+from scheduler_extras.common.errors import ServerUnavailable
 
 
 Answer = TypeVar("Answer")
@@ -44,7 +44,7 @@ def patiently(function: Callable[..., Answer], *arguments, pauses: Iterable[floa
     while True:
         try:
             return function(*arguments)
-        except Trouble as error:
+        except ServerUnavailable as error:
             wanted = error.retry_after
             is_worth_it = wanted > 0 or error.status >= 500
             pause = next((max(pause, wanted) for pause in pauses if pause or is_worth_it), None)

@@ -11,7 +11,7 @@ import ssl
 import time
 from pathlib import Path
 
-from scheduler_extras.common.errors import Trouble
+from scheduler_extras.common.errors import ServerUnavailable
 from scheduler_extras.common.log_texts import one_line
 
 
@@ -34,7 +34,7 @@ class ServiceAccount:
         try:
             return ssl.create_default_context(cafile=str(self.ca_file))
         except OSError as error:
-            raise Trouble(0, f"cannot read the CA in {self.ca_file}: {one_line(error)}") from error
+            raise ServerUnavailable(0, f"cannot read the CA in {self.ca_file}: {one_line(error)}") from error
 
     def authorization(self) -> str:
         """Return the header line with the token. Raises Trouble if it cannot be read."""
@@ -42,9 +42,10 @@ class ServiceAccount:
             try:
                 token = self.token_file.read_text(errors="replace").strip()
             except OSError as error:
-                raise Trouble(0, f"cannot read the token in {self.token_file}: {one_line(error)}") from error
+                what = f"cannot read the token in {self.token_file}: {one_line(error)}"
+                raise ServerUnavailable(0, what) from error
             if not re.fullmatch("[!-~]+", token):  # with an empty one, the request would be anonymous
-                raise Trouble(0, f"there is no token in {self.token_file}")
+                raise ServerUnavailable(0, f"there is no token in {self.token_file}")
             self.token = token
             self.read_at = time.monotonic()
         return f"Authorization: Bearer {self.token}"

@@ -1,6 +1,6 @@
 """List and watch: a Reflector for each resource receives its changes.
 
-live/informers.py starts the Reflectors and applies their updates. Upstream: client-go's reflector.
+live/object_store.py starts the Reflectors and applies their updates. Upstream: client-go's reflector.
 """
 
 from __future__ import annotations
@@ -8,10 +8,10 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from scheduler_extras.api.responses import JSON, NotFound, Unreadable, is_answer
+from scheduler_extras.api.responses import JSON, NotFound, Unreadable, has_status
 from scheduler_extras.api.retries import backoff, patiently
 from scheduler_extras.common.api_groups import GROUPS
-from scheduler_extras.common.errors import ApiError, Malformed, Trouble
+from scheduler_extras.common.errors import ApiError, Malformed, ServerUnavailable
 from scheduler_extras.common.log_texts import warn_once
 from scheduler_extras.reading.fields import JsonObject, pick, text_at
 from scheduler_extras.reading.pods_and_nodes import key_in
@@ -57,7 +57,7 @@ def list_all(api: Any, resource: str, selector: str = "") -> tuple[list[JsonObje
             version = pick(answer, str, "metadata", "resourceVersion")
             token = pick(answer, str, "metadata", "continue")
         except Malformed as error:
-            raise Trouble(0, f"the list of {resource} is not as expected: {error}") from error
+            raise ServerUnavailable(0, f"the list of {resource} is not as expected: {error}") from error
         params = page | {"continue": token} if token else {}
     return things, version
 
@@ -139,12 +139,12 @@ class Reflector:
         try:
             self.pass_on_events()
             why = "they end at once"
-        except Trouble as error:
+        except ServerUnavailable as error:
             self.error = error
             why = str(error)
         except Exception as error:
             self.version = ""
-            if is_answer(error, 403):
+            if has_status(error, 403):
                 warn_once(f"{error}; until that is allowed, {self.resource} are listed every 10 s")
             return
         lasted = time.monotonic() - began
@@ -165,12 +165,12 @@ class Reflector:
                   "fieldSelector": selector_of(self.resource), "resourceVersion": self.version}
         for event in self.api.watch(path_of(self.resource), params, silence=SILENCE_SECONDS):
             what = pick(event, str, "type")
-            thing = pick(event, dict, "object")
+            obj = pick(event, dict, "object")
             if what not in ("ADDED", "MODIFIED", "DELETED", "BOOKMARK", "ERROR"):
                 raise Malformed(f"the watch of {self.resource} returned something other than events")
             if what == "ERROR":  # in most cases, 410: the versions since the last one are gone
-                raise ApiError(410, f"the watch of {self.resource} ends: {text_at(thing, 'message')}")
-            version = pick(thing, str, "metadata", "resourceVersion")
+                raise ApiError(410, f"the watch of {self.resource} ends: {text_at(obj, 'message')}")
+            version = pick(obj, str, "metadata", "resourceVersion")
             if what != "BOOKMARK":
-                self.updates.put((self.resource, what, thing))
+                self.updates.put((self.resource, what, obj))
             self.version = version

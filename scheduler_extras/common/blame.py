@@ -48,7 +48,7 @@ def note_rule(name: str, functions: Iterable[Any]) -> None:
     RULE_OF.update(dict.fromkeys(codes, name))
 
 
-# Set when a rule or a write fails, or the API server is in trouble: with --once, the exit code is then 1. It
+# Set when a rule or a write fails, or the API server is unavailable: with --once, the exit code is then 1. It
 # is global, because rules are called in many places, and in threads.
 FAILURE = threading.Event()
 

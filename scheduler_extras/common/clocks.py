@@ -11,7 +11,7 @@ from concurrent.futures import Future, wait
 from dataclasses import dataclass
 from typing import Any
 
-from scheduler_extras.common.errors import Trouble
+from scheduler_extras.common.errors import ServerUnavailable
 from scheduler_extras.common.log_texts import one_line, warn_once
 
 
@@ -46,9 +46,9 @@ def within(seconds: float, function: Callable[..., Any], *arguments: Any, late: 
     waited = 0.0
     while not future.done():
         if waited >= seconds:
-            raise late or Trouble(0, f"no answer within {seconds:.3g} s")
+            raise late or ServerUnavailable(0, f"no answer within {seconds:.3g} s")
         if stop and stop.is_set():
-            raise Trouble(0, "a signal ended the script")
+            raise ServerUnavailable(0, "a signal ended the script")
         if server and waited >= SLOW_SECONDS:
             warn_once(f"{server} has not answered for {SLOW_SECONDS} s; it may take up to {seconds} s")
         pause = min(0.1, seconds - waited)
@@ -78,7 +78,7 @@ def start_thread(function: Callable[[], None]) -> None:
     try:
         threading.Thread(target=function, daemon=True).start()
     except (RuntimeError, MemoryError) as error:
-        raise Trouble(0, f"this machine cannot start another thread: {one_line(error)}") from error
+        raise ServerUnavailable(0, f"this machine cannot start another thread: {one_line(error)}") from error
 
 
 def now() -> str:

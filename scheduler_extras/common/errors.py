@@ -16,7 +16,7 @@ class ApiError(Exception):
         self.status = status
 
 
-class Trouble(ApiError):
+class ServerUnavailable(ApiError):
     """No API server answered, or it answered 429 or 5xx: other requests may fail, too."""
 
     retry_after: float = 0  # the seconds of the header Retry-After, if there was one

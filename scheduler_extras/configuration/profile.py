@@ -38,12 +38,12 @@ class Profile(FullPolicy):
             feasible = {pod.nominated_node: feasible[pod.nominated_node]}
         return feasible, failed
 
-    def seek_remedy(self, decision: FullDecision, snapshot: FullSnapshot) -> None:
+    def run_post_filter(self, decision: FullDecision, snapshot: FullSnapshot) -> None:
         """If no rule has a remedy, clear the pod's nomination. Upstream: schedule_one.go."""
-        super().seek_remedy(decision, snapshot)
+        super().run_post_filter(decision, snapshot)
         is_nominated = decision.pod.uid in [other.uid for other in snapshot.nominated]
         has_remedy = decision.requests or decision.remedy or self.leaves_nomination(decision)
-        if is_nominated and not has_remedy and not decision.trouble:
+        if is_nominated and not has_remedy and not decision.server_error:
             decision.requests = [nominate(decision.pod, None, snapshot)]
         if decision.failed and decision.fits_nowhere and not decision.remedy:
             decision.message = " ".join(filter(None, [decision.message, self.why_no_remedy(decision)]))

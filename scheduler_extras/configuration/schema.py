@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from scheduler_extras.deciding.extension_points import EXTENSION_POINTS
-from scheduler_extras.deciding.rule import PREDICATES, PRIORITIES, WHEN
+from scheduler_extras.deciding.rule import PREDICATES, PRIORITIES, DURING_SCHEDULING
 from scheduler_extras.policy.extenders import EXTENDER, FILTERED
 from scheduler_extras.policy.policy import ELECTION
 from scheduler_extras.reading.fields import JsonObject
@@ -75,7 +75,7 @@ REMOVED = [*VOLUME_LIMITS, "NodeLabel", "ServiceAffinity", "NodePreferAvoidPods"
 REPLACED = ["SelectorSpread", "DefaultPodTopologySpread", "NodePreferAvoidPods"]  # by plugins that do more
 # Default weights that are no longer 1, or of plugins that do not run by default under a Policy.
 WEIGHTS_136 = {"DefaultPreemption": 1, "TaintToleration": 3, "NodeAffinity": 2, "PodTopologySpread": 2,
-                 "InterPodAffinity": 2}
+               "InterPodAffinity": 2}
 STRATEGIES = {"LeastAllocated": "LeastRequestedPriority", "MostAllocated": "MostRequestedPriority",
               "RequestedToCapacityRatio": "RequestedToCapacityRatio"}  # of NodeResourcesFit -> the priority
 RULE_POINTS = {"predicates": ["preFilter", "filter"], "priorities": ["preScore", "score"]}
@@ -118,7 +118,7 @@ def is_strategy(strategy: JsonObject) -> bool:
 
 def all_differ(things: Iterable[JsonObject], *fields: str) -> bool:
     """Return whether any two of the things differ in at least one of these fields."""
-    kinds = [tuple(thing.get(name) for name in fields) for thing in things]
+    kinds = [tuple(obj.get(name) for name in fields) for obj in things]
     return len(kinds) == len(set(kinds))
 
 
@@ -152,8 +152,8 @@ SPREAD_CONSTRAINT = {
     "nodeAffinityPolicy": {"Honor", "Ignore"}, "nodeTaintsPolicy": {"Honor", "Ignore"}}
 PLUGIN_ARGUMENTS: dict[str, Schema] = {  # some have no effect here. Upstream: validation_pluginargs.go
     "NodeAffinity": {"addedAffinity": {
-        f"required{WHEN}": {"nodeSelectorTerms": [NODE_SELECTOR_TERM]},
-        f"preferred{WHEN}": [{"weight": range(2**31), "preference": NODE_SELECTOR_TERM}]}},
+        f"required{DURING_SCHEDULING}": {"nodeSelectorTerms": [NODE_SELECTOR_TERM]},
+        f"preferred{DURING_SCHEDULING}": [{"weight": range(2**31), "preference": NODE_SELECTOR_TERM}]}},
     "NodeResourcesFit": {
         "ignoredResources": [NAME],
         "ignoredResourceGroups": [

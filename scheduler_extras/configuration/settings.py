@@ -6,7 +6,7 @@ reading.py calls `settings_of`, for arguments that have been checked already.
 from __future__ import annotations
 
 from scheduler_extras.configuration.schema import STRATEGIES
-from scheduler_extras.deciding.rule import WHEN, FullRule
+from scheduler_extras.deciding.rule import DURING_SCHEDULING, FullRule
 from scheduler_extras.reading.fields import JsonObject
 from scheduler_extras.rules.spreading import DEFAULT_SPREAD
 
@@ -22,10 +22,10 @@ def settings_of(plugin: str, rules: list[FullRule], args: JsonObject) -> dict[st
 def node_affinity(args: JsonObject) -> dict[str, JsonObject]:
     """Return the settings of the rules of NodeAffinity."""
     added = args.get("addedAffinity", {})
-    required = added.get(f"required{WHEN}")  # no node matches it without terms
+    required = added.get(f"required{DURING_SCHEDULING}")  # no node matches it without terms
     terms = [] if required is None else required.get("nodeSelectorTerms") or [{}]
     return {"MatchNodeSelector": {"added_terms": terms},
-            "NodeAffinityPriority": {"added_terms": added.get(f"preferred{WHEN}", [])}}
+            "NodeAffinityPriority": {"added_terms": added.get(f"preferred{DURING_SCHEDULING}", [])}}
 
 
 def resources_fit(args: JsonObject) -> dict[str, JsonObject]:

@@ -22,7 +22,7 @@ from scheduler_extras.common.clocks import HEARTBEAT
 # it are computed again.
 
 
-class OfNodesAlone(dict):
+class PodIndependent(dict):
     """{name: answer}, found without reading the pods on the nodes. It stays valid when pods come and go."""
 
 
@@ -88,12 +88,12 @@ class AnswerCache:
 
     def changes_for(self, answers: dict) -> Changes:
         """Return the changes after which these answers may differ."""
-        return self.changes_of_nodes if type(answers) is OfNodesAlone else self.changes
+        return self.changes_of_nodes if type(answers) is PodIndependent else self.changes
 
-    def is_of_nodes_alone(self, key: Hashable | None) -> bool:
+    def is_pod_independent(self, key: Hashable | None) -> bool:
         """Return whether the cached answers under a key were found without reading the pods on the nodes."""
         entry = self.entries.get(key)
-        return entry is not None and type(entry.answers) is OfNodesAlone
+        return entry is not None and type(entry.answers) is PodIndependent
 
     def copy(self) -> AnswerCache:
         """Return a copy with the same entries."""
@@ -202,7 +202,7 @@ def current_answers(entry: Entry, nodes: dict, ask: Callable, changed: frozenset
     if not are_same_nodes:
         answers = {name: answers[name] for name in nodes} | answers  # in the order of the nodes
     if kind is not dict:
-        answers = OfNodesAlone(answers) if type(asked) is kind else dict(answers)
+        answers = PodIndependent(answers) if type(asked) is kind else dict(answers)
     return answers, differ
 
 
@@ -210,7 +210,7 @@ def answer_each(function: Callable, nodes: dict) -> dict:
     """Return {name: function(node)} of nodes."""
     answers = {}
     for name, node in nodes.items():
-        HEARTBEAT.at = time.monotonic()  # an expensive rule may take long about all nodes
+        HEARTBEAT.at = time.monotonic()  # `heartbeat`, inlined: an expensive rule may take long for all nodes
         answers[name] = function(node)
     return answers
 

@@ -12,15 +12,15 @@ from collections.abc import Callable, Generator, Iterable, Iterator
 from typing import Any
 
 from scheduler_extras.common.blame import STRINGS, check_number, check_points, strings_of, wrong_answer
-from scheduler_extras.deciding.answers import AnswerCache, OfNodesAlone, answer_each, answers_about
+from scheduler_extras.deciding.answers import AnswerCache, PodIndependent, answer_each, answers_about
 from scheduler_extras.deciding.decision import Vote
+from scheduler_extras.deciding.recorded_reads import RecordingView, cache_key_of, recorded_reads
 from scheduler_extras.deciding.rule import SKIP, FullRule, Rejected, Unresolvable
-from scheduler_extras.deciding.seen import Seen, cache_key_of, looked_at
 from scheduler_extras.deciding.snapshot import FullSnapshot
-from scheduler_extras.reading.pods_and_nodes import OF_NODES_ALONE, FullNode, FullPod
+from scheduler_extras.reading.pods_and_nodes import POD_INDEPENDENT, FullNode, FullPod
 
 
-class Prepared:
+class PreparedRule:
     """A rule with its metadata for a pod, ready to be called for nodes."""
 
     def __init__(self, rule: FullRule, pod: FullPod, metadata: Any):
@@ -30,7 +30,7 @@ class Prepared:
         function: Any = rule.function
         self.function = functools.partial(function, metadata=metadata) if rule.metadata else function
         self.key = cache_key_of(pod, rule, metadata)  # None: its answers are not kept
-        self.seen = pod if self.key is None else Seen(pod, rule.reads)  # what the rule receives
+        self.seen = pod if self.key is None else RecordingView(pod, rule.reads)  # what the rule receives
         self.shared: dict[str, list] = {}  # repr of reasons -> reasons, to store equal ones once
 
     def reasons(self, node: FullNode) -> list[str]:
@@ -76,7 +76,7 @@ class Prepared:
         began = time.monotonic() if time_rule else 0
         ask_some = functools.partial(self.ask_some, question, snapshot.answers)
         result = answers_about(nodes, self.key, snapshot, ask_some, self.metadata, then)
-        if self.key and looked_at(self.seen):
+        if self.key and recorded_reads(self.seen):
             self.note_reads(snapshot.answers)
         if time_rule:
             time_rule(self.rule, False, time.monotonic() - began)
@@ -88,7 +88,7 @@ class Prepared:
             return self.rule.score_all(nodes, metadata=self.metadata)
         if self.metadata or not self.rule.steady:  # it may compare nodes with metadata
             return answer_each(question, nodes)
-        if not nodes or (len(nodes) == 1 and not cache.is_of_nodes_alone(self.key)):
+        if not nodes or (len(nodes) == 1 and not cache.is_pod_independent(self.key)):
             return answer_each(question, nodes)
         return once_for_equal_nodes(question, nodes)
 
@@ -98,7 +98,7 @@ class Prepared:
         Earlier answers stay valid for this pod, and so for all pods that share the longer key.
         """
         before = self.key
-        self.rule.reads = tuple(dict.fromkeys(self.rule.reads) | looked_at(self.seen))
+        self.rule.reads = tuple(dict.fromkeys(self.rule.reads) | recorded_reads(self.seen))
         self.key = cache_key_of(self.pod, self.rule, self.metadata)
         cache.rename(before, self.key)
 
@@ -122,26 +122,26 @@ class Prepared:
 def once_for_equal_nodes(question: Callable, nodes: dict[str, FullNode]) -> dict:
     """Return {name: question(node)}. Nodes that are equal in all that the rule reads share one answer."""
     (name, first), *others = nodes.items()
-    seen = Seen(first)
+    seen = RecordingView(first)
     answers = answer_each(question, {name: seen})
-    reads = looked_at(seen)
+    reads = recorded_reads(seen)
     if not reads:
-        return OfNodesAlone(dict.fromkeys(nodes, answers[name]))
-    are_of_nodes_alone = reads.keys() <= OF_NODES_ALONE
+        return PodIndependent(dict.fromkeys(nodes, answers[name]))
+    are_pod_independent = reads.keys() <= POD_INDEPENDENT
     known = {values_of(first, reads): answers[name]}
-    if None in known and not are_of_nodes_alone:
+    if None in known and not are_pod_independent:
         return answers | answer_each(question, dict(others))
     for name, node in others:
         values = values_of(node, reads)
         if values is not None and values in known:
             answers[name] = known[values]
             continue
-        seen = Seen(node)
+        seen = RecordingView(node)
         answers |= answer_each(question, {name: seen})
-        are_of_nodes_alone = are_of_nodes_alone and looked_at(seen).keys() <= OF_NODES_ALONE
-        if values is not None and looked_at(seen).keys() <= reads.keys():
+        are_pod_independent = are_pod_independent and recorded_reads(seen).keys() <= POD_INDEPENDENT
+        if values is not None and recorded_reads(seen).keys() <= reads.keys():
             known[values] = answers[name]
-    return OfNodesAlone(answers) if are_of_nodes_alone else answers
+    return PodIndependent(answers) if are_pod_independent else answers
 
 
 def values_of(node: FullNode, attributes: Iterable[str]) -> tuple | None:
@@ -161,7 +161,7 @@ def split_nodes(nodes: dict[str, FullNode], reasons: dict[str, list]) -> tuple[d
     return passing, refused
 
 
-def prepare(rules: list[FullRule], pod: FullPod, nodes: dict, snapshot: FullSnapshot) -> list[Prepared]:
+def prepare(rules: list[FullRule], pod: FullPod, nodes: dict, snapshot: FullSnapshot) -> list[PreparedRule]:
     """Compute the metadata of rules. Return Prepared rules, without those that skip the pod.
 
     Raises Unschedulable.
@@ -171,7 +171,7 @@ def prepare(rules: list[FullRule], pod: FullPod, nodes: dict, snapshot: FullSnap
     for rule in rules:
         metadata = metadata_of(rule, pod, node_list, snapshot) if rule.metadata else None
         if metadata is not SKIP:
-            prepared.append(Prepared(rule, pod, metadata))
+            prepared.append(PreparedRule(rule, pod, metadata))
     return prepared
 
 

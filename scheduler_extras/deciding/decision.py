@@ -15,12 +15,12 @@ from typing import Any
 
 from scheduler import Decision, log, sum_up
 from scheduler_extras.common.blame import FAILURE, what_broke
-from scheduler_extras.common.errors import ApiError, Malformed, Trouble, Unschedulable
+from scheduler_extras.common.errors import ApiError, Malformed, ServerUnavailable, Unschedulable
 from scheduler_extras.deciding.rule import WHATEVER_THE_NODE, Rejected, Unresolvable
 from scheduler_extras.deciding.snapshot import FullSnapshot
 
 
-class Failures(dict):
+class Diagnosis(dict):
     """The reasons against the nodes that do not fit: {node: {predicate: its reasons}}."""
 
     @functools.cached_property
@@ -35,7 +35,7 @@ class Failures(dict):
         return {title for against in different.values() for title in against}
 
 
-class SharedFailures(Failures):
+class SharedDiagnosis(Diagnosis):
     """Failures in which nodes with equal reasons share one object, to sum up the message faster."""
 
     @functools.cached_property
@@ -50,20 +50,20 @@ class SharedFailures(Failures):
         return f"0/{len(self)} nodes are available: {parts}."
 
 
-def put_together(nodes: dict, refusals: list[tuple[str, dict]]) -> tuple[dict, Failures]:
+def combine_refusals(nodes: dict, refusals: list[tuple[str, dict]]) -> tuple[dict, Diagnosis]:
     """Return the nodes that no predicate refuses, and the Failures of the others, in the nodes' order.
 
     refusals: [(title of a predicate, {node: its reasons})].
     """
     if not refusals:
-        return nodes, Failures()
+        return nodes, Diagnosis()
     against: dict[str, dict] = collections.defaultdict(dict)
     for title, refused in refusals:
         for name, reasons in refused.items():
             against[name][title] = reasons
     shared: dict[str, dict] = {}  # text of the reasons against a node -> these: equal ones are kept once
     by_lists = {}  # the same by the identity of the lists, as writing out the text takes long
-    failed = SharedFailures()
+    failed = SharedDiagnosis()
     for name in [name for name in nodes if name in against]:
         lists = tuple((title, id(reasons)) for title, reasons in against[name].items())
         if lists not in by_lists:
@@ -93,18 +93,18 @@ class FullDecision(Decision):
     """A decision, with the results of the other extension points and of the extenders."""
 
     pod: Any  # a FullPod
-    failed: Failures = field(default_factory=Failures)  # why the other nodes do not fit
+    failed: Diagnosis = field(default_factory=Diagnosis)  # why the other nodes do not fit
     policy: Any = None  # the FullPolicy whose rules decide
     snapshot: FullSnapshot | None = None  # what the rules see
     condition_reason: str = "Unschedulable"  # without a node: the reason of its condition PodScheduled
     votes: list = field(default_factory=list)  # of each priority and each extender
     remedy: str = ""  # without a node: what PostFilter does, in words
     why_not_preempted: object = ""  # without a node: why preemption does not help, a text or {node: reasons}
-    trouble: Trouble | None = None  # of the API server, if this attempt met any
+    server_error: ServerUnavailable | None = None  # of the API server, if this attempt met any
     waits: str = ""  # with a node: why the pod is not bound to it yet
     requests: list = field(default_factory=list)  # without a node: the requests of PostFilter
 
-    # When its steps ended, in monotonic seconds:
+    # Times in monotonic seconds; the last field is a duration:
     began_at: float = field(default_factory=lambda: time.monotonic())
     filtered_at: float = 0
     decided_at: float = 0
@@ -140,8 +140,8 @@ class FullDecision(Decision):
 
     def give_up(self, error: BaseException) -> None:
         """Leave the pod pending because of an error, and name the rule that raised it."""
-        if isinstance(error, Trouble):
-            self.trouble = error
+        if isinstance(error, ServerUnavailable):
+            self.server_error = error
         if self.node and not isinstance(error, Unschedulable):
             self.condition_reason = "SchedulerError"  # as in kube-scheduler
         self.node = None
@@ -150,7 +150,7 @@ class FullDecision(Decision):
         self.message = str(error) if is_known else what_broke(error)
         if isinstance(error, Rejected):
             why = {f"{error.title}{WHATEVER_THE_NODE}": [Unresolvable(error)]}
-            self.failed = Failures(dict.fromkeys(self.nodes, why))
+            self.failed = Diagnosis(dict.fromkeys(self.nodes, why))
             self.message = self.policy.rejection(error, self.failed)
         if not is_known:
             FAILURE.set()

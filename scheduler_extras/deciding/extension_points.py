@@ -103,8 +103,8 @@ def call_hook(rule: FullRule, point: str, *things: Any) -> Any:
     return answer
 
 
-def why_not_yet(pod: FullPod, policy: Any) -> str:
-    """Return the reason of the first rule whose pre_enqueue rejects the pod, with the rule's name; or ""."""
+def run_pre_enqueue(pod: FullPod, policy: Any) -> str:
+    """Call PreEnqueue of the rules. Return the first reason not to try the pod yet, with its rule; or ""."""
     for rule in policy.rules_with["pre_enqueue"]:
         try:
             reason = call_hook(rule, "pre_enqueue", pod)

@@ -39,7 +39,7 @@ class FullRule(Rule):
     unresolvable: bool = False  # of a predicate: all of its reasons are Unresolvable
     # What a pod may require -> function(pod, its node or None) that returns whether it does. Used to warn if
     # no active rule checks it.
-    looks_at: dict = field(default_factory=dict)
+    pod_requirements: dict = field(default_factory=dict)
     aliases: list = field(default_factory=list)  # other names in a Policy; several rules may share one
     always: bool = False  # it is active under any Policy
     by_default: int = 0  # 1, or a priority's weight: it is active if a Policy leaves out the list
@@ -75,12 +75,12 @@ def register(where: str, name: str, make: Callable[..., FullRule] = full_rule, *
 
 predicate = functools.partial(register, "predicates")  # the decorators of the rules in rules/
 priority = functools.partial(register, "priorities")
-WHEN = "DuringSchedulingIgnoredDuringExecution"  # the end of two names of fields: required..., preferred...
+DURING_SCHEDULING = "DuringSchedulingIgnoredDuringExecution"  # the end of required... and preferred...
 
 
-def requires(side: str, pod: FullPod, node: object) -> Any:
+def has_required_affinity(side: str, pod: FullPod, node: object) -> bool:
     """Return whether the pod has required affinity of a kind, such as podAntiAffinity."""
-    return pick(pod.spec, dict, "affinity", side).get(f"required{WHEN}")
+    return bool(pick(pod.spec, dict, "affinity", side).get(f"required{DURING_SCHEDULING}"))
 
 
 class Unresolvable(str):

@@ -17,25 +17,25 @@ from scheduler_extras.deciding.decision import FullDecision
 class RetryOn(enum.Enum):
     """The reason why a pod without a node is tried again."""
 
-    NOTHING = "it is new, or to be tried at once"
+    NOW = "it is new, or to be tried at once"
     BACKOFF = "the end of its backoff"  # after an error; or something has changed
     CHANGE = "a change in the cluster, or the end of a long time"  # no node fits
     IDLENESS = "the end of its backoff, or an idle queue"  # the same after a change, in 1.36
 
 
-BRAKE = 10  # a pod backs off for at least 10 times as long as its attempt took
+BACKOFF_PER_SECOND = 10  # a pod backs off for at least 10 times as long as its attempt took
 
 
 @dataclass
 class Retry:
     """When a pod is tried again, and why. Times are in monotonic seconds."""
 
-    on: RetryOn = RetryOn.NOTHING
-    attempts: int = 0  # failed ones
+    on: RetryOn = RetryOn.NOW
+    failures: int = 0  # failed attempts
     rejected_by: frozenset[str] = frozenset()  # plugins that rejected it in the last attempt, for metrics
-    has_met_trouble: bool = False  # whether the last attempt met trouble of the API server
+    has_met_server_error: bool = False  # in the last attempt
     backoff_ends: float = 0
-    change_ends: float = 0  # when it is tried again even without a change
+    retry_at_latest: float = 0  # when it is tried again even without a change
     refused: set[str] = field(default_factory=set)  # nodes from which victims could not be deleted
     began_at: float = 0  # when the last attempt began
     took: float = 0  # seconds of the loop's time that the last attempt took
@@ -51,20 +51,19 @@ class Retry:
     def back_off(self, decision: FullDecision) -> None:
         """Begin the backoff after an attempt; if no node fits, wait for a change as well."""
         policy = decision.policy
-        self.has_met_trouble = decision.trouble is not None
-        self.attempts += 1
+        self.failures += 1
         moment = time.monotonic()
         self.backoff_ends = moment + self.seconds_after(decision)
-        self.change_ends = max(self.backoff_ends, moment + policy.unschedulable_seconds)
+        self.retry_at_latest = max(self.backoff_ends, moment + policy.unschedulable_seconds)
         self.on = RetryOn.CHANGE if decision.fits_nowhere else RetryOn.BACKOFF
 
     def seconds_after(self, decision: FullDecision) -> float:
         """Return the seconds of backoff. A slow attempt makes it longer."""
         policy = decision.policy
-        usual = backoff(self.attempts, policy.initial_backoff, policy.max_backoff)
-        if decision.trouble:
+        usual = backoff(self.failures, policy.initial_backoff, policy.max_backoff)
+        if decision.server_error:
             return usual
-        seconds = max(usual, BRAKE * self.took)
+        seconds = max(usual, BACKOFF_PER_SECOND * self.took)
         if self.took > 1:
             pause = f"it is tried again after {seconds:.0f} s at the earliest, so that others have turns"
             warn_once(f"{decision.pod.key} takes {self.took:.1f} s to decide about: {pause}", about="brake")
@@ -72,9 +71,9 @@ class Retry:
 
     def make_due(self) -> None:
         """Make the pod due at once, even if its backoff is not over."""
-        self.on = RetryOn.NOTHING
+        self.on = RetryOn.NOW
 
     def is_due(self) -> bool:
         """Return whether it is time to try the pod."""
-        ends = {RetryOn.NOTHING: 0, RetryOn.CHANGE: self.change_ends}.get(self.on, self.backoff_ends)
+        ends = {RetryOn.NOW: 0, RetryOn.CHANGE: self.retry_at_latest}.get(self.on, self.backoff_ends)
         return time.monotonic() >= ends

@@ -8,9 +8,9 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from scheduler_extras.api.responses import is_answer, warn_of_failure
+from scheduler_extras.api.responses import has_status, warn_of_failure
 from scheduler_extras.common.blame import warn_if_broken, what_broke
-from scheduler_extras.common.errors import ApiError, Trouble, Unschedulable
+from scheduler_extras.common.errors import ApiError, ServerUnavailable, Unschedulable
 from scheduler_extras.common.log_texts import one_line
 from scheduler_extras.common.observer import Observer
 from scheduler_extras.deciding.decision import FullDecision
@@ -18,7 +18,7 @@ from scheduler_extras.deciding.extension_points import call_hook, with_reason
 from scheduler_extras.deciding.snapshot import FullSnapshot
 from scheduler_extras.live.cache import Cache
 from scheduler_extras.live.events import Recorder
-from scheduler_extras.live.loop import PassErrors
+from scheduler_extras.live.pass_errors import PassErrors
 from scheduler_extras.live.record import WaitsFor
 from scheduler_extras.live.writer import Step, Writer
 from scheduler_extras.reading.pods_and_nodes import FullNode
@@ -43,7 +43,7 @@ class BindingCycle:
     def carry_out(self, decision: FullDecision) -> None:
         """Assume the pod on its node, and begin to bind it. Without a node, run PostFilter; put it off."""
         if not decision.node:
-            decision.policy.seek_remedy(decision, self.cache.snapshot)
+            decision.policy.run_post_filter(decision, self.cache.snapshot)
             self.put_off(decision)
         elif self.assume(decision):
             self.advance(decision)
@@ -58,7 +58,7 @@ class BindingCycle:
             return False
         self.cache.nodes.place(decision.pod, node.name)
         decision.pod.record.wait_for(WaitsFor.PERMIT, decision)
-        reserve(decision, node, self.cache.snapshot)
+        run_reserve(decision, node, self.cache.snapshot)
         return decision.node is not None
 
     def advance(self, decision: FullDecision) -> None:
@@ -88,7 +88,10 @@ class BindingCycle:
         self.show_if_new(decision)
 
     def put_off(self, decision: FullDecision) -> None:
-        """Let a pod without a node back off, send the requests of PostFilter, and report the reason."""
+        """End an attempt that found no node, or whose node a rule refused.
+
+        Free the pod's room, begin its backoff, send the requests of PostFilter, and report the reason.
+        """
         self.end_attempt(decision)
         self.fall_back(decision)
         self.send(Step.POST_FILTER, decision, decision.requests)
@@ -101,12 +104,12 @@ class BindingCycle:
         """Let a pod fall back after a failed write, and report the error."""
         self.fall_back(decision)
         self.observer.attempted(decision, "error")
-        self.note_trouble(decision, error)
+        self.note_server_error(decision, error)
         is_known = isinstance(error, (ApiError, Unschedulable))
         why = one_line(error) if is_known else what_broke(error)
         is_failure = warn_of_failure(error, f"{decision.pod.key}: {why}")
-        is_answered = not is_answer(error, 0, 429)
-        if is_failure and is_answered:  # without a response, the event would probably fail, too
+        got_through = not has_status(error, 0, 429)
+        if is_failure and got_through:  # without a response, the event would probably fail, too
             self.recorder.report(decision, "Warning", "FailedScheduling", "SchedulerError", f"{heading}{why}")
 
     def fall_back(self, decision: FullDecision) -> None:
@@ -118,23 +121,23 @@ class BindingCycle:
         record.back_off(decision)
         if had_room:
             self.cache.forget(decision.pod)
-            self.send(Step.CLEANUP, decision, unreserve(decision, self.cache.snapshot))
+            self.send(Step.CLEANUP, decision, run_unreserve(decision, self.cache.snapshot))
 
     def send(self, step: Step, decision: FullDecision, requests: list[tuple]) -> None:
         """Let a thread send the requests of rules, if there are any."""
         if requests:
-            self.writer.send(step, decision, requests, self.cache.still_waiting)
+            self.writer.send(step, decision, requests, self.cache.latest_if_waiting)
 
     def end_attempt(self, decision: FullDecision) -> None:
-        """Record how long the attempt took, and whether it met trouble."""
+        """Record how long the attempt took, and whether it met a server error."""
         decision.pod.record.retry.end()
-        self.note_trouble(decision, decision.trouble)
+        self.note_server_error(decision, decision.server_error)
 
-    def note_trouble(self, decision: FullDecision, error: BaseException | None) -> None:
-        """Record whether an error that a pod has met is trouble of the API server."""
-        decision.pod.record.retry.has_met_trouble = isinstance(error, Trouble)
-        if isinstance(error, Trouble):
-            self.errors.note_trouble(error)
+    def note_server_error(self, decision: FullDecision, error: BaseException | None) -> None:
+        """Record whether an error that a pod has met is a server error."""
+        decision.pod.record.retry.has_met_server_error = isinstance(error, ServerUnavailable)
+        if isinstance(error, ServerUnavailable):
+            self.errors.note_server_error(error)
 
     def show_if_new(self, decision: FullDecision) -> None:
         """Show a decision once it has been carried out, unless it repeats the last one.
@@ -142,12 +145,12 @@ class BindingCycle:
         It is never shown if another client binds or deletes the pod before.
         """
         record = decision.pod.record
-        is_under_way = self.writer.is_live and record.waits_for in (WaitsFor.REMEDY, WaitsFor.BINDING)
-        if not is_under_way and record.published.show(decision):
+        is_under_way = self.writer.is_live and record.waits_for in (WaitsFor.POST_FILTER, WaitsFor.BINDING)
+        if not is_under_way and record.published.note_shown(decision):
             self.show(decision)
 
 
-def reserve(decision: FullDecision, node: FullNode, snapshot: FullSnapshot) -> None:
+def run_reserve(decision: FullDecision, node: FullNode, snapshot: FullSnapshot) -> None:
     """Call Reserve of the rules. If one refuses the node, the decision has none."""
     try:
         for rule in decision.policy.rules_with["reserve"]:
@@ -156,7 +159,7 @@ def reserve(decision: FullDecision, node: FullNode, snapshot: FullSnapshot) -> N
         decision.give_up(error)
 
 
-def unreserve(decision: FullDecision, snapshot: FullSnapshot) -> list[tuple]:
+def run_unreserve(decision: FullDecision, snapshot: FullSnapshot) -> list[tuple]:
     """Call Unreserve of the rules. Return the requests to send."""
     requests: list[tuple] = []
     for rule in decision.policy.rules_with["unreserve"]:
@@ -170,38 +173,41 @@ def run_permit_and_pre_bind(decision: FullDecision, snapshot: FullSnapshot) -> l
 
     If a rule refuses the node, the decision has none.
     """
-    if not decision.node:  # the pod was a victim, and the preemptor has rejected it from waiting
+    if not decision.node:  # the pod was a victim, and the preemptor has rejected it at Permit
         return []
     requests: list[tuple] = []
-    decision.trouble = None
+    decision.server_error = None
     decision.condition_reason = "Unschedulable"
     record = decision.pod.record
     node = snapshot.nodes.get(decision.node)
     try:
         if node is None:
-            raise Unschedulable(f"node {decision.node} has gone")
+            raise Unschedulable(f"node {decision.node} is gone")
         if record.waits_for is WaitsFor.PERMIT:
-            decision.waits = why_not_permitted(decision, node, snapshot)
+            decision.waits = run_permit(decision, node, snapshot)
             if decision.waits:
                 return []
         decision.condition_reason = "SchedulerError"  # if PreBind fails, as in kube-scheduler
-        requests, decision.waits = requests_before_binding(decision, node, snapshot)
+        requests, decision.waits = run_pre_bind(decision, node, snapshot)
         if decision.waits:
             record.wait_for(WaitsFor.PRE_BIND, decision)
         else:
             record.wait_for(WaitsFor.BINDING)
     except (Exception, SystemExit) as error:
         record.undo_changes()  # if the changes were written all the same, the watch shows them
-        if isinstance(error, Trouble):  # the pod keeps its node, and waits
-            decision.trouble = error
+        if isinstance(error, ServerUnavailable):  # the pod keeps its node, and waits
+            decision.server_error = error
             decision.waits = decision.waits or one_line(error)
         else:
             decision.give_up(error)
     return requests
 
 
-def why_not_permitted(decision: FullDecision, node: FullNode, snapshot: FullSnapshot) -> str:
-    """Return which rule does not permit the binding yet, in words, or "". Raises Unschedulable."""
+def run_permit(decision: FullDecision, node: FullNode, snapshot: FullSnapshot) -> str:
+    """Call Permit of the rules. Return in words why the pod must wait, or "".
+
+    Raises Unschedulable if a rule rejects the pod, or has held it for too long.
+    """
     held = []  # (timeout of a rule in seconds, its name, its reason)
     for rule in decision.policy.rules_with["permit"]:
         seconds, reason = with_reason(call_hook(rule, "permit", decision.pod, node, snapshot))
@@ -217,8 +223,8 @@ def why_not_permitted(decision: FullDecision, node: FullNode, snapshot: FullSnap
     return with_why(f"{name} does not permit the binding to {node.name} yet", reason)
 
 
-def requests_before_binding(decision: FullDecision, node: FullNode,
-                            snapshot: FullSnapshot) -> tuple[list[tuple], str]:
+def run_pre_bind(decision: FullDecision, node: FullNode,
+                 snapshot: FullSnapshot) -> tuple[list[tuple], str]:
     """Call PreBind of the rules. Return the requests to send, and what the pod then waits for, or ""."""
     requests = []
     waits = ""

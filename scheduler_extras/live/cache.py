@@ -14,8 +14,8 @@ from scheduler_extras.common.errors import Malformed
 from scheduler_extras.common.log_texts import one_line, warn_once
 from scheduler_extras.deciding.answers import AnswerCache
 from scheduler_extras.deciding.snapshot import FullSnapshot
-from scheduler_extras.live.informers import Objects
-from scheduler_extras.live.nominations import Nominations, waiting_now
+from scheduler_extras.live.nominations import Nominations, latest_if_waiting
+from scheduler_extras.live.object_store import ObjectStore
 from scheduler_extras.reading.fields import JsonObject, pick, text_at
 from scheduler_extras.reading.ignored_fields import is_unchanged
 from scheduler_extras.reading.pods_and_nodes import FullNode, FullPod, key_in
@@ -36,10 +36,10 @@ class UnreadPod(FullPod):
 def read_or_warn(kind: type, raw: JsonObject) -> Any:
     """Parse a FullPod or FullNode. If it is malformed, warn once, and return None."""
     try:
-        thing = kind(raw)
-        if not thing.name:
+        obj = kind(raw)
+        if not obj.name:
             raise Malformed("metadata.name: is missing")
-        return thing
+        return obj
     except Exception as error:
         what = "node" if kind is FullNode else "pod"
         warn_once(f"{what} {key_in(raw)} is skipped: {one_line(error)}")
@@ -127,15 +127,15 @@ class Cache:
     forgotten because its binding has failed.
     """
 
-    def __init__(self, api: Any, is_live: bool, kind_of_objects: type[Objects]):
+    def __init__(self, api: Any, is_live: bool, kind_of_objects: type[ObjectStore]):
         self.objects = kind_of_objects(api, self.apply)
         self.snapshot = FullSnapshot({}, self.objects, is_live)
         self.nodes = CachedNodes(self.snapshot)
         self.pods: dict[str, FullPod] = {}  # namespace/name -> Pod, without finished pods
         self.nominations = Nominations(self.snapshot, self.pods)
         self.waiting: dict[str, FullPod] = {}  # namespace/name -> Pod without a node that names our scheduler
-        self.arrived: dict[str, FullPod] = {}  # uid -> waiting pod that has come or changed in this pass
-        self.deleted: list[FullPod] = []  # waiting pods that are terminating, to be reported
+        self.arrived: dict[str, FullPod] = {}  # uid -> waiting pod, new or changed since a pass began
+        self.terminating: list[FullPod] = []  # waiting pods that have begun to terminate, to be reported
         self.has_changed = False  # whether pods that fitted no node may fit one now
 
     def follow(self, policies: dict) -> None:
@@ -161,13 +161,13 @@ class Cache:
         if self.nodes.snapshot_is_old:
             self.has_changed |= self.nodes.renew_snapshot()
 
-    def apply(self, resource: str, key: str, thing: dict | None) -> None:
+    def apply(self, resource: str, key: str, obj: dict | None) -> None:
         """Apply a change of an object; None: it is gone."""
         heartbeat()  # there may be very many changes
         if resource == "nodes":
-            self.has_changed |= self.nodes.apply(key, thing)
+            self.has_changed |= self.nodes.apply(key, obj)
         elif resource == "pods":
-            self.apply_pod(key, thing)
+            self.apply_pod(key, obj)
         else:
             self.has_changed = True
 
@@ -221,17 +221,17 @@ class Cache:
         if pod.scheduler in names:
             self.waiting[key] = self.arrived[pod.uid] = pod
             if pod.terminating:
-                self.deleted.append(pod)
+                self.terminating.append(pod)
         elif len(pod.scheduler) <= LONGEST_NAME and (similar := similar_name(pod.scheduler, names)):
             warn_once(f"{key} names {pod.scheduler}: did you mean {similar}?", about=f"not {pod.scheduler}")
 
     def forget(self, pod: FullPod) -> None:
         """Remove a pod from the node on which it is assumed, unless the API server shows it on one."""
         self.has_changed = True  # its room is free again
-        latest = self.still_waiting(pod)
+        latest = self.latest_if_waiting(pod)
         if latest:
             self.nodes.place(latest, "")
 
-    def still_waiting(self, pod: FullPod) -> FullPod | None:
+    def latest_if_waiting(self, pod: FullPod) -> FullPod | None:
         """Return the current version of a pod; None if the API server shows that it is gone or bound."""
-        return waiting_now(pod, self.pods)
+        return latest_if_waiting(pod, self.pods)

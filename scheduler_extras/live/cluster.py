@@ -1,6 +1,6 @@
-"""The cluster that the loop works with, live or made of manifests.
+"""All that the loop works with: the cache, the queue, the binding cycle, and the writer.
 
-The loop calls its methods. runs.py creates one.
+The loop calls its methods. runs.py creates one, for a live cluster or for manifests.
 """
 
 from __future__ import annotations
@@ -14,13 +14,12 @@ from collections.abc import Callable
 from scheduler_extras.common.blame import FAILURE
 from scheduler_extras.common.clocks import HEARTBEAT
 from scheduler_extras.deciding.decision import FullDecision
-from scheduler_extras.deciding.schedule import schedule
 from scheduler_extras.deciding.snapshot import FullSnapshot
 from scheduler_extras.live.binding import BindingCycle
 from scheduler_extras.live.cache import Cache
-from scheduler_extras.live.informers import ListedObjects, Objects
-from scheduler_extras.live.loop import PassErrors, schedule_pending_pods
-from scheduler_extras.live.queue import SchedulingQueue, is_for
+from scheduler_extras.live.object_store import ListedObjectStore, ObjectStore
+from scheduler_extras.live.pass_errors import PassErrors
+from scheduler_extras.live.queue import SchedulingQueue, is_ours_and_ready
 from scheduler_extras.live.results import Results
 from scheduler_extras.live.writer import Writer
 from scheduler_extras.policy.policy import FullPolicy
@@ -28,9 +27,9 @@ from scheduler_extras.reading.pods_and_nodes import FullPod
 
 
 class LiveCluster:
-    """The cache, the queue, the binding cycle, and the writer's threads, as the loop uses them."""
+    """The cache, the queue, the binding cycle and the writer, as the loop uses them. Upstream: Scheduler."""
 
-    OBJECTS = Objects  # where the API server's objects come from
+    OBJECT_STORE = ObjectStore  # where the API server's objects come from
 
     def __init__(self, writer: Writer, show: Callable[[FullDecision], None] = lambda decision: None,
                  at_rest: Callable[[], None] = lambda: None):
@@ -40,7 +39,7 @@ class LiveCluster:
         self.observe: Callable[[FullDecision], None] = lambda decision: None  # called before that
         self.due: deque[FullPod] = deque()  # not yet tried in this pass, which may end before this is empty
         self.errors = PassErrors()
-        self.cache = Cache(writer.api, writer.is_live, self.OBJECTS)
+        self.cache = Cache(writer.api, writer.is_live, self.OBJECT_STORE)
         self.snapshot = self.cache.snapshot
         self.cycle = BindingCycle(self.cache, writer, lambda decision: self.show(decision), self.errors)
         self.results = Results(self.cycle)
@@ -54,7 +53,7 @@ class LiveCluster:
         """Find out which pods are due. Raises ApiError."""
         pods = self.renew_queue(self.refresh(policies), policies)
         self.pending.note_changes()
-        self.errors.troubles.clear()
+        self.errors.server_errors.clear()
         self.warm_up()
         self.due = deque(self.pending.due(pods))
         self.ready_at = time.monotonic()
@@ -62,12 +61,12 @@ class LiveCluster:
     def refresh(self, policies: dict[str, FullPolicy]) -> list[FullPod]:
         """Apply all updates. Return the pods that name one of these schedulers, and have no node yet.
 
-        Raises ApiError.
+        Posts an event for each waiting pod that has begun to terminate. Raises ApiError.
         """
         self.began_at = time.monotonic()
         self.cache.follow(policies)
-        while self.cache.deleted:
-            self.cycle.recorder.skip(self.cache.deleted.pop())
+        while self.cache.terminating:
+            self.cycle.recorder.record_skipped(self.cache.terminating.pop())
         return [*self.cache.waiting.values()]
 
     def renew_queue(self, waiting: list[FullPod], policies: dict[str, FullPolicy]) -> list[FullPod]:
@@ -75,39 +74,39 @@ class LiveCluster:
 
         Assumed pods fall back if they are gone, or if their Policy has changed.
         """
-        pods = {pod.uid: pod for pod in waiting if is_for(pod, policies)}
+        pods = {pod.uid: pod for pod in waiting if is_ours_and_ready(pod, policies)}
         for decision in self.pending.outdated(pods, policies):
             self.cycle.fall_back(decision)
         self.pending.renew(pods, policies)
         return self.pending.in_order(pods.values(), policies)
 
     def next_pod(self, stop: threading.Event) -> FullPod | None:
-        """Apply updates, and return the next pod to schedule; None ends the pass. Raises ApiError.
+        """Return the next pod to schedule; None ends the pass. Raises ApiError.
 
-        Pods that wait for Permit or PreBind advance on the way. Before the pass ends, the results of Bindings
+        Assumed pods whose turn comes before advance on the way. Before the pass ends, the results of Bindings
         are handled. If this raises, the next pass handles them.
         """
-        while pod := self.next_due(stop):
+        while pod := self.pop_due(stop):
             decision = pod.record.decision
             if not decision:
                 return pod
             self.cycle.advance(decision)
         self.pending.note_pass(self.began_at)
         self.results.handle()  # of Bindings, among others
-        self.errors.raise_trouble()
+        self.errors.raise_server_error()
         return None
 
-    def next_due(self, stop: threading.Event) -> FullPod | None:
-        """Apply updates, and return the next pod to handle; None ends the pass. Raises ApiError."""
+    def pop_due(self, stop: threading.Event) -> FullPod | None:
+        """Apply updates, and take the next due pod from the pass; None ends it. Raises ApiError."""
         while self.due:
             if stop.is_set() or (self.is_late() and self.has_urgent_pod()):
                 return None
             self.results.handle(patience=0)
-            self.errors.raise_trouble()
+            self.errors.raise_server_error()
             self.writer.wait_for_a_free_thread()
             self.cache.apply_updates()
             pod = self.due.popleft()
-            latest = self.cache.still_waiting(pod)
+            latest = self.cache.latest_if_waiting(pod)
             if latest and not (latest.terminating or latest.gates):
                 pod.record.renew(latest)
                 pod.record.retry.begin()
@@ -128,13 +127,13 @@ class LiveCluster:
 
     def has_urgent_pod(self) -> bool:
         """Return whether a new or changed pod should be tried before the next pass is due."""
-        return any(self.pending.is_to_be_tried(pod, self.began_at) for pod in self.cache.arrived.values())
+        return any(self.pending.is_urgent(pod, self.began_at) for pod in self.cache.arrived.values())
 
     def rest(self, seconds: float, stop: threading.Event) -> None:
         """Wait for the next pass, `stop`, or a pod to try; after a failed pass, for longer."""
         self.at_rest()
         if self.errors.last:
-            HEARTBEAT.at = math.inf
+            HEARTBEAT.at = math.inf  # the watchdog does not end the process during this pause
             failed_lists = self.cache.objects.failed  # these pause by themselves before they list again
             pause = seconds if failed_lists else max(seconds, self.errors.pause())
             stop.wait(min(pause, threading.TIMEOUT_MAX))
@@ -161,7 +160,7 @@ class LiveCluster:
         lacks_some = getattr(self.api, "lacks_some", False)
         return bool(FAILURE.is_set() or self.writer.awaited or self.errors.last or lacks_some)
 
-    def updated_snapshot(self, policies: dict[str, FullPolicy] | tuple = ()) -> FullSnapshot:
+    def refresh_snapshot(self, policies: dict[str, FullPolicy] | tuple = ()) -> FullSnapshot:
         """Apply all updates, and return the snapshot. Raises ApiError."""
         self.cache.follow(dict(policies))
         return self.snapshot
@@ -170,38 +169,4 @@ class LiveCluster:
 class ListedCluster(LiveCluster):
     """A cluster that is listed in each pass, not watched: manifests, or a live one that is read once."""
 
-    OBJECTS = ListedObjects
-
-
-def decide_pods_before(pod: FullPod, cluster: LiveCluster, policies: dict[str, FullPolicy],
-                       stop: threading.Event) -> int:
-    """Schedule the pods that come before this one in a pass. Return their number; 0 if it is not due."""
-    cluster.begin_pass(policies)
-    if pod.key not in [each.key for each in cluster.due]:
-        return 0
-    count = 0
-    show = cluster.show
-    cluster.show = lambda decision: None
-    while (other := cluster.next_pod(stop)) and other.key != pod.key:
-        decision = schedule(other, cluster.snapshot, policies[other.scheduler])
-        cluster.cycle.carry_out(decision)
-        count += 1
-    cluster.results.finish(cluster.writer.patience, stop)
-    cluster.show = show
-    return count
-
-
-def make_passes(cluster: LiveCluster, policies: dict[str, FullPolicy], stop: threading.Event,
-                once: bool) -> FullSnapshot:
-    """Make passes until one changes nothing. Pods that rules hold then fall back. Return the snapshot."""
-    while not stop.is_set():
-        before = cluster.api.changes
-        schedule_pending_pods(cluster, policies, stop)
-        cluster.results.finish(cluster.writer.patience, stop)
-        if once or cluster.api.changes == before:
-            break
-        cluster.pending.end_backoff()  # waiting is pointless: only this program changes manifests
-    for record in cluster.pending.values():
-        if record.decision:  # rules hold it
-            cluster.cycle.fall_back(record.decision)
-    return cluster.updated_snapshot(policies)
+    OBJECT_STORE = ListedObjectStore

@@ -1,4 +1,4 @@
-"""The events of a pod, and its condition PodScheduled.
+"""The events of a pod, and its PodScheduled condition.
 
 The binding cycle and the threads that bind publish with it.
 """
@@ -15,7 +15,7 @@ from scheduler_extras.api.responses import Conflict, NotFound
 from scheduler_extras.api.retries import LASTING, patiently
 from scheduler_extras.common.blame import request_by
 from scheduler_extras.common.clocks import now
-from scheduler_extras.common.errors import ApiError, Trouble
+from scheduler_extras.common.errors import ApiError, ServerUnavailable
 from scheduler_extras.common.log_texts import at_most, warn_once
 from scheduler_extras.deciding.decision import FullDecision
 from scheduler_extras.live.record import PodRecord
@@ -31,7 +31,7 @@ class Recorder:
 
     def report(self, decision: FullDecision, kind: str, event_reason: str, condition_reason: str,
                message: str) -> None:
-        """Report why the pod is not bound, in an event and in its condition PodScheduled, if this is new.
+        """Report why the pod is not bound, in an event and in its PodScheduled condition, if this is new.
 
         Because events expire after an hour, the count of a repeated warning is increased after some minutes,
         at a different moment for each pod. Cluster autoscalers add nodes for pods whose condition has the
@@ -39,43 +39,43 @@ class Recorder:
         """
         pod = decision.pod
         published = pod.record.published
-        notes = {}  # part of what is published -> the request that writes it
+        requests = {}  # part of what is published -> the request that writes it
         if published.messages["event"] != message:
             published.event = request_by(event, pod, kind, event_reason, at_most(1024, message))
-            notes["event"] = published.event
+            requests["event"] = published.event
         elif kind == "Warning" and time.monotonic() >= published.count_at:
-            notes["event"] = counted_up(published.event)
+            requests["event"] = counted_up(published.event)
         if published.messages["condition"] != message:
-            notes["condition"] = pod_condition(pod, condition_reason, message)
-        if notes:
-            published.note(message, notes)
-            self.writer.start(self.publish, pod.record, message, notes)
+            requests["condition"] = pod_condition(pod, condition_reason, message)
+        if requests:
+            published.note(message, requests)
+            self.writer.start(self.publish, pod.record, message, requests)
 
-    def publish(self, record: PodRecord, message: str, notes: dict[str, tuple]) -> None:
+    def publish(self, record: PodRecord, message: str, requests: dict[str, tuple]) -> None:
         """Write why a pod is not bound. After a failure, the next attempt writes this part and the rest."""
-        parts = list(notes)
+        parts = list(requests)
         for place, part in enumerate(parts):
             # The lock keeps a bound pod from getting the condition while its Binding is sent.
             with record.published.writing if part == "condition" else contextlib.nullcontext():
-                is_left = record.published.messages[part] == message and (
-                    record.may_be_bound() or not write_note(self.writer.attempt, notes[part]))
-            if is_left:
-                record.published.forget(message, parts[place:])
-                return
+                if record.published.messages[part] != message:
+                    continue  # a newer message has replaced this one
+                if record.may_be_bound() or not write(self.writer.attempt, requests[part]):
+                    record.published.forget(message, parts[place:])
+                    return
 
-    def announce(self, pod: FullPod, message: str) -> None:
-        """Record the event that a pod is bound."""
+    def record_scheduled(self, pod: FullPod, message: str) -> None:
+        """Record the Scheduled event of a pod."""
         record_event(self.writer, request_by(event, pod, "Normal", "Scheduled", message))
 
-    def skip(self, pod: FullPod) -> None:
-        """Record the event that a pod is skipped because it is terminating."""
+    def record_skipped(self, pod: FullPod) -> None:
+        """Record the event that a waiting pod is skipped because it is terminating."""
         message = f"skip schedule deleting pod: {pod.key}"
         skipped = request_by(event, pod, "Warning", "FailedScheduling", message)
-        self.writer.start(write_note, self.writer.attempt, skipped)
+        self.writer.start(write, self.writer.attempt, skipped)
 
 
 def pod_condition(pod: FullPod, reason: str, message: str) -> tuple:
-    """Return the request that sets the pod's condition PodScheduled to False, with this message."""
+    """Return the request that sets the pod's PodScheduled condition to False, with this message."""
     condition = {"type": "PodScheduled", "status": "False", "reason": reason, "message": message}
     before = pick(pod.raw, list, "status", "conditions", of=dict)
     if ("PodScheduled", "False") not in [(each.get("type"), each.get("status")) for each in before]:
@@ -87,18 +87,18 @@ def pod_condition(pod: FullPod, reason: str, message: str) -> tuple:
 def record_event(writer: Any, request: tuple) -> None:
     """Send an event, even if this replica no longer leads.
 
-    While the API server is in trouble, retry for some seconds, unless all threads are busy.
+    While the API server is unavailable, retry for some seconds, unless all threads are busy.
     """
-    write_note(writer.api.request, request, pauses=LASTING, unless=writer.is_busy)
+    write(writer.api.request, request, pauses=LASTING, unless=writer.is_busy)
 
 
-def write_note(send: Callable, request: tuple, **patience) -> bool:
+def write(send: Callable, request: tuple, **patience) -> bool:
     """Send an event or a condition. Return False if it must be sent again."""
     try:
         patiently(send, *request, **patience)
     except ApiError as error:
         has_gone = isinstance(error, NotFound)
-        if isinstance(error, Trouble) or (has_gone and "/events/" in request[1]):
+        if isinstance(error, ServerUnavailable) or (has_gone and "/events/" in request[1]):
             return False
         # A patch gets 422 if another pod has taken the name.
         if not (isinstance(error, (Conflict, NotFound)) or error.status == 422):

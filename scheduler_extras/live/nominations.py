@@ -24,7 +24,7 @@ class Nominations:
         """
         nominated = self.snapshot.nominated
         for each in filter(None, (before, pod)):
-            if each.nominated_node or not waiting_now(each, self.pods):
+            if each.nominated_node or not latest_if_waiting(each, self.pods):
                 nominated = [other for other in nominated if other.uid != each.uid]
         if pod and pod.nominated_node and not (pod.node_name or pod.terminating):
             nominated = [*nominated, pod]
@@ -50,7 +50,7 @@ class Nominations:
                 self.note(None, self.pods.get(f"{namespace}/{name}"))
 
 
-def waiting_now(pod: FullPod, pods: dict[str, FullPod]) -> FullPod | None:
+def latest_if_waiting(pod: FullPod, pods: dict[str, FullPod]) -> FullPod | None:
     """Return the current version of a pod among these; None if it is gone or bound."""
     latest = pods.get(pod.key)
     is_waiting = latest and latest.uid == pod.uid and not latest.node_name

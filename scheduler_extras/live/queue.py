@@ -12,9 +12,9 @@ from scheduler_extras.common.blame import place_of, warn_if_broken
 from scheduler_extras.common.log_texts import warn_once
 from scheduler_extras.common.observer import Observer
 from scheduler_extras.deciding.decision import FullDecision
-from scheduler_extras.deciding.extension_points import call_hook, why_not_yet
+from scheduler_extras.deciding.extension_points import call_hook, run_pre_enqueue
 from scheduler_extras.deciding.rule import FullRule
-from scheduler_extras.live.backoff import BRAKE, RetryOn
+from scheduler_extras.live.backoff import BACKOFF_PER_SECOND, RetryOn
 from scheduler_extras.live.cache import Cache
 from scheduler_extras.live.record import PodRecord, WaitsFor
 from scheduler_extras.live.writer import warn_of_another
@@ -29,7 +29,7 @@ class SchedulingQueue(dict):
         super().__init__()
         self.cache = cache
         self.observer = Observer()  # serve/ has one that counts
-        self.pops_at = 0.0  # when pods may be popped from backoff again; this takes up to 1/20 of the time
+        self.next_pop_at = 0.0  # from when on pods may be popped from backoff; this takes 1/20 of the time
 
     def outdated(self, pods: dict[str, FullPod], policies: dict[str, FullPolicy]) -> list[FullDecision]:
         """Return the decisions about assumed pods that are gone, or have another Policy now."""
@@ -55,10 +55,10 @@ class SchedulingQueue(dict):
         for uid in self.keys() - pods.keys():
             record = self[uid]
             latest = self.cache.pods.get(record.pod.key)
-            if latest and latest.uid == uid and record.retry.attempts and not record.may_be_bound():
+            if latest and latest.uid == uid and record.retry.failures and not record.may_be_bound():
                 warn_of_another(record.pod, latest.node_name)
-            is_unanswered = record.waits_for in (WaitsFor.BINDING, WaitsFor.REMEDY)
-            is_unseen = record.waits_for is WaitsFor.CONFIRMATION and self.cache.still_waiting(record.pod)
+            is_unanswered = record.waits_for in (WaitsFor.BINDING, WaitsFor.POST_FILTER)
+            is_unseen = record.waits_for is WaitsFor.CONFIRMATION and self.cache.latest_if_waiting(record.pod)
             if not (is_unanswered or is_unseen):
                 del self[uid]
                 record.pod.record = None  # breaks the reference cycle
@@ -66,8 +66,8 @@ class SchedulingQueue(dict):
     def in_order(self, pods: Iterable[FullPod], policies: dict[str, FullPolicy]) -> list[FullPod]:
         """Return pods in the order in which to try them: by priority, then by how long they have waited.
 
-        A rule's queue_sort counts before these; of several, the last one counts most. Pods that have met
-        trouble of the API server come after those that have not. Assumed pods come last, because they may
+        A rule's queue_sort counts before these; of several, the last one counts most. Pods that have met a
+        server error come after those that have not. Assumed pods come last, because they may
         wait for others: the one whose last attempt was first goes first.
         """
         pods = [*pods]
@@ -79,7 +79,7 @@ class SchedulingQueue(dict):
             pod = pods[place]
             record = pod.record
             asked_at = record.retry.began_at if record.decision else 0
-            return (asked_at, *of_rules[place], record.retry.has_met_trouble,
+            return (asked_at, *of_rules[place], record.retry.has_met_server_error,
                     -pod.priority, record.since, pod.created, pod.key)
 
         return [pods[place] for place in sorted(range(len(pods)), key=key)]
@@ -87,7 +87,7 @@ class SchedulingQueue(dict):
     def due(self, pods: list[FullPod]) -> list[FullPod]:
         """Return the pods that are due; if there are none, those that an idle queue pops from backoff."""
         due = [pod for pod in pods if pod.record.is_due()]
-        if not due and time.monotonic() >= self.pops_at:
+        if not due and time.monotonic() >= self.next_pop_at:
             return [pod for pod in pods if pod.record.retry.on is RetryOn.IDLENESS
                     and pod.record.waits_for is WaitsFor.NODE]
         return due
@@ -102,17 +102,17 @@ class SchedulingQueue(dict):
     def note_pass(self, began_at: float) -> None:
         """Record the end of a pass. began_at: in monotonic seconds."""
         moment = time.monotonic()
-        self.pops_at = max(self.pops_at, moment + 2 * BRAKE * (moment - began_at))
+        self.next_pop_at = max(self.next_pop_at, moment + 2 * BACKOFF_PER_SECOND * (moment - began_at))
 
     def could_pop(self) -> bool:
         """Return whether an idle queue could pop pods from backoff, because the cluster has changed."""
         waits = any(record.policy.pops_from_backoff and record.retry.on in (RetryOn.CHANGE, RetryOn.IDLENESS)
                     for record in self.values())
-        return self.cache.has_changed and waits and time.monotonic() >= self.pops_at
+        return self.cache.has_changed and waits and time.monotonic() >= self.next_pop_at
 
-    def is_to_be_tried(self, pod: FullPod, began_at: float) -> bool:
+    def is_urgent(self, pod: FullPod, began_at: float) -> bool:
         """Return whether to try a pod: it is new, or it is due and the pass began more than 0.1 s ago."""
-        if not is_for(pod, self.cache.snapshot.policies):
+        if not is_ours_and_ready(pod, self.cache.snapshot.policies):
             return False
         record = self.get(pod.uid)
         return not record or (record.is_due() and time.monotonic() > began_at + 0.1)
@@ -123,16 +123,16 @@ class SchedulingQueue(dict):
             record.retry.make_due()
 
 
-def is_for(pod: FullPod, policies: dict[str, FullPolicy]) -> bool:
-    """Return whether one of these Policies schedules the pod, and it may be scheduled yet."""
-    return pod.scheduler in policies and is_ready(pod, policies[pod.scheduler])
+def is_ours_and_ready(pod: FullPod, policies: dict[str, FullPolicy]) -> bool:
+    """Return whether one of these Policies schedules the pod, and it is ready to be scheduled."""
+    return pod.scheduler in policies and passes_pre_enqueue(pod, policies[pod.scheduler])
 
 
-def is_ready(pod: FullPod, policy: FullPolicy) -> bool:
-    """Return whether a pod has no scheduling gates, and no rule holds it back. Upstream: PreEnqueue."""
+def passes_pre_enqueue(pod: FullPod, policy: FullPolicy) -> bool:
+    """Return whether a pod has no scheduling gates, and passes PreEnqueue of the rules."""
     if pod.terminating or pod.gates or pod.phase in ("Succeeded", "Failed"):
         return False
-    reason = why_not_yet(pod, policy)
+    reason = run_pre_enqueue(pod, policy)
     if reason:
         warn_once(f"{pod.key} is not tried yet: {reason}")
     return not reason

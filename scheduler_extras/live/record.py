@@ -21,7 +21,7 @@ class WaitsFor(enum.Enum):
     """What a pending pod waits for. docs/design.md describes the transitions."""
 
     NODE = "node"  # a node that fits
-    REMEDY = "remedy"  # no node fits: the requests of PostFilter are being sent; then a node again
+    POST_FILTER = "remedy"  # no node fits: the requests of PostFilter are being sent; then a node again
     PERMIT = "permit"  # it is assumed; a rule does not permit the binding yet
     PRE_BIND = "pre_bind"  # it is assumed; requests of PreBind have not taken effect yet
     BINDING = "binding"  # its Binding is being sent
@@ -35,7 +35,7 @@ REPEAT_SECONDS = 300  # at least, before the count of a repeated event is increa
 class Published:
     """What was published about a pending pod: on the screen, in an event, in its condition PodScheduled."""
 
-    shown: tuple | None = None  # see `show`
+    shown: tuple | None = None  # see `note_shown`
     messages: dict[str, str | None] = field(default_factory=lambda: {"event": None, "condition": None})
     event: tuple | None = None  # the request that recorded the event
     count_at: float = 0  # when the count of the event may be increased, in monotonic seconds
@@ -53,8 +53,8 @@ class Published:
             if self.messages[part] == message:
                 self.messages[part] = None
 
-    def show(self, decision: FullDecision) -> bool:
-        """Record the part of a decision that is shown. Return whether it differs from the last one."""
+    def note_shown(self, decision: FullDecision) -> bool:
+        """Record what is about to be shown of a decision. Return False if that was shown last time, too."""
         last = self.shown
         self.shown = (decision.node or decision.message, decision.remedy, decision.waits)
         return self.shown != last
@@ -96,7 +96,7 @@ class PodRecord:
     def back_off(self, decision: FullDecision) -> None:
         """Let the pod back off and wait for a node again, or first for the requests of PostFilter."""
         self.undo_changes()
-        self.waits_for = WaitsFor.REMEDY if decision.requests else WaitsFor.NODE
+        self.waits_for = WaitsFor.POST_FILTER if decision.requests else WaitsFor.NODE
         self.since = time.monotonic()
         self.decision = None
         self.retry.back_off(decision)
@@ -107,7 +107,7 @@ class PodRecord:
             pops = self.policy is not None and self.policy.pops_from_backoff
             self.retry.on = RetryOn.IDLENESS if pops else RetryOn.BACKOFF
 
-    def end_remedy(self) -> None:
+    def end_post_filter(self) -> None:
         """Let the pod wait for a node again. It keeps its place in the queue."""
         self.waits_for = WaitsFor.NODE
 

@@ -9,7 +9,7 @@ import queue
 import threading
 import time
 
-from scheduler_extras.api.responses import Conflict, is_answer, warn_of_failure
+from scheduler_extras.api.responses import Conflict, has_status, warn_of_failure
 from scheduler_extras.common.blame import what_broke
 from scheduler_extras.common.clocks import heartbeat
 from scheduler_extras.common.errors import ApiError
@@ -45,7 +45,7 @@ class Results:
         if result.step is Step.BIND:
             self.handle_binding(result)
         elif result.step is Step.POST_FILTER:
-            self.handle_remedy(result)
+            self.handle_post_filter(result)
         elif result.error and result.step is Step.CLEANUP:
             warn_of_write(result.error)
         elif result.step is Step.PRE_BIND:
@@ -64,10 +64,10 @@ class Results:
             result.decision.pod.record.wait_for(WaitsFor.CONFIRMATION)
             self.cycle.bound += 1
             self.cycle.observer.attempted(result.decision, "scheduled")
-            self.cycle.errors.troubles.clear()
+            self.cycle.errors.server_errors.clear()
             self.cycle.show_if_new(result.decision)
 
-    def handle_remedy(self, result: Result) -> None:
+    def handle_post_filter(self, result: Result) -> None:
         """After the requests of PostFilter, let the pod wait for a node again.
 
         Requests that have failed are undone in memory. If the API server refuses to delete a victim, the pod
@@ -77,13 +77,13 @@ class Results:
         pod = decision.pod
         record = pod.record
         snapshot = self.cache.snapshot
-        record.end_remedy()
+        record.end_post_filter()
         if result.error:
             decision.remedy = ""
             record.note_change()
             self.cache.nominations.take_back(left)
             warn_of_write(result.error)
-            is_refused = not (isinstance(result.error, Conflict) or is_answer(result.error, 0, 429))
+            is_refused = not (isinstance(result.error, Conflict) or has_status(result.error, 0, 429))
             if is_refused and deletions(left) and not nominations(left):
                 node = nomination_of(pod, snapshot)
                 if node:  # else another preemptor has ended the nomination meanwhile

@@ -1,6 +1,6 @@
 """A run on a live cluster, from the leader election to the last write.
 
-runs.py calls `poll`.
+runs.py calls `run_session`.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from scheduler_extras.common.clocks import HEARTBEAT
 from scheduler_extras.common.errors import ApiError
 from scheduler_extras.live.cache import Cache
 from scheduler_extras.live.cluster import LiveCluster
-from scheduler_extras.live.loop import run
+from scheduler_extras.live.loop import run_loop
 from scheduler_extras.live.record import WaitsFor
 from scheduler_extras.policy.reloading import PolicyFile
 
 
-def poll(cluster: LiveCluster, policy_file: PolicyFile, stop: threading.Event, options: argparse.Namespace,
-         election: LeaderElection | None) -> int:
+def run_session(cluster: LiveCluster, policy_file: PolicyFile, stop: threading.Event,
+                options: argparse.Namespace, election: LeaderElection | None) -> int:
     """Schedule a live cluster's pods, with leader election only while leading. Return the exit code."""
     share_memory_among_threads()
     load_libgcc()
@@ -59,7 +59,7 @@ def keep_up(cache: Cache) -> None:
 def run_to_the_end(cluster: LiveCluster, policy_file: PolicyFile, stop: threading.Event, interval: float,
                    once: bool) -> int:
     """Run the loop, and wait until everything is written. Return the exit code."""
-    run(cluster, policy_file.current, stop, interval, once)
+    run_loop(cluster, policy_file.reload_if_changed, stop, interval, once)
     cluster.at_rest()
     cluster.results.finish(seconds=3 if stop.is_set() else 10)
     return int(once and (cluster.has_failed() or stop.is_set()))

@@ -1,6 +1,6 @@
 """A thread pool, so that the loop does not wait for requests.
 
-The Writer extends `Threads`.
+The Writer extends `ThreadPool`.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ from collections.abc import Callable
 
 from scheduler_extras.common.blame import warn_if_broken
 from scheduler_extras.common.clocks import heartbeat, start_thread
-from scheduler_extras.common.errors import Trouble
+from scheduler_extras.common.errors import ServerUnavailable
 
 
 THREADS = 64  # at most
 
 
-class Threads:
+class ThreadPool:
     """A pool of up to 64 threads, which are started as they are needed."""
 
     patience = 5  # seconds to wait for a free thread
@@ -33,7 +33,7 @@ class Threads:
             try:
                 start_thread(self.work)
                 self.threads += 1
-            except Trouble:  # other threads, if there are any, do the task
+            except ServerUnavailable:  # other threads, if there are any, do the task
                 if not self.threads:
                     self.tasks.get()
                     self.tasks.task_done()
@@ -58,6 +58,6 @@ class Threads:
         while self.is_busy():
             if time.monotonic() > until:
                 what = f"no answer to {THREADS} writes, or to what rules do after them"
-                raise Trouble(0, f"{what}, for {self.patience} s")
+                raise ServerUnavailable(0, f"{what}, for {self.patience} s")
             heartbeat()
             time.sleep(0.002)

@@ -18,21 +18,21 @@ from scheduler_extras.api.responses import Conflict, NotFound, TooLarge
 from scheduler_extras.api.retries import forever, patiently
 from scheduler_extras.common.blame import request_by, warn_if_broken
 from scheduler_extras.common.clocks import within
-from scheduler_extras.common.errors import ApiError, InputError, Trouble, Unschedulable
+from scheduler_extras.common.errors import ApiError, InputError, ServerUnavailable, Unschedulable
 from scheduler_extras.common.log_texts import warn_once
 from scheduler_extras.deciding.decision import FullDecision
 from scheduler_extras.deciding.extension_points import call_hook
 from scheduler_extras.deciding.rule import FullRule
 from scheduler_extras.live.events import Recorder, record_event
-from scheduler_extras.live.threads import Threads
+from scheduler_extras.live.threads import ThreadPool
 from scheduler_extras.reading.fields import text_at
 from scheduler_extras.reading.pods_and_nodes import FullPod
 
 
 # All writes are made in threads, and results.py handles their results. A dry run writes nothing. A replica
 # that does not lead writes nothing either (`attempt`), except events about pods that it has bound
-# (`announce`). A request that fails with 5xx is sent up to three times (`patiently`), but a DELETE only once,
-# because it may have deleted the pod without a response.
+# (`record_scheduled`). A request that fails with 5xx is sent up to three times (`patiently`), but a DELETE
+# only once, because it may have deleted the pod without a response.
 
 
 HOOK_SECONDS = 60  # the time limit of a rule's bind and post_bind
@@ -57,7 +57,7 @@ class Result:
     left: list[tuple] = field(default_factory=list)  # the request that failed, and those after it
 
 
-class Writer(Threads):
+class Writer(ThreadPool):
     """Sends requests, in threads of its own."""
 
     is_live = True  # controllers act on what is written
@@ -75,20 +75,20 @@ class Writer(Threads):
         self.submit(Result(Step.BIND, decision), write_binding, decision, self, recorder)
 
     def send(self, step: Step, decision: FullDecision, requests: list[tuple],
-             still_waiting: Callable[[FullPod], FullPod | None]) -> None:
+             latest_if_waiting: Callable[[FullPod], FullPod | None]) -> None:
         """Let a thread send the requests of rules for a pod and report the result.
 
-        still_waiting: returns the current version of a pod, or None if it no longer waits.
+        latest_if_waiting: returns the current version of a pod, or None if it no longer waits.
         """
         result = Result(step, decision, left=requests)
-        self.submit(result, self.send_in_order, result, still_waiting)
+        self.submit(result, self.send_in_order, result, latest_if_waiting)
 
     def submit(self, result: Result, function: Callable, *arguments) -> None:
         """Let a thread call a function that reports a result. If no thread can be started, report that."""
         self.awaited += 1
         try:
             self.start(function, *arguments)
-        except Trouble as error:
+        except ServerUnavailable as error:
             result.error = error
             self.results.put(result)
 
@@ -98,7 +98,7 @@ class Writer(Threads):
             raise Conflict(409, "this replica does not lead any more")
         return self.api.request(*request)
 
-    def send_in_order(self, result: Result, still_waiting: Callable[[FullPod], FullPod | None]) -> None:
+    def send_in_order(self, result: Result, latest_if_waiting: Callable[[FullPod], FullPod | None]) -> None:
         """Send requests one after another until one fails, and report the result.
 
         If the pod no longer waits, the rest is not sent, unless they clean up.
@@ -109,7 +109,7 @@ class Writer(Threads):
             while result.left:
                 request = result.left[0]
                 if is_wanted_for_pod:
-                    check_that_it_waits(pod, still_waiting(pod))
+                    check_that_it_waits(pod, latest_if_waiting(pod))
                 answer = self.send_one(result.step, pod, *request)
                 if answer and is_wanted_for_pod and text_at(answer, "metadata", "uid") == pod.uid:
                     check_that_it_waits(pod, FullPod(answer))
@@ -134,12 +134,12 @@ class Writer(Threads):
                 raise
             return None  # a victim is gone already, for example
 
-    def bound_by(self, decision: FullDecision) -> str | None:
-        """Let a rule or an extender bind the pod. Return the one that says it has, or None."""
-        return self.ask_binders(decision, decision.policy.extenders)
+    def run_bind_plugins(self, decision: FullDecision) -> str | None:
+        """Call Bind of the rules and extenders until one says that it has bound the pod. Return its name."""
+        return self.run_binders(decision, decision.policy.extenders)
 
-    def ask_binders(self, decision: FullDecision, extenders: list) -> str | None:
-        """Call Bind of the rules, then of these extenders, until one has bound the pod. Return that one."""
+    def run_binders(self, decision: FullDecision, extenders: list) -> str | None:
+        """Call Bind of the rules, then of these extenders. Return which one has bound the pod, or None."""
         pod = decision.pod
         binders = [(f"rule {rule.title or rule.name}", functools.partial(call_in_time, rule, "bind"))
                    for rule in decision.policy.rules_with["bind"]]
@@ -147,27 +147,27 @@ class Writer(Threads):
                     for extender in extenders if extender.is_interested("bindVerb", pod)]
         return next((name for name, bind in binders if self.may_write() and bind(pod, decision.node)), None)
 
-    def node_of(self, pod: FullPod) -> str | None:
+    def fetch_node_name(self, pod: FullPod) -> str | None:
         """Return the name of the node on which the API server has a pod, "" if none, None if the pod is gone.
 
         None is also returned if the pod may not be read. The request is repeated until there is a response;
         meanwhile, the pod keeps its room.
         """
-        raw = patiently(self.read, pod, pauses=forever())
+        raw = patiently(self.fetch_pod, pod, pauses=forever())
         return text_at(raw, "spec", "nodeName") if text_at(raw, "metadata", "uid") == pod.uid else None
 
-    def read(self, pod: FullPod) -> dict:
+    def fetch_pod(self, pod: FullPod) -> dict:
         """Return the JSON of the pod of this name; {} if it is gone or may not be read. Raises Trouble."""
         try:
             raw = self.api.request("GET", f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}")
-        except Trouble:
+        except ServerUnavailable:
             raise
         except ApiError as error:
             if error.status in (403, 404):
                 return {}
-            raise Trouble(0, str(error)) from error
+            raise ServerUnavailable(0, str(error)) from error
         if not text_at(raw, "metadata", "uid"):
-            raise Trouble(0, "the response is not a pod, so it did not come from an API server")
+            raise ServerUnavailable(0, "the response is not a pod, so it did not come from an API server")
         return raw
 
 
@@ -200,7 +200,7 @@ def write_binding(decision: FullDecision, writer: Writer, recorder: Recorder) ->
             bind(decision, writer)
             decision.binding_seconds = time.monotonic() - began
     except BaseException as error:  # a rule may even raise SystemExit
-        place = writer.node_of(pod)
+        place = writer.fetch_node_name(pod)
         if place == "" and isinstance(error, NotFound):  # the path of the Binding may be wrong
             error = Unschedulable(f"{error}, though the pod is there")
         elif place not in (None, "", decision.node):
@@ -210,7 +210,7 @@ def write_binding(decision: FullDecision, writer: Writer, recorder: Recorder) ->
             return
     writer.results.put(Result(Step.BIND, decision))
     message = f"Successfully assigned {pod.key} to {decision.node}"
-    recorder.announce(pod, ", though it ".join([message, *decision.unchecked]))
+    recorder.record_scheduled(pod, ", though it ".join([message, *decision.unchecked]))
     for rule in decision.policy.rules_with["post_bind"]:
         with warn_if_broken(pod.key):
             call_in_time(rule, "post_bind", pod, decision.node)
@@ -228,9 +228,9 @@ def bind(decision: FullDecision, writer: Writer) -> None:
     """Let a rule or an extender bind the pod, or else POST a Binding. Raises any exception."""
     pod = decision.pod
     node_name = decision.node
-    bound_by = writer.bound_by(decision)
+    bound_by = writer.run_bind_plugins(decision)
     if bound_by:
-        if writer.node_of(pod) != node_name:
+        if writer.fetch_node_name(pod) != node_name:
             raise Unschedulable(f"{bound_by} says that the pod is bound to {node_name}, and it is not")
         return
     try:
@@ -238,7 +238,7 @@ def bind(decision: FullDecision, writer: Writer) -> None:
     except TooLarge as error:
         raise Unschedulable(f"with its node, the pod is larger than etcd takes: {error}") from error
     if not text_at(answer, "kind"):  # all responses of an API server have a kind
-        raise Trouble(0, "the response to its Binding did not come from an API server")
+        raise ServerUnavailable(0, "the response to its Binding did not come from an API server")
 
 
 def call_in_time(rule: FullRule, point: str, *things) -> object:

@@ -42,7 +42,7 @@ Known = collections.namedtuple("Known", "storage_classes priority_classes runtim
 
 def known_objects(manifests: Any) -> Known:
     """Return the Known objects."""
-    claimed = {text_at(thing, "spec", "volumeName") for (resource, *_), thing in manifests.objects.items()
+    claimed = {text_at(obj, "spec", "volumeName") for (resource, *_), obj in manifests.objects.items()
                if resource == "persistentvolumeclaims"}
     tainted = {taint.key for node in map(FullNode, manifests.by_name("nodes").values())
                for taint in node.taints if taint.key in node.allocatable}
@@ -64,8 +64,8 @@ def admit(manifests: Any, places: list[Place] | None = None) -> None:
     for resource, admit_one in ADMITTED_BY.items():
         for place in [place for place in chosen if place[0] == resource]:
             with contextlib.suppress(Malformed):  # rules that read this part report it
-                thing = manifests.objects[place]
-                manifests.leave_out(place, admit_one(place[-1], thing, known, manifests))
+                obj = manifests.objects[place]
+                manifests.leave_out(place, admit_one(place[-1], obj, known, manifests))
     if places is None:
         warn_about_plugins(manifests)
 
@@ -85,12 +85,12 @@ def warn_about_plugins(manifests: Any) -> None:
                 warn_once(f"{path}: {kind} {place[-1]}: {remark}")
 
 
-def not_applied(resource: str, thing: dict) -> Iterator[str]:
+def not_applied(resource: str, obj: dict) -> Iterator[str]:
     """Yield a warning for each effect of this object on pods that is not applied here."""
     if resource in NOT_APPLIED:
         yield NOT_APPLIED[resource]
     for annotation, remark in ANNOTATIONS.items() if resource == "namespaces" else ():
-        if pick(thing, dict, "metadata", "annotations").get(annotation, "") not in ("", "[]"):
+        if pick(obj, dict, "metadata", "annotations").get(annotation, "") not in ("", "[]"):
             yield remark.format(annotation)
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from scheduler import NO_REQUESTS
 from scheduler_extras.common.errors import Malformed
-from scheduler_extras.deciding.rule import WHEN
+from scheduler_extras.deciding.rule import DURING_SCHEDULING
 from scheduler_extras.manifests.field_schemas import AMOUNTS, CONTAINERS, QUANTITY, SELECTING
 from scheduler_extras.reading.fields import pick, text_at
 from scheduler_extras.reading.label_selectors import label_selector, labels_match
@@ -118,7 +118,7 @@ COMBINATIONS: dict[str, list[tuple[str, str, Callable[[dict], Any]]]] = {
         ("minDomains", "must be left out where whenUnsatisfiable is ScheduleAnyway",
          lambda it: it.get("minDomains") is not None and it.get("whenUnsatisfiable") == "ScheduleAnyway")],
     "podAffinityTerm": [WITHOUT_SELECTOR],
-    f"required{WHEN}[]": [WITHOUT_SELECTOR],
+    f"required{DURING_SCHEDULING}[]": [WITHOUT_SELECTOR],
     "HorizontalPodAutoscaler spec": [
         ("maxReplicas", "must be greater than or equal to `minReplicas`",
          lambda it: it.get("maxReplicas") and it["maxReplicas"] < (it.get("minReplicas") or 1))],

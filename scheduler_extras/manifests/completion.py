@@ -35,13 +35,13 @@ def fill_nulls(part: Any, name: str = "") -> None:
             part[key] = otherwise
 
 
-def complete(resource: str, thing: dict) -> None:
+def complete(resource: str, obj: dict) -> None:
     """Set the default values in an object, and parse what rules read of it. Raises Malformed."""
-    spec = pick(thing, dict, "spec")
+    spec = pick(obj, dict, "spec")
     if resource == "pods":
-        thing["spec"] = with_defaults(spec)
+        obj["spec"] = with_defaults(spec)
     elif resource in READ_BY:
-        READ_BY[resource](thing)
+        READ_BY[resource](obj)
 
 
 def read_node(node: dict) -> None:
@@ -52,18 +52,18 @@ def read_node(node: dict) -> None:
     FullNode(node)
 
 
-def read_priority_class(thing: dict) -> None:
+def read_priority_class(obj: dict) -> None:
     """Parse the fields of a PriorityClass that admission reads. Raises Malformed."""
-    pick(thing, int, "value")
-    pick(thing, bool, "globalDefault")
+    pick(obj, int, "value")
+    pick(obj, bool, "globalDefault")
 
 
 READ_BY = {  # resource -> a function that raises Malformed if the object cannot be parsed
     "nodes": read_node,
     "priorityclasses": read_priority_class,
-    "storageclasses": lambda thing: pick(thing, dict, "metadata", "annotations", of=str),
-    **dict.fromkeys(OWNERS, lambda thing: pick(thing, dict, "spec", "selector")),
-    **dict.fromkeys(SELECT_BY_LABELS, lambda thing: pick(thing, dict, "spec", "selector", of=str))}
+    "storageclasses": lambda obj: pick(obj, dict, "metadata", "annotations", of=str),
+    **dict.fromkeys(OWNERS, lambda obj: pick(obj, dict, "spec", "selector")),
+    **dict.fromkeys(SELECT_BY_LABELS, lambda obj: pick(obj, dict, "spec", "selector", of=str))}
 
 
 def with_defaults(spec: dict) -> dict:

@@ -58,7 +58,7 @@ def replica_set_of(deployment: dict, manifests: Any, owned: dict) -> dict | None
 
 def newest_first(things: Iterable) -> list[dict]:
     """Return objects sorted by age, the newest first."""
-    return sorted(things, key=lambda thing: text_at(thing, "metadata", "creationTimestamp"), reverse=True)
+    return sorted(things, key=lambda obj: text_at(obj, "metadata", "creationTimestamp"), reverse=True)
 
 
 def new_replica_set(workload: Workload) -> dict:
@@ -96,24 +96,24 @@ def scale(manifests: Any) -> None:
 def owned_by_controllers(manifests: Any) -> dict:
     """Return the pods and ReplicaSets of each controller, {(kind, namespace, name): objects}."""
     owned = collections.defaultdict(list)
-    for (resource, namespace, _), thing in manifests.objects.items():
+    for (resource, namespace, _), obj in manifests.objects.items():
         if resource not in ("pods", "replicasets"):
             continue
-        owner = controlling_owner(thing)
+        owner = controlling_owner(obj)
         kind, name = text_at(owner, "kind"), text_at(owner, "name")
         if kind == "ReplicaSet" and ("replicasets", namespace, name) not in manifests.objects:
             kind, name = LOST, ""
         if resource == "pods" or owner:
-            owned[kind, namespace, name].append(thing)
+            owned[kind, namespace, name].append(obj)
     return owned
 
 
 def make_pods(manifests: Any) -> None:
     """Create the missing pods of all workloads, in the order of the manifests."""
     owned = owned_by_controllers(manifests)
-    things = {place: thing for place, thing in manifests.objects.items()
-              if place[0] in KIND_OF and not text_at(thing, "metadata", "deletionTimestamp")}
-    makers = {place: (KIND_OF[place[0]], thing) for place, thing in things.items()
+    things = {place: obj for place, obj in manifests.objects.items()
+              if place[0] in KIND_OF and not text_at(obj, "metadata", "deletionTimestamp")}
+    makers = {place: (KIND_OF[place[0]], obj) for place, obj in things.items()
               if place[0] != "deployments"}
     for place in [place for place in things if place[0] == "deployments"]:
         with manifests.leaving_out_malformed(place):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from scheduler import matches_node, untolerated_taints
-from scheduler_extras.deciding.rule import WHEN
+from scheduler_extras.deciding.rule import DURING_SCHEDULING
 from scheduler_extras.manifests.workload import Workload, active
 from scheduler_extras.reading.fields import pick, text_at
 from scheduler_extras.reading.pods_and_nodes import FullNode, FullPod
@@ -29,7 +29,7 @@ def pods_of_daemon_set(workload: Workload) -> Iterator[tuple[str, dict, dict]]:
         if is_meant and node.name not in have_one and not untolerated_taints(pod, node):
             term = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [node.name]}]}
             affinity = pick(spec, dict, "affinity", "nodeAffinity") | {
-                f"required{WHEN}": {"nodeSelectorTerms": [term]}}
+                f"required{DURING_SCHEDULING}": {"nodeSelectorTerms": [term]}}
             whole = pick(spec, dict, "affinity") | {"nodeAffinity": affinity}
             labels = {"controller-revision-hash": workload.hash, "pod-template-generation": "1"}
             yield f"{workload.name}-", labels, changes | {"affinity": whole}
@@ -37,7 +37,7 @@ def pods_of_daemon_set(workload: Workload) -> Iterator[tuple[str, dict, dict]]:
 
 def required_node(pod: dict) -> str:
     """Return the name of the node that the affinity of a DaemonSet's pod requires, or ""."""
-    affinity = pick(pod, dict, "spec", "affinity", "nodeAffinity", f"required{WHEN}")
+    affinity = pick(pod, dict, "spec", "affinity", "nodeAffinity", f"required{DURING_SCHEDULING}")
     fields = [field for term in pick(affinity, list, "nodeSelectorTerms", of=dict)
               for field in pick(term, list, "matchFields", of=dict)]
     return next((name for field in fields for name in pick(field, list, "values", of=str)), "")

@@ -23,9 +23,9 @@ def with_status(budget: dict, objects: dict) -> dict:
         return budget
     namespace = text_at(budget, "metadata", "namespace")
     selector = label_selector(pick(budget, dict, "spec").get("selector"))
-    pods = active([thing for (resource, of, _), thing in objects.items()
+    pods = active([obj for (resource, of, _), obj in objects.items()
                    if resource == "pods" and of == namespace
-                   and labels_match(pick(thing, dict, "metadata", "labels"), selector)])
+                   and labels_match(pick(obj, dict, "metadata", "labels"), selector)])
     healthy = sum(map(is_healthy, pods))
     expected, desired = expected_and_desired(budget, pods, objects)
     allowed = max(healthy - desired, 0) if expected > 0 else 0
@@ -69,20 +69,20 @@ def scales_of(pods: list[dict], objects: dict) -> dict:
     for pod in pods:
         scaled = controller_of(pod, objects)
         if scaled:
-            place, thing = scaled
-            known = number_in(pick(thing, dict, "spec"), "replicas") if thing else scales.get(place, 0) + 1
+            place, obj = scaled
+            known = number_in(pick(obj, dict, "spec"), "replicas") if obj else scales.get(place, 0) + 1
             scales[place] = known
     return scales
 
 
-def controller_of(thing: dict, objects: dict) -> tuple[Place, dict | None] | None:
+def controller_of(obj: dict, objects: dict) -> tuple[Place, dict | None] | None:
     """Return the place and the object of the controller that scales a pod or a ReplicaSet, or None.
 
     The object is None if the controller is missing; its existing pods then count instead of its replicas.
     """
-    owner = controlling_owner(thing)
+    owner = controlling_owner(obj)
     if owner.get("kind") not in SCALED:
         return None
-    place = SCALED[owner["kind"]], text_at(thing, "metadata", "namespace"), text_at(owner, "name")
+    place = SCALED[owner["kind"]], text_at(obj, "metadata", "namespace"), text_at(owner, "name")
     found = objects.get(place)
     return (found and controller_of(found, objects)) or (place, found)

@@ -9,7 +9,7 @@ import re
 from typing import Any
 
 from scheduler_extras.common.errors import Malformed
-from scheduler_extras.deciding.rule import WHEN
+from scheduler_extras.deciding.rule import DURING_SCHEDULING
 from scheduler_extras.reading.label_selectors import LABEL_VALUE, OPERATORS
 from scheduler_extras.reading.label_syntax import NAME
 from scheduler_extras.reading.quantities import quantity
@@ -67,12 +67,12 @@ FIELDS: dict[str, Schema] = {  # part -> {field: its schema}; see reading/schema
                 "hostIP": str},
     "matchExpressions[]": {"operator": {*OPERATORS}, "key": NAME, "values": [str]},
     "matchFields[]": {"operator": {*OPERATORS}, "key": {"metadata.name"}},
-    "nodeAffinity": {f"required{WHEN}": dict, f"preferred{WHEN}": list},
-    "podAffinity": {f"required{WHEN}": list, f"preferred{WHEN}": list},
-    "podAntiAffinity": {f"required{WHEN}": list, f"preferred{WHEN}": list},
+    "nodeAffinity": {f"required{DURING_SCHEDULING}": dict, f"preferred{DURING_SCHEDULING}": list},
+    "podAffinity": {f"required{DURING_SCHEDULING}": list, f"preferred{DURING_SCHEDULING}": list},
+    "podAntiAffinity": {f"required{DURING_SCHEDULING}": list, f"preferred{DURING_SCHEDULING}": list},
     "podAffinityTerm": {"labelSelector": dict, "topologyKey": NAME},
-    f"required{WHEN}[]": {"labelSelector": dict, "topologyKey": NAME},
-    f"preferred{WHEN}[]": {"weight": range(1, 101)},
+    f"required{DURING_SCHEDULING}[]": {"labelSelector": dict, "topologyKey": NAME},
+    f"preferred{DURING_SCHEDULING}[]": {"weight": range(1, 101)},
     "topologySpreadConstraints[]": {
         "maxSkew": WEIGHT, "minDomains": WEIGHT, "topologyKey": NAME, "labelSelector": dict,
         "whenUnsatisfiable": {"DoNotSchedule", "ScheduleAnyway"},
@@ -111,9 +111,9 @@ AMOUNTS = ("requests", "limits", "capacity", "allocatable", "overhead")  # parts
 NEEDED = {  # part -> its required fields
     "taints[]": ["key", "effect"],
     "matchExpressions[]": ["key"],
-    f"required{WHEN}": ["nodeSelectorTerms"],
-    f"required{WHEN}[]": ["topologyKey"],
-    f"preferred{WHEN}[]": ["weight"],
+    f"required{DURING_SCHEDULING}": ["nodeSelectorTerms"],
+    f"required{DURING_SCHEDULING}[]": ["topologyKey"],
+    f"preferred{DURING_SCHEDULING}[]": ["weight"],
     "podAffinityTerm": ["topologyKey"],
     "persistentVolumeClaim": ["claimName"],
     "topologySpreadConstraints[]": ["maxSkew", "topologyKey", "whenUnsatisfiable"],

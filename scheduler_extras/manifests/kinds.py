@@ -38,12 +38,12 @@ class Kind(NamedTuple):
     version: str
 
 
-def kind_of(thing: dict) -> Kind:
+def kind_of(obj: dict) -> Kind:
     """Return the Kind of an object. Raises Malformed if it has none."""
-    name = text_at(thing, "kind")
+    name = text_at(obj, "kind")
     if not name:
         raise Malformed("kind: Required value")
-    api_version = text_at(thing, "apiVersion")
+    api_version = text_at(obj, "apiVersion")
     if not api_version:
         return Kind(name, None, "")
     group, _, version = api_version.rpartition("/")

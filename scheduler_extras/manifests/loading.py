@@ -38,7 +38,7 @@ def load(manifests: Any, path: str, is_alone: bool) -> None:
     if templates:
         log.error("%s", templates_left_out(path, templates))
     if is_alone and files == [path] and not manifests.objects:  # the caller ends the run with an error
-        manifests.foreign += [(file, thing) for file, things in foreign.items() for thing in things]
+        manifests.foreign += [(file, obj) for file, things in foreign.items() for obj in things]
     elif kinds:
         log.warning("%s", skipped_files(path, kinds))
 
@@ -68,27 +68,27 @@ def load_file(manifests: Any, file: str) -> list:
     """Load a file. Return the things in it that are not Kubernetes objects. Raises OSError, ValueError."""
     foreign = []
     has_objects = False
-    for thing in objects_in(file):
-        if is_object(thing):
-            manifests.add_from_file(thing, file)
+    for obj in objects_in(file):
+        if is_object(obj):
+            manifests.add_from_file(obj, file)
             has_objects = True
         else:
-            foreign.append(thing)
-    strays = [thing for thing in foreign if has_objects and not text_at(thing, "kind")]
-    for thing in strays:
+            foreign.append(obj)
+    strays = [obj for obj in foreign if has_objects and not text_at(obj, "kind")]
+    for obj in strays:
         manifests.lacks_some = True
-        log.warning("%s: skipped: %s", file, no_object(thing))
-    return [thing for thing in foreign if thing not in strays]
+        log.warning("%s: skipped: %s", file, no_object(obj))
+    return [obj for obj in foreign if obj not in strays]
 
 
-def no_object(thing: object) -> str:
+def no_object(obj: object) -> str:
     """Return the message about a thing that is not a Kubernetes object."""
-    return f"expected a Kubernetes object with kind and metadata.name, got {json.dumps(thing)[:60]}"
+    return f"expected a Kubernetes object with kind and metadata.name, got {json.dumps(obj)[:60]}"
 
 
-def is_object(thing: Any) -> bool:
+def is_object(obj: Any) -> bool:
     """Return whether a thing is a Kubernetes object, perhaps one that an API server would reject."""
-    if not text_at(thing, "kind") or "$patch" in thing:  # a patch of kustomize
+    if not text_at(obj, "kind") or "$patch" in obj:  # a patch of kustomize
         return False
-    has_name = text_at(thing, "metadata", "name") or text_at(thing, "metadata", "generateName")
-    return bool(has_name) or is_supported(kind_of(thing))
+    has_name = text_at(obj, "metadata", "name") or text_at(obj, "metadata", "generateName")
+    return bool(has_name) or is_supported(kind_of(obj))

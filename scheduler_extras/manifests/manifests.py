@@ -34,8 +34,8 @@ class Manifests(ManifestObjects):
         for path in paths:
             load(self, path, is_alone=len(paths) == 1)
         if paths and not self.by_name("nodes"):
-            for file, thing in self.foreign:  # a single file without a Kubernetes object
-                raise InputError(f"{file}: {no_object(thing)}")
+            for file, obj in self.foreign:  # a single file without a Kubernetes object
+                raise InputError(f"{file}: {no_object(obj)}")
             raise InputError(f"{path}: there is no Node; a copy of a cluster has all: {self.COMMAND}")
         prepare_pods(self, rescheduled)
         scale(self)
@@ -93,8 +93,8 @@ class Manifests(ManifestObjects):
         """Return the objects that a field selector selects, such as spec.nodeName!=,status.phase!=Failed."""
         wanted = re.findall("([^,]*?)(!?)=([^,]*)", selector)  # field, "!" or "", value
         things = [*self.objects.items()]  # a copy, because threads may delete some meanwhile
-        listed = [thing for (kind, *_), thing in things if kind == resource and all(
-            (text_at(thing, *path.split(".")) == value) != bool(differs) for path, differs, value in wanted)]
+        listed = [obj for (kind, *_), obj in things if kind == resource and all(
+            (text_at(obj, *path.split(".")) == value) != bool(differs) for path, differs, value in wanted)]
         if resource == "poddisruptionbudgets":
             listed = [with_status(budget, dict(things)) for budget in listed]
         return listed

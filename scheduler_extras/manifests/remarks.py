@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from scheduler_extras.common.errors import Malformed
-from scheduler_extras.deciding.rule import WHEN
+from scheduler_extras.deciding.rule import DURING_SCHEDULING
 from scheduler_extras.manifests.controllers import WORKLOADS
 from scheduler_extras.manifests.field_schemas import CONTAINERS, FIELDS
 from scheduler_extras.manifests.kinds import Kind, is_supported, is_of_kubernetes
@@ -26,7 +26,7 @@ OF_CONTAINERS = dict.fromkeys(OF_PODS, "in spec, beside containers") | dict.from
     ["requests", "limits"], "in resources")
 MISPLACED = {  # part -> {field that is sometimes put there by mistake: where it belongs}
     **dict.fromkeys(["initContainers[]", "containers[]"], OF_CONTAINERS),
-    f"preferred{WHEN}[]": {
+    f"preferred{DURING_SCHEDULING}[]": {
         **dict.fromkeys(["topologyKey", "labelSelector"], "in podAffinityTerm"),
         **dict.fromkeys(["matchExpressions", "matchFields"], "in preference, if it is of nodes")}}
 SPELT = {  # part -> the fields that rules read; a field with a similar name gets a remark
@@ -35,11 +35,11 @@ SPELT = {  # part -> the fields that rules read; a field with a similar name get
     **dict.fromkeys(["initContainers[]", "containers[]"], ("resources", "ports")),
     "resources": ("requests", "limits", "claims"),
     "affinity": ("nodeAffinity", "podAffinity", "podAntiAffinity"),
-    f"required{WHEN}": ("nodeSelectorTerms",),
-    f"preferred{WHEN}[]": ("weight", "preference", "podAffinityTerm"),
+    f"required{DURING_SCHEDULING}": ("nodeSelectorTerms",),
+    f"preferred{DURING_SCHEDULING}[]": ("weight", "preference", "podAffinityTerm"),
     **dict.fromkeys(["nodeSelectorTerms[]", "preference"], ("matchExpressions", "matchFields")),
     **dict.fromkeys(["labelSelector", "namespaceSelector"], ("matchLabels", "matchExpressions")),
-    **dict.fromkeys([f"required{WHEN}[]", "podAffinityTerm"],
+    **dict.fromkeys([f"required{DURING_SCHEDULING}[]", "podAffinityTerm"],
                     ("topologyKey", "labelSelector", "namespaces", "namespaceSelector")),
     "ports[]": ("hostPort", "protocol"),
     **{part: tuple(FIELDS[part]) for part in (
@@ -66,37 +66,37 @@ NO_PODS = "no pods are created from its template here; add the pods themselves"
 NO_JOBS = "no Jobs are created on its schedule here"
 
 
-def remarks_on(kind: Kind, thing: dict) -> Iterator[str]:
+def remarks_on(kind: Kind, obj: dict) -> Iterator[str]:
     """Yield the remarks on an object of this kind."""
-    is_copied = "uid" in thing["metadata"]  # its cluster has then done all that this program does not do
+    is_copied = "uid" in obj["metadata"]  # its cluster has then done all that this program does not do
     if kind.name in CHECKED_KINDS and is_supported(kind):  # in other kinds, fields may have other meanings
-        yield from odd_in(pick(thing, dict, "spec"))
+        yield from odd_in(pick(obj, dict, "spec"))
     elif (kind.name in WORKLOADS or kind.name == "CronJob") and is_supported(kind):
-        yield from odd_in_workload(kind.name, thing)
+        yield from odd_in_workload(kind.name, obj)
     if not is_copied:
-        yield from not_done_here(kind, thing)
+        yield from not_done_here(kind, obj)
     if kind.name == "Node" and is_supported(kind):
-        yield from room_missing(pick(thing, dict, "status", "allocatable"))
+        yield from room_missing(pick(obj, dict, "status", "allocatable"))
 
 
-def not_done_here(kind: Kind, thing: dict) -> Iterator[str]:
+def not_done_here(kind: Kind, obj: dict) -> Iterator[str]:
     """Yield a remark for each effect of an object that it has on a cluster, but not here."""
     for annotation, what in HOOKS.items() if kind.name in ("Pod", *WORKLOADS) else ():
-        moment = text_at(thing, "metadata", "annotations", annotation)
+        moment = text_at(obj, "metadata", "annotations", annotation)
         if moment:
             yield what.format(moment)
-    if kind.name == "CronJob" and is_supported(kind) and not pick(thing, bool, "spec", "suspend"):
+    if kind.name == "CronJob" and is_supported(kind) and not pick(obj, bool, "spec", "suspend"):
         yield NO_JOBS
     is_known = is_supported(kind) or is_of_kubernetes(kind) or (kind.group or "").endswith(NO_TEMPLATES)
-    if not is_known and has_template_of_pods(thing, kind.name):
+    if not is_known and has_template_of_pods(obj, kind.name):
         yield NO_PODS
 
 
-def has_template_of_pods(thing: dict, kind: str) -> bool:
+def has_template_of_pods(obj: dict, kind: str) -> bool:
     """Return whether an object contains a pod template, or an empty template."""
-    parts = [part for part in (thing, thing.get("spec")) if isinstance(part, dict)]
+    parts = [part for part in (obj, obj.get("spec")) if isinstance(part, dict)]
     is_empty = any(not part["template"] for part in parts if "template" in part)
-    return is_empty or any(templates_in(thing, kind))
+    return is_empty or any(templates_in(obj, kind))
 
 
 def templates_in(part: Any, name: str, is_in_one: bool = False) -> Iterator[dict]:
@@ -124,10 +124,10 @@ def room_missing(allocatable: dict) -> Iterator[str]:
         yield f"status.allocatable has no {missing[0]}, so no pod that requests it fits"
 
 
-def odd_in_workload(kind: str, thing: dict) -> Iterator[str]:
+def odd_in_workload(kind: str, obj: dict) -> Iterator[str]:
     """Yield the remarks on a workload: unknown fields, and the remarks on its template."""
-    spec = pick(thing, dict, "spec")
-    for field in thing.keys() - {"apiVersion", "kind", "metadata", "spec", "status"}:
+    spec = pick(obj, dict, "spec")
+    for field in obj.keys() - {"apiVersion", "kind", "metadata", "spec", "status"}:
         yield f"{field}: " + ("belongs in spec" if field in SPEC_FIELDS[kind] else "unknown field")
     for field in spec.keys() - SPEC_FIELDS[kind]:
         meant = spelt(field, SPEC_FIELDS[kind])

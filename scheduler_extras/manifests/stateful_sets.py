@@ -29,11 +29,11 @@ def pods_to_come(objects: dict) -> Iterator[str]:
 
     objects: {place: object}.
     """
-    for (resource, namespace, name), thing in objects.items():
-        if resource != "statefulsets" or text_at(thing, "spec", "podManagementPolicy") == "Parallel":
+    for (resource, namespace, name), obj in objects.items():
+        if resource != "statefulsets" or text_at(obj, "spec", "podManagementPolicy") == "Parallel":
             continue
-        start = pick(thing, int, "spec", "ordinals", "start")
-        numbers = range(start, start + number_in(pick(thing, dict, "spec"), "replicas"))
+        start = pick(obj, int, "spec", "ordinals", "start")
+        numbers = range(start, start + number_in(pick(obj, dict, "spec"), "replicas"))
         missing = [number for number in numbers if ("pods", namespace, f"{name}-{number}") not in objects]
         waiting = next((number for number in numbers if number not in missing
                         and not has_started(objects["pods", namespace, f"{name}-{number}"])), None)

@@ -23,14 +23,14 @@ SELECT_BY_SELECTORS = ("Deployment", "ReplicaSet", "StatefulSet", "DaemonSet", "
                        "PersistentVolumeClaim")
 
 
-def refusals(kind: str, thing: dict, prefix: str = "") -> Iterator[str]:
+def refusals(kind: str, obj: dict, prefix: str = "") -> Iterator[str]:
     """Yield the reasons for which an API server would reject an object of this kind. Raises Malformed.
 
     prefix: the path of the template that the object is, such as "spec.template.".
     """
-    metadata = pick(thing, dict, "metadata")
-    spec = pick(thing, dict, "spec")
-    yield from problems_with(kind, thing, "")
+    metadata = pick(obj, dict, "metadata")
+    spec = pick(obj, dict, "spec")
+    yield from problems_with(kind, obj, "")
     if not prefix:
         yield from problems_with("metadata", metadata, "metadata")
     for name in ("labels", "annotations"):
@@ -41,7 +41,7 @@ def refusals(kind: str, thing: dict, prefix: str = "") -> Iterator[str]:
     else:
         yield from problems_with(f"{kind} spec", spec, "spec")
     if kind == "Node":
-        yield from refused_in(pick(thing, dict, "status"), "status", "Node status")
+        yield from refused_in(pick(obj, dict, "status"), "status", "Node status")
     if kind in SELECT_BY_SELECTORS and isinstance(spec.get("selector"), dict):
         yield from refused_in(spec["selector"], "spec.selector", "labelSelector")
     if kind in WORKLOADS:
@@ -84,19 +84,19 @@ def parts_of(part: Any, place: str, name: str | None = None) -> Iterator[tuple[s
                 yield from parts_of(each, f"{place}.{field}")
 
 
-def problems_with(part: Any, thing: dict, place: str) -> list[str]:
+def problems_with(part: Any, obj: dict, place: str) -> list[str]:
     """Return the mistakes in a part of an object at a path. Upstream: pkg/apis/core/validation."""
     nothing: tuple = (None, "", [], {})
-    found = [f"{name}: Required value" for name in NEEDED.get(part, ()) if thing.get(name) in nothing]
+    found = [f"{name}: Required value" for name in NEEDED.get(part, ()) if obj.get(name) in nothing]
     for name, schema in FIELDS.get(part, {}).items():
-        if thing.get(name) not in nothing:
-            decode_part(thing[name], schema, name, found)
+        if obj.get(name) not in nothing:
+            decode_part(obj[name], schema, name, found)
     try:
-        found += CHECKS[part](thing) if part in CHECKS else ()
+        found += CHECKS[part](obj) if part in CHECKS else ()
         found += [f"{field}: {why}" if field else why
-                  for field, why, is_violated in COMBINATIONS.get(part, ()) if is_violated(thing)]
+                  for field, why, is_violated in COMBINATIONS.get(part, ()) if is_violated(obj)]
         if part in PARSERS and not found:
-            PARSERS[part](thing)
+            PARSERS[part](obj)
     except Malformed as error:
         found = found or [f": {error}"]
     except TypeError:  # a field has the wrong type, which is reported for that field

@@ -39,22 +39,22 @@ def number_in(spec: dict, name: str) -> int:
 class Workload:
     """A workload and its pods, as its controller reads them. Raises Malformed."""
 
-    def __init__(self, kind: str, thing: dict, manifests: Any, owned: dict):
+    def __init__(self, kind: str, obj: dict, manifests: Any, owned: dict):
         self.kind = kind
         self.manifests = manifests
-        self.name = text_at(thing, "metadata", "name")
-        self.namespace = text_at(thing, "metadata", "namespace")
-        self.spec = pick(thing, dict, "spec")
-        self.status = pick(thing, dict, "status")
+        self.name = text_at(obj, "metadata", "name")
+        self.namespace = text_at(obj, "metadata", "namespace")
+        self.spec = pick(obj, dict, "spec")
+        self.status = pick(obj, dict, "status")
         self.template = pick(self.spec, dict, "template")
         self.labels = pick(self.template, dict, "metadata", "labels", of=str)
         self.annotations = pick(self.template, dict, "metadata", "annotations")
         self.hash = letters_of(json.dumps(self.template, default=str), 10)  # differs from upstream's
         self.reference = {
-            "apiVersion": text_at(thing, "apiVersion"), "kind": kind, "name": self.name, "controller": True,
-            "uid": text_at(thing, "metadata", "uid") or f"{kind} {self.namespace}/{self.name}"}
+            "apiVersion": text_at(obj, "apiVersion"), "kind": kind, "name": self.name, "controller": True,
+            "uid": text_at(obj, "metadata", "uid") or f"{kind} {self.namespace}/{self.name}"}
         resource = f"{kind.lower()}s"
-        selector = selector_in(thing, resource)
+        selector = selector_in(obj, resource)
         if resource in SELECT_BY_LABELS and not selector:
             selector = {"matchLabels": self.labels}
         meant = label_selector(selector)

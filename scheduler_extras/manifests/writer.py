@@ -16,10 +16,10 @@ class WriterOfManifests(Writer):
     is_live = False
     patience = 2 * HOOK_SECONDS  # only hooks of rules take long
 
-    def bound_by(self, decision: FullDecision) -> None:
+    def run_bind_plugins(self, decision: FullDecision) -> None:
         """Call only Bind of the rules; whatever they return, a Binding follows."""
-        self.ask_binders(decision, [])
+        self.run_binders(decision, [])
 
-    def node_of(self, pod: FullPod) -> str | None:
+    def fetch_node_name(self, pod: FullPod) -> str | None:
         """Return "" if the pod exists, else None. Unlike a live API server, manifests always answer."""
         return "" if ("pods", pod.namespace, pod.name) in self.api.objects else None

@@ -21,13 +21,13 @@ from requests.adapters import HTTPAdapter
 from scheduler_extras.common.clocks import within
 from scheduler_extras.common.errors import ApiError, Malformed, Unschedulable
 from scheduler_extras.common.log_texts import at_most, one_line, warn_once
-from scheduler_extras.deciding.decision import Failures, Vote
+from scheduler_extras.deciding.decision import Diagnosis, Vote
 from scheduler_extras.reading.fields import pick
 from scheduler_extras.reading.label_syntax import is_extended_resource
 from scheduler_extras.reading.pods_and_nodes import FullNode, FullPod
 from scheduler_extras.reading.quantities import add_to
 from scheduler_extras.reading.schemas import NANOSECONDS, decode, in_short
-from scheduler_extras.rules.victims import Victims
+from scheduler_extras.rules.node_ranking import Victims
 
 
 EXTENDER = {
@@ -199,7 +199,7 @@ class Extender:
         return self.ask(verb, body, schema)
 
     def filter(self, pod: FullPod, nodes: dict[str, FullNode],
-               failed: Failures) -> tuple[dict[str, FullNode], Failures]:
+               failed: Diagnosis) -> tuple[dict[str, FullNode], Diagnosis]:
         """Return the nodes that the extender accepts, and `failed` with the others added."""
         if not nodes or not self.is_interested("filterVerb", pod):
             return nodes, failed
@@ -215,7 +215,8 @@ class Extender:
             reasons |= pick(answer, dict, "FailedAndUnresolvableNodes", of=str)
             refused = {name: {self.title: [at_most(1000, reasons[name])] if name in reasons else []}
                        for name in nodes if name not in passing}
-            return {name: node for name, node in nodes.items() if name in passing}, Failures(failed | refused)
+            feasible = {name: node for name, node in nodes.items() if name in passing}
+            return feasible, Diagnosis(failed | refused)
         return nodes, failed
 
     def prioritize(self, pod: FullPod, nodes: dict[str, FullNode]) -> list[Vote]:
@@ -250,13 +251,13 @@ class Extender:
             left = pick(answer, dict, "NodeNameToMetaVictims", of=dict)
             if not left.keys() <= nodes.keys():
                 raise Malformed("names nodes it was not asked about")
-            answered = {nodes[name]: self.victims_in(thing, nodes[name]) for name, thing in left.items()}
+            answered = {nodes[name]: self.victims_in(obj, nodes[name]) for name, obj in left.items()}
             return {node: victims for node, victims in answered.items() if victims.pods}
         return found
 
-    def victims_in(self, thing: dict, node: FullNode) -> Victims:
+    def victims_in(self, obj: dict, node: FullNode) -> Victims:
         """Return the Victims on a node from a response. Raises Malformed, InputError."""
-        victims = decode(thing, VICTIMS, f"the victims on {node.name}", skipped=[])
+        victims = decode(obj, VICTIMS, f"the victims on {node.name}", skipped=[])
         uids = [pod.get("UID", "") for pod in victims.get("Pods", [])]
         if not node.pods.keys() >= set(uids):
             raise Malformed(f"names others than the pods on {node.name}")

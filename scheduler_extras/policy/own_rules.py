@@ -37,12 +37,12 @@ from scheduler_extras.rules.of_the_script import IN_THE_SCRIPT
 PARAMETERS = {  # option -> the positional parameters; `metadata` and `arguments` are passed by name
     "function": "pod node", "metadata": "pod nodes snapshot", "reduce": "scores", "check": "arguments",
     **{option: point.parameters for option, point in EXTENSION_POINTS.items()}}
-OPTIONS = ["argument", "default", "member", "steady", "looks_at", "aliases", "always", "by_default", "plugin",
-           *PARAMETERS.keys() - {"function"}]
+OPTIONS = ["argument", "default", "member", "steady", "pod_requirements", "aliases", "always", "by_default",
+           "plugin", *PARAMETERS.keys() - {"function"}]
 NOUNS = {"predicates": "predicate", "priorities": "priority"}
 # The dicts to which files of --plugins add their rules, and the modules that they import.
 REGISTERS: list[dict] = [PREDICATES, PRIORITIES, sys.modules]
-Added = collections.namedtuple("Added", "register name thing")
+Added = collections.namedtuple("Added", "register name obj")
 
 
 def text_of(file: Path) -> bytes | None:
@@ -207,14 +207,14 @@ def added_since(before: list[set], folder: str) -> list[Added]:
     """Return what a file has added: rules, and modules of its folder. before: the names in each register."""
     new = [Added(place, name, place[name]) for place, names in zip(REGISTERS, before, strict=True)
            for name in place if name not in names]
-    return [added for added in new if isinstance(added.thing, Rule)
+    return [added for added in new if isinstance(added.obj, Rule)
             or PathFinder.find_spec(added.name.partition(".")[0], [folder])]
 
 
 def rules_in(path: str | Path) -> list:
     """Return the rules that a file of --plugins has added."""
     added = PLUGGED_IN[path].added if path in PLUGGED_IN else []
-    return [each.thing for each in added if isinstance(each.thing, Rule)]
+    return [each.obj for each in added if isinstance(each.obj, Rule)]
 
 
 def unplug(paths: Iterable[str | Path] | None = None) -> None:
@@ -230,7 +230,7 @@ def restore(plugins: dict[str | Path, PluginFile]) -> None:
     PLUGGED_IN.update(plugins)
     for plugin in plugins.values():
         for added in plugin.added:
-            added.register[added.name] = added.thing
+            added.register[added.name] = added.obj
 
 
 def idle_plugins(paths: Iterable[str | Path], policies: dict[str, Any]) -> Iterator[str]:

@@ -8,21 +8,19 @@ from __future__ import annotations
 import contextlib
 import copy
 import functools
-import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 from scheduler_extras.common.blame import warn_if_broken
-from scheduler_extras.common.chance import CHANCE
 from scheduler_extras.common.errors import Unschedulable
 from scheduler_extras.common.log_texts import warn_once
 from scheduler_extras.deciding.answers import answers_about, memo
-from scheduler_extras.deciding.asking import Prepared, prepare
-from scheduler_extras.deciding.decision import Failures, FullDecision, Vote, put_together
+from scheduler_extras.deciding.asking import PreparedRule, prepare
+from scheduler_extras.deciding.decision import Diagnosis, FullDecision, Vote, combine_refusals
 from scheduler_extras.deciding.extension_points import EXTENSION_POINTS, call_hook, with_reason
+from scheduler_extras.deciding.recorded_reads import shared_key
 from scheduler_extras.deciding.rule import PREDICATES, FullRule, Rejected
-from scheduler_extras.deciding.seen import shared_key
 from scheduler_extras.deciding.snapshot import FullSnapshot
 from scheduler_extras.reading.pods_and_nodes import FullNode, FullPod
 from scheduler_extras.rules.always import ALWAYS_ASKED
@@ -54,31 +52,31 @@ class FullPolicy:
     retries_preemptors = True  # at once: in 1.20, their new status moves them to activeQ
     pops_from_backoff = False  # whether an idle queue pops pods from backoff after a change
 
-    def new_decision(self, pod: FullPod, snapshot: FullSnapshot) -> FullDecision:
-        """Return an empty decision about a pod."""
+    def begin_decision(self, pod: FullPod, snapshot: FullSnapshot) -> FullDecision:
+        """Drop the cached signatures of a pod, and return an empty decision about it."""
         pod.signatures.clear()  # the pod may have changed since its last attempt
         return FullDecision(pod, snapshot.nodes, policy=self, snapshot=snapshot)
 
-    def nodes_that_fit(self, pod: FullPod, snapshot: FullSnapshot) -> tuple[dict[str, FullNode], Failures]:
+    def nodes_that_fit(self, pod: FullPod, snapshot: FullSnapshot) -> tuple[dict[str, FullNode], Diagnosis]:
         """Run PreFilter, Filter and the extenders. Return the feasible nodes, and the Failures of others."""
         passing = snapshot.nodes
         refusals = []  # (title of a predicate, {node: its reasons})
         prepared = prepare(self.predicates_to_ask(), pod, snapshot.nodes, snapshot)
-        for rule in prepared:
+        for each in prepared:
             asked = snapshot.nodes if self.always_check_all else passing
-            passing, refused = rule.split(asked, snapshot)
+            passing, refused = each.split(asked, snapshot)
             if refused:
-                refusals.append((rule.rule.title, refused))
+                refusals.append((each.rule.title, refused))
         feasible, failed = memo(
             shared_key("failed", prepared), snapshot, [snapshot.nodes, refusals],
-            lambda: put_together(snapshot.nodes, refusals))
+            lambda: combine_refusals(snapshot.nodes, refusals))
         return self.ask_extenders(pod, feasible, failed)
 
     def prioritize(self, decision: FullDecision, feasible: dict[str, FullNode]) -> dict[str, float]:
         """Run PreScore, Score and the extenders. Return {name: total score}. Raises Unschedulable."""
         pod = decision.pod
         snapshot: Any = decision.snapshot
-        prepared: list[Prepared] = []
+        prepared: list[PreparedRule] = []
         try:
             prepared = prepare(self.priorities, pod, feasible, snapshot)
             for rule in prepared:
@@ -89,10 +87,7 @@ class FullPolicy:
             warn_once(str(error))
         for extender in self.extenders:
             decision.votes += extender.prioritize(pod, feasible)
-        total = add_up(decision, prepared, feasible)
-        if CHANCE.seed is not None:  # select_host then breaks ties in the same way each time
-            random.seed(f"{CHANCE.seed} {pod.key}")
-        return total
+        return add_up(decision, prepared, feasible)
 
     def warm_up(self, snapshot: FullSnapshot) -> None:
         """Prepare rules for sample pods, so that the first real pod does not wait for LISTs."""
@@ -102,7 +97,7 @@ class FullPolicy:
                 pod = FullPod({"metadata": {"name": "none", "ownerReferences": [AN_OWNER]}, "spec": spec})
                 prepare(steady, pod, snapshot.nodes, snapshot)
 
-    def seek_remedy(self, decision: FullDecision, snapshot: FullSnapshot) -> None:
+    def run_post_filter(self, decision: FullDecision, snapshot: FullSnapshot) -> None:
         """Run PostFilter for a pod that fits no node, until a rule has a remedy."""
         if not (decision.failed and decision.fits_nowhere):
             return  # there are no nodes, or a rule has failed
@@ -126,13 +121,13 @@ class FullPolicy:
         return self.predicates + ALWAYS_ASKED
 
     def ask_extenders(self, pod: FullPod, feasible: dict[str, FullNode],
-                      failed: Failures) -> tuple[dict[str, FullNode], Failures]:
+                      failed: Diagnosis) -> tuple[dict[str, FullNode], Diagnosis]:
         """Call Filter of the extenders. Return the nodes that still fit, and the Failures of the others."""
         for extender in self.extenders:
             feasible, failed = extender.filter(pod, feasible, failed)
         return feasible, failed
 
-    def rejection(self, error: Rejected, failed: Failures) -> str:
+    def rejection(self, error: Rejected, failed: Diagnosis) -> str:
         """Return the message about a pod that a rule has rejected."""
         return failed.message
 
@@ -156,7 +151,7 @@ class FullPolicy:
         """The requirements that no active rule checks, {name: (the rule that would, does a pod have it?)}."""
         active = {rule.name for rule in self.rules()}
         idle = [rule for rule in [*PREDICATES.values()] if rule.name not in active]  # a copy: it may change
-        return {what: (rule, is_asked) for rule in idle for what, is_asked in rule.looks_at.items()}
+        return {what: (rule, is_asked) for rule in idle for what, is_asked in rule.pod_requirements.items()}
 
 
 def may_have_victims(decision: FullDecision) -> bool:

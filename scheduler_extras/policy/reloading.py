@@ -116,17 +116,17 @@ class PolicyFile:
         self.plugins = plugins
         self.preempt = preempt
         self.policies: dict[str, FullPolicy] = {}  # in force
-        self.seen: dict[Path, tuple] = {}  # the versions of the files at the last check
-        self.current()
+        self.known: dict[Path, tuple] = {}  # the versions of the files at the last check
+        self.reload_if_changed()
 
-    def current(self) -> dict[str, FullPolicy]:
-        """Return the Policies in force. Reload changed files; while they are invalid, keep the last Policies.
+    def reload_if_changed(self) -> dict[str, FullPolicy]:
+        """Reload changed files, and return the Policies in force: the last good ones while a file is invalid.
 
         If no rule has changed, the same objects stay in force, so that no assumed pod falls back.
         """
-        seen = self.versions()
-        if seen != self.seen or not self.policies:
-            self.seen = seen
+        versions = self.versions()
+        if versions != self.known or not self.policies:
+            self.known = versions
             before = {**PLUGGED_IN}
             try:
                 self.check_files()
@@ -136,8 +136,8 @@ class PolicyFile:
                 if not self.policies:
                     raise
                 time.sleep(SAVING_SECONDS)
-                if self.versions() != seen:  # an editor was saving it
-                    return self.current()
+                if self.versions() != versions:  # an editor was saving it
+                    return self.reload_if_changed()
                 log.error("%s; still using the last good Policy", error)
         return self.policies
 

@@ -15,41 +15,41 @@ TYPE_NAME: dict[Any, str] = {
     dict: "an object", list: "a list", str: "a string", int: "a whole number", bool: "true or false"}
 
 
-def pick(thing: Any, wanted: type[Value], *path: str, of: type | None = None) -> Value:
+def pick(obj: Any, wanted: type[Value], *path: str, of: type | None = None) -> Value:
     """Follow a path into an API object, and check the type there. Raises Malformed.
 
     If the field is missing or null, return an empty value, such as {}. of: the type of its members.
     """
     for key in path:
-        if type(thing) is not dict:
-            raise wrong_type(".".join(path[:path.index(key)]) or "it", dict, thing)
-        thing = thing.get(key)
-        if thing is None:
+        if type(obj) is not dict:
+            raise wrong_type(".".join(path[:path.index(key)]) or "it", dict, obj)
+        obj = obj.get(key)
+        if obj is None:
             return wanted()
-    if type(thing) is not wanted:
-        raise wrong_type(".".join(path), wanted, thing)
+    if type(obj) is not wanted:
+        raise wrong_type(".".join(path), wanted, obj)
     if of:
-        members: Any = thing
+        members: Any = obj
         pairs: Any = members.items() if wanted is dict else enumerate(members)
         for key, member in pairs:
             if type(member) is not of:
                 raise wrong_type(f"{'.'.join(path)}[{key}]", of, member)
-    return thing
+    return obj
 
 
-def wrong_type(where: str, wanted: type, thing: Any) -> Malformed:
+def wrong_type(where: str, wanted: type, obj: Any) -> Malformed:
     """Return the error that names the field, and the type that it should have."""
-    return Malformed(f"{where}: expected {TYPE_NAME[wanted]}, got {json.dumps(thing, default=str)[:40]}")
+    return Malformed(f"{where}: expected {TYPE_NAME[wanted]}, got {json.dumps(obj, default=str)[:40]}")
 
 
-def text_at(thing: Any, *path: str) -> str:
+def text_at(obj: Any, *path: str) -> str:
     """Return the string at a path into an object that may be malformed; "" if there is none."""
     for key in path:
-        thing = thing.get(key) if isinstance(thing, dict) else None
-    return thing if isinstance(thing, str) else ""
+        obj = obj.get(key) if isinstance(obj, dict) else None
+    return obj if isinstance(obj, str) else ""
 
 
-def controlling_owner(thing: dict) -> dict:
+def controlling_owner(obj: dict) -> dict:
     """Return the ownerReference of an object that names its controller, or {}. Raises Malformed."""
-    owners = pick(thing, list, "metadata", "ownerReferences", of=dict)
+    owners = pick(obj, list, "metadata", "ownerReferences", of=dict)
     return next((owner for owner in owners if owner.get("controller")), {})

@@ -40,9 +40,9 @@ def relevant_parts(raw: JsonObject, usual_conditions: Collection[str]) -> list[A
             status | IGNORED["status"] | SEPARATE, conditions, containers]
 
 
-def is_unchanged(thing: FullPod | FullNode, raw: JsonObject) -> bool:
+def is_unchanged(obj: FullPod | FullNode, raw: JsonObject) -> bool:
     """Return whether new JSON of a pod or a node differs from the old only in ignored fields."""
-    usual_conditions = USUAL_CONDITIONS if isinstance(thing, FullPod) else set()
+    usual_conditions = USUAL_CONDITIONS if isinstance(obj, FullPod) else set()
     with contextlib.suppress(Malformed):
-        return relevant_parts(thing.raw, usual_conditions) == relevant_parts(raw, usual_conditions)
+        return relevant_parts(obj.raw, usual_conditions) == relevant_parts(raw, usual_conditions)
     return False

@@ -96,10 +96,10 @@ def checked_requirement(expression: JsonObject) -> Requirement:
     return read_requirement(expression)
 
 
-def pod_selector(thing: JsonObject, pod: Any) -> list[Requirement]:
+def pod_selector(obj: JsonObject, pod: Any) -> list[Requirement]:
     """Return the requirements of labelSelector, matchLabelKeys and mismatchLabelKeys in a term of the pod."""
-    requirements = [*label_selector(thing.get("labelSelector"))]
+    requirements = [*label_selector(obj.get("labelSelector"))]
     for keys, operator in (("matchLabelKeys", "In"), ("mismatchLabelKeys", "NotIn")):
-        own = [key for key in pick(thing, list, keys, of=str) if key in pod.labels]
+        own = [key for key in pick(obj, list, keys, of=str) if key in pod.labels]
         requirements += [Requirement(key, operator, [pod.labels[key]]) for key in own]
     return requirements

@@ -22,9 +22,9 @@ from scheduler_extras.reading.quantities import Amounts, add_to, amounts, quanti
 CPU_AND_MEMORY = ["cpu", "memory"]
 
 
-def key_in(thing: Any) -> str:
+def key_in(obj: Any) -> str:
     """Return an object's namespace/name, or its name, even if the object is malformed."""
-    parts = [text_at(thing, "metadata", "namespace"), text_at(thing, "metadata", "name")]
+    parts = [text_at(obj, "metadata", "namespace"), text_at(obj, "metadata", "name")]
     return "/".join(filter(None, parts))
 
 
@@ -198,7 +198,7 @@ class FullNode:
 
 
 # The attributes of a FullNode that do not depend on the pods on it.
-OF_NODES_ALONE = frozenset((
+POD_INDEPENDENT = frozenset((
     "raw", "name", "labels", "annotations", "unschedulable", "taints", "allocatable", "max_pods", "images",
     "conditions"))
 

@@ -40,9 +40,9 @@ def quantity(text: str, unit: int = 1) -> int:
     return math.ceil(min(product, decimal.Decimal(2**63 - 1)))  # an int64
 
 
-def amounts(thing: Any, *path: str) -> Amounts:
+def amounts(obj: Any, *path: str) -> Amounts:
     """Parse a resource list: cpu in millicores, others in units (bytes). Unknown native names are ignored."""
-    texts = pick(thing, dict, *path)  # upstream: Resource.Add in pkg/scheduler/framework/types.go
+    texts = pick(obj, dict, *path)  # upstream: Resource.Add in pkg/scheduler/framework/types.go
     return {name: quantity(str(text), 1000 if name == "cpu" else 1) for name, text in texts.items()
             if name in NO_REQUESTS or "/" in name or name.startswith(("hugepages-", "attachable-volumes-"))}
 

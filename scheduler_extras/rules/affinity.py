@@ -14,7 +14,9 @@ from typing import Any
 
 from scheduler_extras.common.errors import Unschedulable
 from scheduler_extras.deciding.answers import memo
-from scheduler_extras.deciding.rule import SKIP, Rejected, Unresolvable, predicate, priority, requires
+from scheduler_extras.deciding.rule import (
+    SKIP, Rejected, Unresolvable, has_required_affinity, predicate, priority
+)
 from scheduler_extras.deciding.snapshot import FullSnapshot
 from scheduler_extras.reading.pods_and_nodes import FullNode, FullPod
 from scheduler_extras.rules.affinity_terms import affinity_terms, placed_terms, selected_by
@@ -105,9 +107,9 @@ def affine_domains(pod: FullPod, nodes: list[FullNode], snapshot: FullSnapshot) 
 
 
 @predicate("MatchInterPodAffinity", metadata=affine_domains, plugin="InterPodAffinity", by_default=1,
-           steady=True,
-           looks_at={"required pod affinity": functools.partial(requires, "podAffinity"),
-                     "required pod anti-affinity": functools.partial(requires, "podAntiAffinity")})
+           steady=True, pod_requirements={
+               "required pod affinity": functools.partial(has_required_affinity, "podAffinity"),
+               "required pod anti-affinity": functools.partial(has_required_affinity, "podAntiAffinity")})
 def match_inter_pod_affinity(pod, node, metadata):
     """The node's domains have the pods that affinity requires, and none that anti-affinity excludes."""
     here = node.labels.items()

@@ -14,7 +14,7 @@ from typing import Any
 
 from scheduler_extras.common.errors import Malformed
 from scheduler_extras.deciding.answers import for_each, index_of_nodes
-from scheduler_extras.deciding.rule import WHEN
+from scheduler_extras.deciding.rule import DURING_SCHEDULING
 from scheduler_extras.deciding.snapshot import FullSnapshot
 from scheduler_extras.reading.fields import pick
 from scheduler_extras.reading.label_selectors import label_selector, labels_match, pod_selector
@@ -79,7 +79,7 @@ def affinity_terms(pod: FullPod) -> tuple[dict, str | None]:
     for list_name, (when, side) in LISTS.items():
         alike: dict[bytes, list] = {}  # serialized term -> [one such term, the sum of the weights of all]
         try:
-            for raw in pick(pod.spec, list, "affinity", f"pod{side}", f"{when}{WHEN}", of=dict):
+            for raw in pick(pod.spec, list, "affinity", f"pod{side}", f"{when}{DURING_SCHEDULING}", of=dict):
                 term = pick(raw, dict, "podAffinityTerm") or raw
                 same = alike.setdefault(marshal.dumps(term, 2), [term, 0])
                 same[1] += pick(raw, int, "weight") or 1

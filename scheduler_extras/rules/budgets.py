@@ -87,14 +87,14 @@ def budgets_that_protect(pod: FullPod, snapshot: FullSnapshot) -> list[Disruptio
 
 
 @dataclass
-class Victim:
+class PendingDeletion:
     """A pod that is deleted for another one, and the budgets that protected it when it was chosen."""
 
     pod: FullPod  # its current version
     budgets: dict[str, dict]
 
 
-def budgets_to_change(victim: Victim, snapshot: FullSnapshot) -> list[str]:
+def budgets_to_change(victim: PendingDeletion, snapshot: FullSnapshot) -> list[str]:
     """Return the keys of the budgets whose controller has not yet counted the deletion of a victim.
 
     Budgets that no controller has ever observed are left out, because their status never changes.

@@ -152,9 +152,9 @@ def waits_for_consumer(claim: dict, snapshot: FullSnapshot) -> bool:
     return storage_class_of(claim, snapshot).get("volumeBindingMode") == "WaitForFirstConsumer"
 
 
-def storage(thing: dict, *path: str) -> int:
+def storage(obj: dict, *path: str) -> int:
     """Return the size in bytes that a claim requests or a volume has."""
-    return quantity(str(pick(thing, dict, "spec", *path).get("storage") or 0))
+    return quantity(str(pick(obj, dict, "spec", *path).get("storage") or 0))
 
 
 def reserve_volumes(claims: list[DelayedClaim], node: FullNode, record: Any) -> list[tuple]:
@@ -203,9 +203,9 @@ def bind_volumes(pod: FullPod, node: FullNode, snapshot: FullSnapshot, timeout: 
     return (patches, "volumes are being bound or provisioned") if is_awaited else None
 
 
-def patch(thing: dict, resource: str, annotations: dict, **more: Any) -> tuple[str, str, dict]:
+def patch(obj: dict, resource: str, annotations: dict, **more: Any) -> tuple[str, str, dict]:
     """Return the request that changes an object, which fails if another client has changed it meanwhile."""
-    metadata = thing["metadata"]
+    metadata = obj["metadata"]
     place = f"namespaces/{metadata['namespace']}/" if "namespace" in metadata else ""
     return "PATCH", f"/api/v1/{place}{resource}/{metadata['name']}", {
         "metadata": {"resourceVersion": metadata.get("resourceVersion"), "annotations": annotations}, **more}
@@ -213,7 +213,7 @@ def patch(thing: dict, resource: str, annotations: dict, **more: Any) -> tuple[s
 
 @predicate("CheckVolumeBinding", metadata=claims_to_bind, pre_bind=bind_volumes,
            plugin="VolumeBinding", by_default=1, steady=True, unresolvable=True,
-           looks_at={"claims": lambda pod, node: pod.claims})
+           pod_requirements={"claims": lambda pod, node: pod.claims})
 def check_volume_binding(pod, node, metadata, gone="pvc(s) bound to non-existent pv(s)",
                          out_of_reach=OUT_OF_REACH):
     """The node can use the volumes of the pod's bound claims, and there are volumes for the others."""
@@ -266,8 +266,8 @@ def can_provision(storage_class: dict, node: FullNode) -> bool:
 
 def could_serve(volume: dict, claim: dict) -> bool:
     """Return whether a volume has the claim's size, classes and mode, and is not terminating."""
-    modes = {pick(thing, str, "spec", "volumeMode") or "Filesystem" for thing in (volume, claim)}
-    attributes = {pick(thing, str, "spec", "volumeAttributesClassName") for thing in (volume, claim)}
+    modes = {pick(obj, str, "spec", "volumeMode") or "Filesystem" for obj in (volume, claim)}
+    attributes = {pick(obj, str, "spec", "volumeAttributesClassName") for obj in (volume, claim)}
     is_alike = class_name_of(volume) == class_name_of(claim) and len(modes) == len(attributes) == 1
     is_large_enough = storage(volume, "capacity") >= storage(claim, "resources", "requests")
     stays = not pick(volume, str, "metadata", "deletionTimestamp")

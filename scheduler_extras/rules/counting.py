@@ -6,7 +6,7 @@ import collections
 from collections.abc import Callable, Iterable
 
 from scheduler_extras.deciding.answers import for_each, index_of_nodes
-from scheduler_extras.deciding.seen import signature
+from scheduler_extras.deciding.recorded_reads import signature
 from scheduler_extras.deciding.snapshot import FullSnapshot
 from scheduler_extras.reading.label_selectors import Requirement
 from scheduler_extras.reading.pods_and_nodes import FullNode

@@ -54,11 +54,11 @@ def claims_in_brief(snapshot: FullSnapshot) -> dict[str, tuple]:
     return brief
 
 
-def class_name_of(thing: dict) -> str:
+def class_name_of(obj: dict) -> str:
     """Return the name of the storage class of a claim or a volume."""
-    annotations = pick(thing, dict, "metadata", "annotations", of=str)
+    annotations = pick(obj, dict, "metadata", "annotations", of=str)
     beta = annotations.get(BETA_CLASS)
-    return pick(thing, str, "spec", "storageClassName") if beta is None else beta
+    return pick(obj, str, "spec", "storageClassName") if beta is None else beta
 
 
 def storage_class_of(claim: dict, snapshot: FullSnapshot) -> dict:
@@ -105,7 +105,7 @@ def disks_conflict(pod: FullPod, other: FullPod) -> bool:
 
 @predicate("NoDiskConflict", metadata=exclusive_claims, plugin="VolumeRestrictions", by_default=1,
            steady=True,
-           looks_at={"a network disk": lambda pod, node: disks_of(pod)})
+           pod_requirements={"a network disk": lambda pod, node: disks_of(pod)})
 def no_disk_conflict(pod, node, metadata):
     """No pod on the node mounts a disk of this pod, unless both only read it, or uses its exclusive claim."""
     if disks_of(pod) and any(disks_conflict(pod, other) for other in node.pods.values()):

@@ -44,8 +44,8 @@ class LabelIndex:
     def updated(self, changes: Iterable[tuple[str, Hashable, Hashable]]) -> LabelIndex:
         """Return the index after changes (namespace, label, thing), which add the thing or else remove it."""
         changed: dict = collections.defaultdict(lambda: collections.defaultdict(set))
-        for namespace, label, thing in changes:
-            changed[namespace][label] ^= {thing}
+        for namespace, label, obj in changes:
+            changed[namespace][label] ^= {obj}
         filed = dict(self.filed)
         for namespace, things_by_label in changed.items():
             by_label = dict(filed.pop(namespace, ()))

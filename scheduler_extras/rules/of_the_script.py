@@ -14,7 +14,7 @@ import scheduler
 from scheduler import untolerated_taints
 from scheduler_extras.common.blame import note_rule
 from scheduler_extras.common.chance import CHANCE
-from scheduler_extras.deciding.rule import CATALOGUES, full_rule, requires
+from scheduler_extras.deciding.rule import CATALOGUES, full_rule, has_required_affinity
 from scheduler_extras.reading.pods_and_nodes import FullPod, FullNode
 
 
@@ -71,14 +71,14 @@ OPTIONS_OF_SCRIPT_RULES: dict[str, dict] = {
     "HostName": {"plugin": "NodeName", "unresolvable": True, **GENERAL},
     "MatchNodeSelector": {
         "plugin": "NodeAffinity", "unresolvable": True, **GENERAL,
-        "looks_at": {"a node selector": lambda pod, node: pod.node_selector,
-                     "required node affinity": functools.partial(requires, "nodeAffinity")}},
+        "pod_requirements": {"a node selector": lambda pod, node: pod.node_selector,
+                     "required node affinity": functools.partial(has_required_affinity, "nodeAffinity")}},
     "PodFitsResources": {
         "function": pod_fits_other_resources, "plugin": "NodeResourcesFit", **GENERAL,
-        "looks_at": {"resource requests": lambda pod, node: any(pod.requests.values())}},
+        "pod_requirements": {"resource requests": lambda pod, node: any(pod.requests.values())}},
     "PodToleratesNodeTaints": {
         "plugin": "TaintToleration", "always": True, "unresolvable": True,
-        "looks_at": {
+        "pod_requirements": {
             "no toleration for taints there": lambda pod, node: node and untolerated_taints(pod, node)}},
     "LeastRequestedPriority": {"plugin": "NodeResourcesFit", "by_default": 1},
     "MostRequestedPriority": {"plugin": "NodeResourcesFit"},

@@ -13,7 +13,7 @@ PORTS_TAKEN = "node(s) didn't have free ports for the requested pod ports"
 
 @predicate("PodFitsHostPorts", plugin="NodePorts", by_default=1, steady=True,
            aliases=["PodFitsPorts", "GeneralPredicates"],
-           looks_at={"host ports": lambda pod, node: pod.host_ports})
+           pod_requirements={"host ports": lambda pod, node: pod.host_ports})
 def pod_fits_host_ports(pod, node):
     """No pod on the node uses a host port of this pod."""
     if pod.host_ports and any(share_a_port(pod, other) for other in node.pods.values()):

@@ -13,15 +13,15 @@ from typing import Any
 from scheduler import sum_up
 from scheduler_extras.common.chance import CHANCE
 from scheduler_extras.common.errors import Unschedulable
-from scheduler_extras.deciding.asking import Prepared, prepare
+from scheduler_extras.deciding.asking import PreparedRule, prepare
 from scheduler_extras.deciding.rule import Rejected, Unresolvable, predicate
 from scheduler_extras.deciding.snapshot import FullSnapshot
 from scheduler_extras.reading.pods_and_nodes import FullNode, FullPod
 from scheduler_extras.rules.always import ALWAYS_ASKED, nominate
 from scheduler_extras.rules.budgets import protected_by_budgets
+from scheduler_extras.rules.node_ranking import Victims, importance, pick_one_node
 from scheduler_extras.rules.preemption_requests import make_room
 from scheduler_extras.rules.simulation import Simulation, is_leaving, prepared_for_nodes
-from scheduler_extras.rules.victims import Victims, importance, pick_one_node
 
 
 class NoPreemption(list):
@@ -63,8 +63,8 @@ class Behavior:
         """
         return importance(pod)
 
-    def rejects(self, victim: FullPod) -> bool:
-        """Return whether the victim has been rejected at Permit, and so need not be deleted."""
+    def reject_if_waiting(self, victim: FullPod) -> bool:
+        """Return False: 1.20 deletes victims that wait at Permit."""
         return False
 
     def is_too_small(self, node: FullNode, pod: FullPod, against: dict[str, list[str]]) -> bool:
@@ -189,7 +189,7 @@ def candidates(pod: FullPod, failed: dict, snapshot: FullSnapshot, percentage: i
 
 
 def victims_on(pod: FullPod, node: FullNode, snapshot: FullSnapshot, behavior: Behavior,
-               prepared: list[Prepared] | None) -> tuple[Victims | None, tuple[str, ...]]:
+               prepared: list[PreparedRule] | None) -> tuple[Victims | None, tuple[str, ...]]:
     """Return the Victims on a node, or None and the reasons why there are none. (selectVictimsOnNode)"""
     lower = lower_on(node, pod, behavior)
     if not lower:
@@ -207,7 +207,7 @@ def victims_on(pod: FullPod, node: FullNode, snapshot: FullSnapshot, behavior: B
     return Victims(behavior.in_order(gone), sum(other in protected for other in gone)), ()
 
 
-def prepared_for_any_node(pod: FullPod, snapshot: FullSnapshot) -> list[Prepared] | None:
+def prepared_for_any_node(pod: FullPod, snapshot: FullSnapshot) -> list[PreparedRule] | None:
     """Return Prepared predicates that serve for all nodes; None if some read pods on other nodes."""
     try:
         prepared = prepared_for_nodes(snapshot.policies[pod.scheduler].predicates, pod, snapshot)

@@ -12,7 +12,7 @@ from scheduler_extras.common.clocks import now
 from scheduler_extras.deciding.snapshot import FullSnapshot
 from scheduler_extras.reading.pods_and_nodes import FullNode, FullPod
 from scheduler_extras.rules.always import nominate
-from scheduler_extras.rules.budgets import Victim, budgets_of
+from scheduler_extras.rules.budgets import PendingDeletion, budgets_of
 from scheduler_extras.rules.simulation import is_leaving
 
 Request = tuple[str, str, dict]  # method, path, body
@@ -28,13 +28,13 @@ def make_room(pod: FullPod, node: FullNode, victims: list[FullPod], snapshot: Fu
     """
     remaining = [victim for victim in victims if not is_leaving(victim, snapshot)]
     for victim in remaining:
-        snapshot.victims[victim.uid] = Victim(victim, budgets_of(victim, snapshot))
+        snapshot.victims[victim.uid] = PendingDeletion(victim, budgets_of(victim, snapshot))
     requests = []
     if behavior.ends_nominations(victims):
         requests += [nominate(other, None, snapshot) for other in nominated_below(pod, node, snapshot)]
     requests.append(nominate(pod, node.name, snapshot))
     for victim in remaining:
-        if not behavior.rejects(victim):
+        if not behavior.reject_if_waiting(victim):
             requests += [disruption(victim, pod), deletion(victim)]
         requests.append(preempted_event(victim, pod, behavior.event_message(pod, node)))
     return requests

@@ -80,6 +80,6 @@ class Selectors:
                 for label in labels_needed(self.selectors.get(key, ())):
                     yield key.rpartition("/")[0], label, key
 
-    def read(self, thing: dict) -> Sequence[Requirement]:
+    def read(self, obj: dict) -> Sequence[Requirement]:
         """Return the Requirements of an object's selector. Raises Malformed, such as InvalidSelector."""
-        return label_selector(selector_in(thing, self.resource))
+        return label_selector(selector_in(obj, self.resource))

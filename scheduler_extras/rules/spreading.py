@@ -16,8 +16,8 @@ from typing import Any
 from scheduler import matches_node, untolerated_taints
 from scheduler_extras.common.errors import InvalidSelector, Unschedulable
 from scheduler_extras.deciding.answers import answers_about, for_each, index_of_nodes
+from scheduler_extras.deciding.recorded_reads import digest
 from scheduler_extras.deciding.rule import SKIP, Unresolvable, predicate, priority
-from scheduler_extras.deciding.seen import digest
 from scheduler_extras.deciding.snapshot import FullSnapshot
 from scheduler_extras.reading.fields import pick
 from scheduler_extras.reading.label_selectors import Requirement, labels_match, pod_selector
@@ -196,7 +196,7 @@ def must_spread(pod: FullPod, node: object) -> bool:
 
 
 @predicate("EvenPodsSpread", metadata=hard_spread, plugin="PodTopologySpread", by_default=1,
-           steady=True, looks_at={"required spreading": must_spread})
+           steady=True, pod_requirements={"required spreading": must_spread})
 def even_pods_spread(pod, node, metadata):
     """With the pod, the node's domain has at most maxSkew more matching pods than the emptiest one."""
     for constraint in metadata:

@@ -121,7 +121,7 @@ class Observations(RecordedMetrics, Observer):
         self.ended.append((
             decision.pod.scheduler, result, moment - decision.began_at,
             decision.filtered_at - decision.began_at, decision.decided_at - decision.filtered_at,
-            decision.binding_seconds, record.retry.attempts + 1, moment - record.added_at))
+            decision.binding_seconds, record.retry.failures + 1, moment - record.added_at))
         if result != "scheduled":
             self.note_failure(decision, record)
         if len(self.ended) >= BATCH_SIZE:
@@ -200,7 +200,7 @@ class Observations(RecordedMetrics, Observer):
 def queue_of(record: PodRecord) -> str:
     """Return the name of the queue in which kube-scheduler would have a pending pod."""
     is_due = record.retry.is_due()
-    if record.waits_for is WaitsFor.REMEDY or (record.retry.on is RetryOn.CHANGE and not is_due):
+    if record.waits_for is WaitsFor.POST_FILTER or (record.retry.on is RetryOn.CHANGE and not is_due):
         return "unschedulable"
     return "active" if is_due else "backoff"
 

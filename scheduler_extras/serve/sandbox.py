@@ -21,27 +21,27 @@ from scheduler_extras.show.journal import Journal
 PAUSE = 0.1  # seconds between checks of the files
 
 
-def run_again_on_changes(paths: list[str], seen: dict[str, tuple], policy_file: PolicyFile,
+def run_again_on_changes(paths: list[str], versions: dict[str, tuple], policy_file: PolicyFile,
                          run: Callable[[Manifests], bool], journal: Journal, stop: threading.Event,
                          is_rescheduling: bool) -> None:
     """Run manifests again after each change of their files or of the Policy, until `stop` is set.
 
-    seen: the versions of the files before the first run. is_rescheduling: the option --anew is set.
+    versions: of the files before the first run. is_rescheduling: the option --anew is set.
     Because an editor may write a file in several steps, a change counts once the files have been stable for
     `PAUSE`. If a file is invalid then, this is logged, and the page keeps showing the last good run.
     """
-    before = seen
+    before = versions
     policies = policy_file.policies
     while not stop.wait(PAUSE):
         now = versions_of(paths)
         is_stable = now == before
         before = now
-        is_edited = policy_file.current() is not policies
-        if not is_stable or (now == seen and not is_edited):
+        is_edited = policy_file.reload_if_changed() is not policies
+        if not is_stable or (now == versions and not is_edited):
             continue
-        changed = [path for path in dict.fromkeys([*now, *seen]) if now.get(path) != seen.get(path)]
+        changed = [path for path in dict.fromkeys([*now, *versions]) if now.get(path) != versions.get(path)]
         names = ", ".join(Path(path).name for path in changed) or policy_file.path
-        seen, policies = now, policy_file.policies
+        versions, policies = now, policy_file.policies
         try:
             manifests = Manifests(paths, policies if is_rescheduling else ())
         except InputError as error:

@@ -12,7 +12,8 @@ import json
 import statistics
 import threading
 
-from scheduler_extras.live.cluster import ListedCluster, LiveCluster, make_passes
+from scheduler_extras.live.cluster import ListedCluster, LiveCluster
+from scheduler_extras.live.passes import make_passes
 from scheduler_extras.live.writer import DryRun
 from scheduler_extras.manifests.manifests import Manifests
 from scheduler_extras.manifests.writer import WriterOfManifests

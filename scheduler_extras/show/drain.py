@@ -14,9 +14,9 @@ from typing import Any
 
 from scheduler_extras.common.errors import ApiError, Malformed
 from scheduler_extras.deciding.decision import FullDecision
-from scheduler_extras.deciding.schedule import schedule
 from scheduler_extras.live.cluster import LiveCluster
 from scheduler_extras.policy.reloading import PolicyFile
+from scheduler_extras.policy.schedule import schedule
 from scheduler_extras.reading.fields import pick, text_at
 from scheduler_extras.reading.hints import did_you_mean
 from scheduler_extras.reading.pods_and_nodes import FullNode, FullPod
@@ -53,7 +53,7 @@ def show_drain(cluster: LiveCluster, policy_file: PolicyFile, options: argparse.
 
     Raises ApiError if there is no such node.
     """
-    snapshot = cluster.updated_snapshot(policy_file.policies)
+    snapshot = cluster.refresh_snapshot(policy_file.policies)
     node = snapshot.nodes.get(options.drain)
     if not node or not node.exists:
         hint = did_you_mean(options.drain, [*snapshot.nodes], "")

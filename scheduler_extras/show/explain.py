@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator
 from scheduler_extras.common.errors import InvalidSelector, Malformed
 from scheduler_extras.common.log_texts import at_most
 from scheduler_extras.deciding.decision import FullDecision, Vote
-from scheduler_extras.deciding.rule import PREDICATES, WHEN
+from scheduler_extras.deciding.rule import PREDICATES, DURING_SCHEDULING
 from scheduler_extras.reading.fields import pick
 from scheduler_extras.reading.node_affinity import node_selector_term
 from scheduler_extras.reading.pods_and_nodes import FullPod
@@ -135,7 +135,7 @@ def merged_entries(titles: Iterable[str]) -> Iterator[str]:
 def invalid_terms(pod: FullPod) -> Iterator[str]:
     """Yield a remark on each invalid term of the pod's required node affinity."""
     with contextlib.suppress(Malformed):  # the rule that reads it reports it
-        required = pick(pod.node_affinity, dict, f"required{WHEN}")
+        required = pick(pod.node_affinity, dict, f"required{DURING_SCHEDULING}")
         for i, term in enumerate(pick(required, list, "nodeSelectorTerms", of=dict)):
             try:
                 node_selector_term(term)

@@ -204,7 +204,7 @@ def records_of_waiting(cluster: LiveCluster) -> list[PodRecord]:
 
 def waiting_pod(record: PodRecord) -> dict:
     """Return the record of a pod in the queue. Times are in seconds since 1970."""
-    return {"pod": record.pod.key, "attempts": record.retry.attempts, "for": record.waits_for.value,
+    return {"pod": record.pod.key, "attempts": record.retry.failures, "for": record.waits_for.value,
             "again": on_the_clock(tried_again_at(record))}
 
 
@@ -216,7 +216,7 @@ def on_the_clock(moment: float) -> float:
 def tried_again_at(record: PodRecord) -> float:
     """Return when a pod is tried again if nothing changes, in monotonic seconds."""
     retry = record.retry
-    return retry.change_ends if retry.on in (RetryOn.CHANGE, RetryOn.IDLENESS) else retry.backoff_ends
+    return retry.retry_at_latest if retry.on in (RetryOn.CHANGE, RetryOn.IDLENESS) else retry.backoff_ends
 
 
 class LogOfJournal(logging.Handler):

@@ -12,13 +12,14 @@ import threading
 
 from scheduler_extras.common.version import LATEST
 from scheduler_extras.deciding.decision import FullDecision
-from scheduler_extras.deciding.schedule import schedule
 from scheduler_extras.deciding.snapshot import FullSnapshot
 from scheduler_extras.live.binding import run_permit_and_pre_bind
-from scheduler_extras.live.cluster import LiveCluster, decide_pods_before
+from scheduler_extras.live.cluster import LiveCluster
+from scheduler_extras.live.passes import decide_pods_before
 from scheduler_extras.live.record import PodRecord
 from scheduler_extras.policy.policy import CONFIGURATION_VERSION, FullPolicy
 from scheduler_extras.policy.reloading import READERS, PolicyFile
+from scheduler_extras.policy.schedule import schedule
 from scheduler_extras.reading.pods_and_nodes import FullPod
 from scheduler_extras.show.picture import where_it_stands
 from scheduler_extras.show.pod_names import find_pod
@@ -33,7 +34,7 @@ def show_one_pod(cluster: LiveCluster, policy_file: PolicyFile, stop: threading.
 
     Raises ApiError if there is no such pod.
     """
-    snapshot = cluster.updated_snapshot(policy_file.policies)
+    snapshot = cluster.refresh_snapshot(policy_file.policies)
     pod = find_pod(options.fits or options.explain, cluster.cache.pods, options.namespace)
     stands = where_it_stands(pod, snapshot)
     policies, path = policies_for(pod, policy_file, options)
@@ -78,7 +79,7 @@ def decide_now(pod: FullPod, cluster: LiveCluster, snapshot: FullSnapshot,
     pod.record = PodRecord(pod)
     decision = schedule(pod, snapshot, policy)
     cluster.observe(decision)
-    policy.seek_remedy(decision, snapshot)
+    policy.run_post_filter(decision, snapshot)
     if decision.node and cluster.cycle.assume(decision):
         run_permit_and_pre_bind(decision, snapshot)
     cluster.cycle.end_attempt(decision)  # records errors for the exit code

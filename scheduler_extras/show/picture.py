@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator
 
-from scheduler_extras.deciding.extension_points import why_not_yet
+from scheduler_extras.deciding.extension_points import run_pre_enqueue
 from scheduler_extras.deciding.snapshot import FullSnapshot
 from scheduler_extras.reading.fields import pick, text_at
 from scheduler_extras.reading.hints import nearly
@@ -123,4 +123,4 @@ def why_it_waits(pod: FullPod, snapshot: FullSnapshot) -> str:
         if condition.get("type") == "PodScheduled" and condition.get("reason") == "Waiting":
             return text_at(condition, "message")
     policy = snapshot.policies.get(pod.scheduler)
-    return why_not_yet(pod, policy) if policy else ""
+    return run_pre_enqueue(pod, policy) if policy else ""

@@ -36,7 +36,7 @@ class WhatIf:
         found: dict[str, Answers] = {}
         for title in [rule.title for rule in policy.predicates if rule.title in refusing]:
             variant = self.variants.setdefault((policy, title), without(policy, title))
-            other = variant.new_decision(pod, snapshot)
+            other = variant.begin_decision(pod, snapshot)
             with contextlib.suppress(Exception, SystemExit):  # another rule fails on the pod
                 feasible, failed = variant.nodes_that_fit(pod, snapshot)
                 total = variant.prioritize(other, feasible) if feasible else {}

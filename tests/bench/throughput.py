@@ -48,12 +48,12 @@ import requests
 sys.path.insert(0, str(Path(__file__).parent.parent))
 from helpers.control_plane import ControlPlane, free_port
 from helpers.extras import ROOT, SCHEDULER, claim, node, pod, storage_class
-from scheduler_extras.deciding.schedule import schedule
 from scheduler_extras.live.cluster import LiveCluster
 from scheduler_extras.live.record import PodRecord
 from scheduler_extras.manifests.manifests import Manifests
 from scheduler_extras.manifests.writer import WriterOfManifests
 from scheduler_extras.policy.reloading import load_policies
+from scheduler_extras.policy.schedule import schedule
 from scheduler_extras.reading.pods_and_nodes import FullPod
 from scheduler_extras.runs import observe
 from scheduler_extras.serve.metrics import Observations
@@ -457,7 +457,7 @@ def deciding(_, rounds, *more):
             rates = [max(alone(decisions_a_second, count, str(policy), pods) for _ in range(rounds)) for count in (50, 500, 5000)]
             print(f"{Path(policy).name}, {pods:{38 - len(Path(policy).name)}}", *(f"{rate:7.0f}" for rate in rates), flush=True)
     cluster, policies = in_memory(5000, str(ROOT / "policy.json"))
-    snapshot, policy = cluster.updated_snapshot(policies), policies["my-scheduler"]
+    snapshot, policy = cluster.refresh_snapshot(policies), policies["my-scheduler"]
     pods = [FullPod(pod(f"large-{i}", {"cpu": f"{64 + i}"})) for i in range(100)]
     took = [seconds(lambda: [schedule(large, snapshot, policy) for large in pods]) for _ in range(3)]
     print("100 pods of as many kinds that fit on none of 5,000 nodes: "
@@ -545,7 +545,7 @@ def decisions_a_second(count, path, pods):
     """Return how many pods are decided about and assumed in a second of CPU time."""
     gc.set_threshold(50000)
     cluster, policies = in_memory(count, path, claims=5000 if MORE_PODS[pods] is claiming_pods else 0)
-    cluster.updated_snapshot(policies)
+    cluster.refresh_snapshot(policies)
     began = time.process_time()
     done = 0
     for thing in MORE_PODS[pods](5000):
@@ -578,7 +578,7 @@ def ratio_of_listening(count, path, pods):
     gc.set_threshold(50000)
     cluster, policies = in_memory(count, path)
     cluster.api.server = "http://127.0.0.1:1"
-    cluster.updated_snapshot(policies)
+    cluster.refresh_snapshot(policies)
     quiet = cluster.observe, cluster.show, cluster.cycle.observer
     share, most = UNWATCHED
     observe(cluster, Journal(path, (share / 2, most / 2)))  # it is there for half of the time

@@ -7,10 +7,10 @@ import random
 import types
 
 import pytest
-from scheduler_extras.deciding.rule import WHEN
-from scheduler_extras.deciding.schedule import schedule
+from scheduler_extras.deciding.rule import DURING_SCHEDULING
 from scheduler_extras.policy.reading import read_policy
 from scheduler_extras.policy.reloading import load_policies
+from scheduler_extras.policy.schedule import schedule
 from scheduler_extras.reading.pods_and_nodes import FullPod
 from scheduler_extras.rules import affinity_terms
 from scheduler_extras.rules.affinity_terms import AffinityTerm, placed_terms, TERMS, terms_on, with_terms
@@ -26,12 +26,12 @@ PROVIDER = load_policies("DefaultProvider", "my-scheduler")
 def test_of_pods_that_have_gone_no_affinity_term_is_kept():
     server, policy = Server(), read_policy(DEFAULTS)
     server.put(node("n", labels={ZONE: "z"}))
-    snapshot = a_cluster(server).updated_snapshot({"my-scheduler": policy})
+    snapshot = a_cluster(server).refresh_snapshot({"my-scheduler": policy})
     gc.collect()
     known = len(TERMS)
     for i in range(20):
         term = {"topologyKey": ZONE, "labelSelector": {"matchLabels": {"job": str(i)}}}
-        job = FullPod(pod(f"job-{i}", affinity={"podAntiAffinity": {f"required{WHEN}": [term]}}))
+        job = FullPod(pod(f"job-{i}", affinity={"podAntiAffinity": {f"required{DURING_SCHEDULING}": [term]}}))
         snapshot.put(job, snapshot.nodes["n"])
         assert schedule(FullPod(pod("p")), snapshot, policy).node == "n"
         assert len(placed_terms(snapshot).numbers) == 1
@@ -52,7 +52,7 @@ def test_terms_of_placed_pods_are_known_as_they_come_and_go():
     def seeking(labels):
         """Make a pod that must not be with pods of these labels."""
         terms = [{"topologyKey": ZONE, "labelSelector": {"matchLabels": {label: "v"}}} for label in labels]
-        return FullPod(pod("p", affinity={"podAntiAffinity": {f"required{WHEN}": terms}}))
+        return FullPod(pod("p", affinity={"podAntiAffinity": {f"required{DURING_SCHEDULING}": terms}}))
 
     def there():
         return {name: terms_on(each) for name, each in nodes.items()}
@@ -83,7 +83,7 @@ def test_many_kinds_of_pods_with_affinity_are_not_forgotten_all_at_once(monkeypa
         server.put(pod(f"p{i}", labels={"kind": str(i)}, nodeName=f"n{i % 11}"))
     policy = read_policy({"kind": "Policy", "apiVersion": "v1", "predicates": [], "priorities": [
         {"name": "InterPodAffinityPriority", "weight": 1}]})
-    snapshot = a_cluster(server).updated_snapshot({"my-scheduler": policy})
+    snapshot = a_cluster(server).refresh_snapshot({"my-scheduler": policy})
     replace(monkeypatch, "count_pods", lambda node, is_meant: asked.append(node.name) or count_pods(node, is_meant))
     for _ in range(3):
         assert schedule(FullPod(pod("new", **apart)), snapshot, policy).node
@@ -93,15 +93,15 @@ def test_many_kinds_of_pods_with_affinity_are_not_forgotten_all_at_once(monkeypa
 def test_terms_of_pods_that_are_there_are_looked_at_by_pods_with_their_labels_only(monkeypatch):
     """And a pod of many terms is added up once, not with each that comes to its node."""
     terms = [{"topologyKey": "zone", "labelSelector": {"matchLabels": {"a": f"v-{i}"}}} for i in range(50)]
-    large = pod("large", nodeName="n", affinity={"podAntiAffinity": {f"required{WHEN}": terms}})
-    few = {"podAntiAffinity": {f"required{WHEN}": terms[:1]}}
+    large = pod("large", nodeName="n", affinity={"podAntiAffinity": {f"required{DURING_SCHEDULING}": terms}})
+    few = {"podAntiAffinity": {f"required{DURING_SCHEDULING}": terms[:1]}}
     cluster = cluster_of(node("n", labels={"zone": "z"}), node("m", labels={"zone": "y"}), large, *(
         pod(name, labels={"a": "v-7" if name == "x" else "b"}, affinity=few) for name in "pqx"))
     plain, asked = AffinityTerm.selects, []
     needed, filed = affinity_terms.labels_needed, []
     monkeypatch.setattr(AffinityTerm, "selects", lambda *what: asked.append(what) or plain(*what))
     monkeypatch.setattr(affinity_terms, "labels_needed", lambda wanted: filed.append(wanted) or needed(wanted))
-    snapshot = cluster.updated_snapshot(PROVIDER)
+    snapshot = cluster.refresh_snapshot(PROVIDER)
     for each in pending_pods(cluster, PROVIDER):
         cluster.cycle.assume(schedule(each, snapshot, PROVIDER["my-scheduler"]))
     placed = {each.name: each.record.decision.node for each in pending_pods(cluster, PROVIDER)}

@@ -10,15 +10,15 @@ import pytest
 from scheduler_extras.common.errors import Unschedulable
 from scheduler_extras.deciding import answers
 from scheduler_extras.deciding.decision import Vote
-from scheduler_extras.deciding.rule import CATALOGUES, FullRule, PREDICATES, PRIORITIES, SKIP, WHEN
-from scheduler_extras.deciding.schedule import schedule
-from scheduler_extras.deciding.seen import signature
+from scheduler_extras.deciding.recorded_reads import signature
+from scheduler_extras.deciding.rule import CATALOGUES, FullRule, PREDICATES, PRIORITIES, SKIP, DURING_SCHEDULING
 from scheduler_extras.live.record import PodRecord
 from scheduler_extras.policy.extenders import Extender
 from scheduler_extras.policy.own_rules import predicate, priority
 from scheduler_extras.policy.policy import FullPolicy
 from scheduler_extras.policy.reading import read_policy
 from scheduler_extras.policy.reloading import load_policies
+from scheduler_extras.policy.schedule import schedule
 from scheduler_extras.reading.pods_and_nodes import FullPod
 from helpers.extras import a_cluster, claim, cluster_of, node, pending_pods, pod, ROOT, storage_class, table
 from helpers.random_objects import everything, HOSTNAME, POLICIES, Server, ZONE
@@ -40,7 +40,7 @@ def test_a_predicate_that_looks_at_no_node_is_asked_once_for_all_of_them_and_all
 
     try:
         policy = read_policy({"kind": "Policy", "apiVersion": "v1", "predicates": [{"name": "Quiet"}], "priorities": []})
-        snapshot = cluster_of(*(node(f"n{i}") for i in range(9))).updated_snapshot({"my-scheduler": policy})
+        snapshot = cluster_of(*(node(f"n{i}") for i in range(9))).refresh_snapshot({"my-scheduler": policy})
         for i in range(5):
             assert schedule(FullPod(pod(f"p{i}")), snapshot, policy).node
         assert asked == [""]
@@ -64,7 +64,7 @@ def test_a_rule_is_asked_once_for_nodes_that_are_equal_in_all_that_it_reads(read
         return ["no"] if reads(node) else []
 
     policy = FullPolicy([FullRule("Reads", function, title="Reads", steady=True)], [])
-    snapshot = cluster_of(*(node(f"n{i}", unschedulable=bool(i % 2)) for i in range(9))).updated_snapshot({"my-scheduler": policy})
+    snapshot = cluster_of(*(node(f"n{i}", unschedulable=bool(i % 2)) for i in range(9))).refresh_snapshot({"my-scheduler": policy})
     decision = schedule(FullPod(pod("p")), snapshot, policy)
     assert len(calls) == asked
     assert [*decision.failed] == [name for name, each in snapshot.nodes.items() if reads(each)]
@@ -81,7 +81,7 @@ def test_the_totals_of_other_rules_are_others_even_if_these_look_at_nothing(monk
         priority(what, metadata=wants(what), steady=True)(lambda pod, node, metadata: 100 if metadata in node.labels else 0)
     policy = read_policy({"kind": "Policy", "apiVersion": "v1", "predicates": [], "priorities": [
         {"name": "ssd", "weight": 1}, {"name": "gpu", "weight": 1}]})
-    snapshot = cluster_of(node("a", labels={"ssd": ""}), node("b", labels={"gpu": ""})).updated_snapshot({"my-scheduler": policy})
+    snapshot = cluster_of(node("a", labels={"ssd": ""}), node("b", labels={"gpu": ""})).refresh_snapshot({"my-scheduler": policy})
     for what, total in (("ssd", {"a": 100, "b": 0}), ("gpu", {"a": 0, "b": 100})) * 2:
         waiting = FullPod(pod("p", metadata={"annotations": {"wants": what}}))
         assert schedule(waiting, snapshot, policy).total == total
@@ -92,7 +92,7 @@ def test_a_property_that_raises_for_a_pod_that_no_rule_asks_for_it_stops_nobody(
     monkeypatch.setitem(PREDICATES, "HostName", dataclasses.replace(
         PREDICATES["HostName"], function=lambda pod, node: [pod.team] if pod.namespace == "teams" else []))
     policy = read_policy({"kind": "Policy", "apiVersion": "v1", "predicates": [{"name": "HostName"}], "priorities": []})
-    snapshot = cluster_of(node("a")).updated_snapshot({"my-scheduler": policy})
+    snapshot = cluster_of(node("a")).refresh_snapshot({"my-scheduler": policy})
     decisions = [schedule(FullPod(each), snapshot, policy) for each in (
         pod("p", namespace="teams", labels={"team": "red"}), pod("p"), pod("p", namespace="teams", labels={"team": "blue"}))]
     assert [decision.failed.message if decision.failed else decision.node for decision in decisions] == [
@@ -105,7 +105,7 @@ def test_a_node_that_metadata_has_chosen_is_told_from_the_others(monkeypatch):
     priority("Chosen", metadata=lambda pod, nodes, snapshot: nodes[0], steady=True)(
         lambda pod, node, metadata: 100 * (node is metadata))
     policy = read_policy({"kind": "Policy", "apiVersion": "v1", "predicates": [], "priorities": [{"name": "Chosen", "weight": 1}]})
-    snapshot = cluster_of(node("a"), node("b")).updated_snapshot({"my-scheduler": policy})
+    snapshot = cluster_of(node("a"), node("b")).refresh_snapshot({"my-scheduler": policy})
     assert schedule(FullPod(pod("p")), snapshot, policy).total == {"a": 100, "b": 0}
 
 
@@ -123,7 +123,7 @@ def test_what_a_rule_looks_at_when_it_fails_does_not_count():
 
     try:
         policy = read_policy({"kind": "Policy", "apiVersion": "v1", "predicates": [{"name": "Fails"}], "priorities": []})
-        snapshot = cluster_of(node("a"), node("b")).updated_snapshot({"my-scheduler": policy})
+        snapshot = cluster_of(node("a"), node("b")).refresh_snapshot({"my-scheduler": policy})
         messages = [schedule(FullPod(pod(name, requests)), snapshot, policy).message
                     for name, requests in (("p", {}), ("q", {"cpu": "1"}), ("r", {"cpu": "1"}), ("s", {}), ("t", {"cpu": "1"}))]
         assert messages == ["p asks for nothing", None, None, "s asks for nothing", None]
@@ -145,7 +145,7 @@ def test_what_a_steady_rule_writes_into_a_pod_is_its_own_affair():
 
     try:
         policy = read_policy({"kind": "Policy", "apiVersion": "v1", "predicates": [{"name": "Writes"}], "priorities": []})
-        snapshot = cluster_of(node("a", labels={"app": "a"}), node("b", labels={"app": "b"})).updated_snapshot({"my-scheduler": policy})
+        snapshot = cluster_of(node("a", labels={"app": "a"}), node("b", labels={"app": "b"})).refresh_snapshot({"my-scheduler": policy})
         for app in "abab":
             waiting = FullPod(pod("p", labels={"app": app}))
             written.append(schedule(waiting, snapshot, policy).node)
@@ -214,7 +214,7 @@ def test_an_odd_rule_of_ones_own_is_asked_as_if_nothing_were_remembered(register
         cluster.cache.snapshot.is_live = True
         for name in ("n0", "n1", "n0"):
             dice[0] = name
-            with_memory, without = (schedule(FullPod(pod("p")), of.updated_snapshot(policies), policies[
+            with_memory, without = (schedule(FullPod(pod("p")), of.refresh_snapshot(policies), policies[
                 "my-scheduler"]) for of in (cluster, a_cluster(server)))
             assert everything(with_memory) == everything(without), f"{name}: {with_memory.message}"
             decisions.append(with_memory)
@@ -245,7 +245,7 @@ def test_a_rule_is_not_asked_again_before_those_ahead_of_it_whatever_it_has_said
             server.put(node("n0", labels=labels))
             server.put(node("n1", labels={"zone": "b"}))
             full["c"] = full.get("c", 0) + 1  # so that the rule's metadata is another one
-            decision = schedule(FullPod(pod("p")), cluster.updated_snapshot(policies), policies["my-scheduler"])
+            decision = schedule(FullPod(pod("p")), cluster.refresh_snapshot(policies), policies["my-scheduler"])
             assert decision.node == "n1", decision.message
     finally:
         PREDICATES.pop("ZoneQuota", None)
@@ -307,7 +307,7 @@ def test_nodes_are_asked_again_about_a_pod_that_differs_if_a_rule_may_look_at_th
     monkeypatch.setitem(PREDICATES, "PodToleratesNodeTaints", dataclasses.replace(tolerates,
         function=lambda pod, node: nodes.add(node.name) or [*node.pods, *pod.tolerations][:0]))
     policies = {"my-scheduler": read_policy({"kind": "Policy", "apiVersion": "v1", **policy})}
-    snapshot = cluster.updated_snapshot(policies)
+    snapshot = cluster.refresh_snapshot(policies)
     for each in (pod("first"), pod("second", **other)):
         nodes.clear()
         waiting = FullPod(each)
@@ -335,10 +335,10 @@ def test_a_node_is_asked_again_once_what_the_rule_reads_of_it_may_differ(functio
     for i in range(8):
         server.put(node(f"n{i}", labels={} if i else {"pods": "yes"}))
     cluster = a_cluster(server)
-    schedule(FullPod(pod("p")), cluster.updated_snapshot({"my-scheduler": policy}), policy)
+    schedule(FullPod(pod("p")), cluster.refresh_snapshot({"my-scheduler": policy}), policy)
     names.clear()
     server.put(change)
-    schedule(FullPod(pod("p")), cluster.updated_snapshot({"my-scheduler": policy}), policy)
+    schedule(FullPod(pod("p")), cluster.refresh_snapshot({"my-scheduler": policy}), policy)
     assert len(names) == asked
 
 
@@ -357,7 +357,7 @@ def test_a_scoring_extender_is_heard_each_time_beside_two_priorities_of_one_name
     policy.extenders, server = [extender], Server()
     server.put(node("n0"))
     server.put(node("n1"))
-    snapshot = a_cluster(server).updated_snapshot({"my-scheduler": policy})
+    snapshot = a_cluster(server).refresh_snapshot({"my-scheduler": policy})
     assert schedule(FullPod(pod("p")), snapshot, policy).node == "n1"
     scores.update(n0=100, n1=0)
     assert schedule(FullPod(pod("p")), snapshot, policy).node == "n0"
@@ -370,7 +370,7 @@ def test_what_was_remembered_of_a_cluster_of_other_nodes_is_forgotten():
         {"kind": "Policy", "apiVersion": "v1"})}
     for i in range(6):
         server.put(node(f"n{i}", labels={ZONE: "a"}))
-        snapshot = cluster.updated_snapshot(policies)
+        snapshot = cluster.refresh_snapshot(policies)
         assert (snapshot.answers.entries, snapshot.answers.changes.versions) == ({}, {})
         assert schedule(FullPod(pod("p", labels={"i": str(i)})), snapshot, policies["my-scheduler"]).node
         assert snapshot.answers.entries
@@ -384,14 +384,14 @@ def test_what_was_remembered_of_a_cluster_of_other_nodes_is_forgotten():
     "pods that spread": ({}, {"topologySpreadConstraints": [
         {"maxSkew": 1, "topologyKey": ZONE, "whenUnsatisfiable": "ScheduleAnyway", "labelSelector": {}}]}),
     "pods that have to do with those on all nodes": ({}, {"affinity": {"podAntiAffinity": {
-        f"preferred{WHEN}": [{"weight": i, "podAffinityTerm": {"topologyKey": HOSTNAME, "labelSelector": {
+        f"preferred{DURING_SCHEDULING}": [{"weight": i, "podAffinityTerm": {"topologyKey": HOSTNAME, "labelSelector": {
             "matchExpressions": [{"key": f"k{i}", "operator": "DoesNotExist"}]}}} for i in range(1, 20)]}}}),
 })
 def test_what_is_remembered_takes_100_mib_at_most(policy, more):
     """Measured: what takes up a unit of its size, of pods of many kinds; so many may be remembered."""
     policies = {"my-scheduler": read_policy({"kind": "Policy", "apiVersion": "v1", **policy})}
     snapshot = cluster_of(*(node(f"n{i}", labels={ZONE: "abc"[i % 3], HOSTNAME: f"n{i}"}) for i in range(500)),
-                          *(pod(f"on-{i}", nodeName=f"n{i}") for i in range(500))).updated_snapshot(policies)
+                          *(pod(f"on-{i}", nodeName=f"n{i}") for i in range(500))).refresh_snapshot(policies)
     tracemalloc.start()
     try:
         for i in range(5):
@@ -423,7 +423,7 @@ def test_copies_of_one_object_in_manifests_are_all_there():
         server.add(pod(f"placed-{name}", nodeName="a", metadata={"uid": "placed"}))
     cluster = a_cluster(server)
     waiting = pending_pods(cluster, load_policies(ROOT / "policy.json", "my-scheduler"))
-    assert [*cluster.updated_snapshot().nodes] == ["a", "b"] and [each.name for each in waiting] == ["a", "b"]
+    assert [*cluster.refresh_snapshot().nodes] == ["a", "b"] and [each.name for each in waiting] == ["a", "b"]
     assert sorted(each.name for each in cluster.cache.nodes["a"].pods.values()) == ["placed-a", "placed-b"]
 
 
@@ -442,7 +442,7 @@ def test_a_priority_that_falls_silent_has_no_say_any_more():
         server = Server()
         server.put(node("a"))
         server.put(node("b"))
-        snapshot, chosen = a_cluster(server).updated_snapshot({"my-scheduler": policy}), []
+        snapshot, chosen = a_cluster(server).refresh_snapshot({"my-scheduler": policy}), []
         for loud[0] in (True, False, True):
             chosen.append(schedule(FullPod(pod("p")), snapshot, policy).node)
         assert chosen == ["a", "b", "a"]

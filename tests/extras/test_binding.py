@@ -12,7 +12,7 @@ import pytest
 from helpers.everywhere import replace
 from scheduler_extras.api.proxy import PooledProxy
 from scheduler_extras.api.responses import error_of, TooLarge
-from scheduler_extras.common.errors import ApiError, Trouble, Unschedulable
+from scheduler_extras.common.errors import ApiError, ServerUnavailable, Unschedulable
 from scheduler_extras.deciding.rule import FullRule
 from scheduler_extras.live.session import run_to_the_end
 from scheduler_extras.live.writer import Result, Step, Writer
@@ -48,7 +48,7 @@ def test_a_pod_whose_binding_always_fails_is_told_so_once(status, clock):
         make_pass(cluster)
         clock.now += 20
     assert len(server.sent("POST", "/events")) == len(server.sent("PATCH", "/status")) == 1
-    assert cluster.pending["uid-p"].retry.attempts == 5
+    assert cluster.pending["uid-p"].retry.failures == 5
 
 
 @table("status", {"as if it were in trouble": 500, "as if somebody had been faster": 409})
@@ -57,7 +57,7 @@ def test_what_etcd_does_not_take_is_an_error_of_its_own(status):
     data = b'{"kind": "Status", "message": "etcdserver: request is too large"}'
     with pytest.raises(TooLarge, match="request is too large") as raised:
         api.content(SimpleNamespace(status=status, reason="", retry_after=lambda: 0), data, "POST", "/api/v1/pods")
-    assert raised.value.status == 413 and not isinstance(raised.value, Trouble)
+    assert raised.value.status == 413 and not isinstance(raised.value, ServerUnavailable)
 
 
 def test_a_pod_that_is_too_large_to_be_bound_is_told_so(caplog):
@@ -99,11 +99,11 @@ def test_a_binding_that_fails(status, carried_out, clock, monkeypatch):
     cluster = scheduler_of(server)
     make_pass(cluster)
     if carried_out:
-        assert cluster.pending["uid-first"].retry.attempts == 0 and "uid-first" in cluster.updated_snapshot().nodes["n"].pods
+        assert cluster.pending["uid-first"].retry.failures == 0 and "uid-first" in cluster.refresh_snapshot().nodes["n"].pods
         assert [body["reason"] for *_, body in server.sent("POST", "/events")] == ["Scheduled"]
     else:
-        assert cluster.pending["uid-first"].retry.attempts == 1, "it backs off"
-        assert not cluster.updated_snapshot().nodes["n"].pods, "its room is free, as it is known not to be bound"
+        assert cluster.pending["uid-first"].retry.failures == 1, "it backs off"
+        assert not cluster.refresh_snapshot().nodes["n"].pods, "its room is free, as it is known not to be bound"
     server.put(pod("second", {"cpu": "1"}))
     for _ in range(3):
         clock.now += 20
@@ -145,7 +145,7 @@ def test_where_a_binding_had_no_answer_the_pod_itself_says_whether_it_is_bound(t
     server.request = request
     cluster = scheduler_of(server)
     make_pass(cluster)
-    assert cluster.pending["uid-p"].retry.attempts == attempts
+    assert cluster.pending["uid-p"].retry.failures == attempts
     assert len(server.sent("GET", "/pods/p")) == 5
 
 
@@ -155,7 +155,7 @@ def test_where_nobody_may_see_the_pod_a_binding_without_an_answer_has_failed(mon
     server.failures |= {"binding": [0], "p": [403]}
     cluster = scheduler_of(server)
     make_pass(cluster)
-    assert cluster.pending["uid-p"].retry.attempts == 1
+    assert cluster.pending["uid-p"].retry.failures == 1
 
 
 def test_a_pod_whose_writes_fail_holds_nobody_up(clock, caplog):
@@ -191,7 +191,7 @@ def test_a_pod_is_tried_again_at_once_by_another_policy(clock):
     cluster, policy = scheduler_of(server), FullPolicy([refuses], [])
     for _ in range(2):
         make_pass(cluster, policy=policy)
-    assert [record.retry.attempts for record in cluster.pending.values()] == [1], "by the same one it backs off"
+    assert [record.retry.failures for record in cluster.pending.values()] == [1], "by the same one it backs off"
     make_pass(cluster, policy=FullPolicy([], []))
     assert server.places() == {"p": "n"}
 
@@ -490,7 +490,7 @@ def test_a_thread_that_cannot_be_started(running, carried_out, monkeypatch):
         cluster.writer.start(lambda: None)
     wait_for("it has nothing to do", lambda: not cluster.writer.tasks.unfinished_tasks)
     monkeypatch.setattr(threading, "Thread", Mock(side_effect=RuntimeError("can't start new thread")))
-    with contextlib.suppress(Trouble):
+    with contextlib.suppress(ServerUnavailable):
         a_pass(cluster, {"my-scheduler": POLICY})
     assert bool(cluster.writer.awaited or server.places()) == carried_out
     monkeypatch.undo()

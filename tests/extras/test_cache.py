@@ -3,9 +3,9 @@
 import difflib
 
 import pytest
-from scheduler_extras.deciding.rule import WHEN
-from scheduler_extras.deciding.schedule import schedule
+from scheduler_extras.deciding.rule import DURING_SCHEDULING
 from scheduler_extras.policy.reading import read_policy
+from scheduler_extras.policy.schedule import schedule
 from helpers.extras import a_cluster, node, pod, table
 from helpers.random_objects import DEFAULTS, Server, ZONE
 from scheduler_extras.live.cache import similar_name
@@ -20,9 +20,9 @@ def test_a_node_that_has_changed_keeps_its_pods_and_what_they_take():
     for name in "ab":
         server.put(pod(name, {"cpu": "1"}, nodeName="n"))
     cluster = a_cluster(server)
-    before = cluster.updated_snapshot().nodes["n"]
+    before = cluster.refresh_snapshot().nodes["n"]
     server.put(node("n", cpu="8", labels={"zone": "b"}))
-    after = cluster.updated_snapshot().nodes["n"]
+    after = cluster.refresh_snapshot().nodes["n"]
     assert after is before and after.labels == {"zone": "b"} and after.allocatable["cpu"] == 8000
     assert sorted(each.name for each in after.pods.values()) == ["a", "b"] and after.requested["cpu"] == 2000
 
@@ -32,11 +32,11 @@ def test_a_pod_that_is_tried_again_meets_the_labels_that_namespaces_have_by_now(
     term = {"topologyKey": ZONE, "labelSelector": {"matchLabels": {"app": "db"}}, "namespaceSelector": {"matchLabels": {"team": "a"}}}
     server.put(node("n", labels={ZONE: "z"}))
     server.put(pod("db", namespace="other", labels={"app": "db"}, nodeName="n"))
-    server.put(pod("web", affinity={"podAffinity": {f"required{WHEN}": [term]}}))
+    server.put(pod("web", affinity={"podAffinity": {f"required{DURING_SCHEDULING}": [term]}}))
     cluster = a_cluster(server)
     for labels, chosen in (({}, None), ({"team": "a"}, "n")):
         server.put({"kind": "Namespace", "apiVersion": "v1", "metadata": {"name": "other", "labels": labels}})
-        snapshot = cluster.updated_snapshot({"my-scheduler": policy})
+        snapshot = cluster.refresh_snapshot({"my-scheduler": policy})
         assert schedule(cluster.cache.pods["default/web"], snapshot, policy).node == chosen
 
 

@@ -5,10 +5,10 @@ import re
 import threading
 
 from scheduler_extras.common.chance import CHANCE
-from scheduler_extras.deciding.schedule import schedule
 from scheduler_extras.manifests.manifests import Manifests
 from scheduler_extras.options import read_arguments
 from scheduler_extras.policy.reloading import load_policies, PolicyFile
+from scheduler_extras.policy.schedule import schedule
 from scheduler_extras.show.compare import compare
 from scheduler_extras.show.text import Screen
 from helpers.explain import DEMO, explained, manifest, read_scores
@@ -146,6 +146,6 @@ def test_a_seed_gives_each_pod_the_same_node_whoever_came_before_it(monkeypatch)
     policies = load_policies(ROOT / "policy.json", "my-scheduler")
     monkeypatch.setattr(CHANCE, "seed", "1")
     pods = pending_pods(cluster, policies)
-    places = [{pod.key: schedule(pod, cluster.updated_snapshot(policies), policies["my-scheduler"]).node
+    places = [{pod.key: schedule(pod, cluster.refresh_snapshot(policies), policies["my-scheduler"]).node
                for pod in order} for order in (pods, pods[::-1])]
     assert places[0] == places[1] and len(set(places[0].values())) > 2

@@ -9,10 +9,10 @@ from scheduler_extras.common.errors import InputError
 from scheduler_extras.configuration.overrides.registry import override, OVERRIDES
 from scheduler_extras.configuration.reading import read_configuration
 from scheduler_extras.deciding.rule import FullRule, PREDICATES, PRIORITIES
-from scheduler_extras.deciding.schedule import schedule
 from scheduler_extras.policy.own_rules import as_in_the_script, predicate, priority
 from scheduler_extras.policy.reading import read_policy
 from scheduler_extras.policy.reloading import load_policies, PolicyFile
+from scheduler_extras.policy.schedule import schedule
 from scheduler_extras.reading.pods_and_nodes import FullNode, FullPod
 from helpers.configuration import configuration, FILTERS, load, plugins, rules, RULES, SCORES
 from helpers.control_plane import wait_for
@@ -128,8 +128,8 @@ def test_that_nobody_is_preempted_is_said_where_kube_scheduler_would_do_it(plugi
         policies = {"my-scheduler": read_policy({"kind": "Policy", "apiVersion": "v1"}, also)}
     cluster = cluster_of(pod("p", {"cpu": "3"}, priority=7), pod("less", {"cpu": "3"}, nodeName="n"), node("n"))
     [waiting] = pending_pods(cluster, policies)
-    snapshot = cluster.updated_snapshot(policies)
-    policies["my-scheduler"].seek_remedy(schedule(waiting, snapshot, policies["my-scheduler"]), snapshot)
+    snapshot = cluster.refresh_snapshot(policies)
+    policies["my-scheduler"].run_post_filter(schedule(waiting, snapshot, policies["my-scheduler"]), snapshot)
     assert ("less important pods to place default/p;" in caplog.text) == said
 
 
@@ -262,7 +262,7 @@ def test_an_edit_of_plugins_is_said_by_their_names(disabled, said, tmp_path, cap
     path.write_text(json.dumps(configuration({})))
     file = PolicyFile(path, "my-scheduler")
     path.write_text(json.dumps(configuration({"plugins": disabled})))
-    file.current()
+    file.reload_if_changed()
     assert caplog.messages == [f"{path}: {line}" for line in said]
 
 
@@ -272,7 +272,7 @@ def test_an_edit_of_how_long_pods_back_off_is_obeyed_and_said(tmp_path, caplog):
     file = PolicyFile(path, "my-scheduler")
     for seconds in (3, 20), (4, 20), (1, 10):
         path.write_text(json.dumps(configuration(**dict(zip(("podInitialBackoffSeconds", "podMaxBackoffSeconds"), seconds)))))
-        [policy] = file.current().values()
+        [policy] = file.reload_if_changed().values()
         assert (policy.initial_backoff, policy.max_backoff) == seconds
     assert [line.removeprefix(f"{path}: ") for line in caplog.messages] == [
         "+ backoff from 3 to 20 s", "- backoff from 3 to 20 s", "+ backoff from 4 to 20 s", "- backoff from 4 to 20 s"]
@@ -288,7 +288,7 @@ def test_an_edit_of_a_profile_is_said_by_its_name(tmp_path, caplog):
     file = PolicyFile(path, "my-scheduler")
     write({"schedulerName": "a", "plugins": {"score": {"enabled": plugins(ImageLocality=5)},
                                              "permit": {"enabled": plugins("Coscheduling")}}}, {"schedulerName": "c"})
-    file.current()
+    file.reload_if_changed()
     lines = [message.removeprefix(f"{path}: ") for message in caplog.messages]
     assert {"- a: ImageLocality (ImageLocalityPriority) ×1", "+ a: ImageLocality (ImageLocalityPriority) ×5",
             "+ a: Coscheduling permit"} == {line for line in lines if line[2:].startswith("a: ")}

@@ -4,7 +4,7 @@ import pytest
 import yaml
 from scheduler_extras.common.errors import InputError
 from scheduler_extras.configuration.reading import read_configuration
-from scheduler_extras.deciding.rule import WHEN
+from scheduler_extras.deciding.rule import DURING_SCHEDULING
 from scheduler_extras.policy.own_rules import as_in_the_script
 from helpers.configuration import configuration, load, plugins, RULES, wrong
 from helpers.extras import ROOT, run_scheduler, table
@@ -136,7 +136,7 @@ def ratio(**more):
     return {"scoringStrategy": {"type": "RequestedToCapacityRatio", **more}}
 
 
-REQUIRED, PREFERRED = (f"{how}{WHEN}" for how in ("required", "preferred"))
+REQUIRED, PREFERRED = (f"{how}{DURING_SCHEDULING}" for how in ("required", "preferred"))
 SPREAD = {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "ScheduleAnyway"}
 RATIO = "args.scoringStrategy.requestedToCapacityRatio"
 SHAPELESS = "args.scoringStrategy: expected a type, and only for RequestedToCapacityRatio a shape, of ascending utilization"

@@ -8,7 +8,7 @@ from helpers.control_plane import wait_for
 from helpers.extras import a_cluster, node, pod, ROOT, table
 from helpers.faults import DEADLINE, election_file, FEW, leading, LEASE, many, taken_over
 from helpers.faulty import ApiServer
-from scheduler_extras.live.session import poll
+from scheduler_extras.live.session import run_session
 from scheduler_extras.options import read_arguments
 from scheduler_extras.policy.reloading import PolicyFile
 from scheduler_extras.runs import election_for
@@ -97,6 +97,6 @@ def test_a_dry_run_needs_no_lease():
     policies, decisions = PolicyFile(ROOT / "policy.json", options.scheduler_name), []
     cluster = a_cluster(server, decisions.append, dry_run=True)
     election = election_for(cluster.api, policies.policies, options)
-    code = poll(cluster, policies, threading.Event(), options, election)
+    code = run_session(cluster, policies, threading.Event(), options, election)
     assert (code, [decision.node for decision in decisions]) == (0, ["n"])
     assert not any("leases" in path for _, path, _, _ in server.requests)

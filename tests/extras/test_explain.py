@@ -5,9 +5,9 @@ import re
 
 import pytest
 from scheduler_extras.deciding.decision import Vote
-from scheduler_extras.deciding.rule import WHEN
-from scheduler_extras.deciding.schedule import schedule
+from scheduler_extras.deciding.rule import DURING_SCHEDULING
 from scheduler_extras.policy.reloading import load_policies
+from scheduler_extras.policy.schedule import schedule
 from scheduler_extras.show.explain import in_words
 from scheduler_extras.show.text import shorten
 from helpers.explain import DEMO, explained, FORTY, manifest, policy, read_scores, REQUIRED, shown, squeeze
@@ -110,7 +110,7 @@ def golden_decisions():
     decisions = []
     for case in (line["case"] for line in DECISIONS[::6]):
         policies, cluster = {"my-scheduler": policy_of(case)}, cluster_of(*case["objects"])
-        decisions += [schedule(waiting, cluster.updated_snapshot(policies), policies["my-scheduler"])
+        decisions += [schedule(waiting, cluster.refresh_snapshot(policies), policies["my-scheduler"])
                       for waiting in pending_pods(cluster, policies)]
     assert len(decisions) > 150
     return decisions
@@ -288,7 +288,7 @@ def test_pods_are_counted_as_cpu_is(nodes, of, said):
 def test_a_term_of_node_affinity_that_is_invalid_is_named():
     term = {"matchExpressions": [{"key": f"example.com/{each}", "operator": "Exists"} for each in ("a-long-name", "another-one")]
             + [{"key": "size", "operator": "Gt", "values": ["150.1"]}]}
-    affinity = {"nodeAffinity": {f"required{WHEN}": {"nodeSelectorTerms": [term]}}}
+    affinity = {"nodeAffinity": {f"required{DURING_SCHEDULING}": {"nodeSelectorTerms": [term]}}}
     text = " ".join(" ".join(shown(decide(policy(), pod("p", affinity=affinity), node("a", labels={"size": "200"})))).split())
     assert ("! default/p has node affinity of which nodeSelectorTerms[0] is invalid, and matches no node: for 'Gt', 'Lt' operators, "
             "the value must be an integer: ") in text and '"values": ["150.1"]' in text

@@ -10,10 +10,10 @@ import ssl
 from helpers import extras
 import pytest
 from scheduler_extras.configuration.reading import read_configuration
-from scheduler_extras.deciding.schedule import schedule
 from scheduler_extras.live.writer import Writer
 from scheduler_extras.policy.policy import CONFIGURATION_VERSION
 from scheduler_extras.policy.reading import read_policy
+from scheduler_extras.policy.schedule import schedule
 from scheduler_extras.show.explain import explain
 from scheduler_extras.show.text import Screen
 from helpers.control_plane import free_port
@@ -241,7 +241,7 @@ def test_an_extender_that_does_not_bind_has_its_pod_back_off_and_that_is_said(se
         cluster.results.handle(patience=60)
     wait_until_told(cluster)
     [record] = cluster.pending.values()
-    assert (len(service.asked), record.retry.attempts, server.places()) == (1, 1, {})
+    assert (len(service.asked), record.retry.failures, server.places()) == (1, 1, {})
     [message] = [body["message"] for *_, body in server.sent("POST", "/events")]
     assert message.startswith(f"binding rejected: extender {service.url}") and said in message
     assert len(message) <= 1024
@@ -335,9 +335,9 @@ def remedy(extenders, objects=A_NODE_EACH, kind="Policy"):
     policies = KINDS[kind](document)
     cluster = extras.cluster_of(*objects, pod("p", {"cpu": "1"}, priority=9))
     [waiting] = extras.pending_pods(cluster, policies)
-    snapshot = cluster.updated_snapshot(policies)
+    snapshot = cluster.refresh_snapshot(policies)
     decision = schedule(waiting, snapshot, policies["my-scheduler"])
-    policies["my-scheduler"].seek_remedy(decision, snapshot)
+    policies["my-scheduler"].run_post_filter(decision, snapshot)
     assert any("DELETE" in request for request in decision.requests) == decision.remedy.startswith("It preempts default/")
     return decision.remedy
 

@@ -7,12 +7,12 @@ import pytest
 from helpers.everywhere import replace
 from scheduler_extras.api.responses import error_of
 from scheduler_extras.common.blame import FAILURE
-from scheduler_extras.common.errors import Trouble, Unschedulable
+from scheduler_extras.common.errors import ServerUnavailable, Unschedulable
 from scheduler_extras.deciding.rule import FullRule, Rejected
-from scheduler_extras.deciding.schedule import schedule
-from scheduler_extras.live.cluster import make_passes
+from scheduler_extras.live.passes import make_passes
 from scheduler_extras.policy.own_rules import as_in_the_script
 from scheduler_extras.policy.policy import FullPolicy
+from scheduler_extras.policy.schedule import schedule
 from scheduler_extras.show.explain import explain, in_words
 from scheduler_extras.show.report import in_json
 from scheduler_extras.show.text import Screen
@@ -37,7 +37,7 @@ def test_to_choose_a_node_is_not_to_act_on_it(spy):
     for reasons in ([], ["node(s) were full"]):
         spy.answers["filter"] = reasons
         [waiting] = pending_pods(cluster, spy.policies)
-        schedule(waiting, cluster.updated_snapshot(spy.policies), spy.policies["my-scheduler"])
+        schedule(waiting, cluster.refresh_snapshot(spy.policies), spy.policies["my-scheduler"])
     assert set(spy.seen) == {"pre_enqueue", "pre_filter", "filter", "pre_score", "score", "reduce"}
 
 
@@ -186,7 +186,7 @@ def test_what_a_prepared_pod_has_to_have_undone_is_sent_once_when_its_policy_cha
     if lists:
         server.failures["pods"] = lists
         asked = len(server.requests)
-        with pytest.raises(Trouble):
+        with pytest.raises(ServerUnavailable):
             make_pass(server, spy, cluster)
         assert {method for method, *_ in server.requests[asked:]} == {"GET"}
     make_pass(server, spy, cluster)
@@ -371,7 +371,7 @@ def test_rules_that_do_not_return_from_bind_are_named_and_are_no_trouble_of_the_
     spy.answers["bind"] = lambda pod, node_name: threading.Event().wait(3600)
     server = Server(node("n"), *(pod(f"p-{i:02}") for i in range(12)))
     cluster, _ = make_pass(server, spy, live_cluster(server))
-    assert {record.retry.attempts for record in cluster.pending.values()} == {1} and len(caplog.messages) == 12
+    assert {record.retry.failures for record in cluster.pending.values()} == {1} and len(caplog.messages) == 12
     said = "Spy: bind has not returned for 0.2 s"
     assert caplog.messages[0].endswith(said)
     assert cluster.pending["uid-p-00"].published.messages["event"] == f"binding rejected: {said}"
@@ -381,7 +381,7 @@ def test_many_bindings_that_break_at_a_time_are_no_trouble_of_the_api_server(spy
     spy.answers["bind"] = RuntimeError("oops")
     server = Server(node("n"), *(pod(f"p-{i:02}") for i in range(40)))
     cluster, decisions = make_pass(server, spy, live_cluster(server))
-    assert [record.retry.attempts for record in cluster.pending.values()] == [1] * 40
+    assert [record.retry.failures for record in cluster.pending.values()] == [1] * 40
     assert not decisions, "none is shown that was not carried out"
 
 
@@ -427,7 +427,7 @@ def test_a_bind_that_breaks_is_looked_into(spy, caplog):
     spy.answers["bind"] = RuntimeError("oops")
     server = Server(node("n", cpu="1"), pod("p", {"cpu": "1"}))
     cluster, _ = make_pass(server, spy)
-    assert caplog.messages == [f"default/p: {OOPS}"] and [record.retry.attempts for record in cluster.pending.values()] == [1]
+    assert caplog.messages == [f"default/p: {OOPS}"] and [record.retry.failures for record in cluster.pending.values()] == [1]
 
 
 def test_a_post_bind_that_breaks_changes_nothing(spy, caplog):

@@ -8,10 +8,10 @@ import re
 
 import pytest
 from scheduler_extras.common.errors import Malformed
-from scheduler_extras.deciding.rule import PREDICATES, PRIORITIES, WHEN
-from scheduler_extras.deciding.schedule import schedule
+from scheduler_extras.deciding.rule import PREDICATES, PRIORITIES, DURING_SCHEDULING
 from scheduler_extras.manifests.manifests import Manifests
 from scheduler_extras.policy.reading import read_policy
+from scheduler_extras.policy.schedule import schedule
 from scheduler_extras.show.explain import explain
 from scheduler_extras.show.report import in_json
 from scheduler_extras.show.text import Screen
@@ -66,7 +66,7 @@ def test_the_decision_is_kube_schedulers(name):
     pods = {pod.key: pod for pod in pending_pods(cluster, {"my-scheduler": policy})}
     assert pods.keys() == {key for key, pod in expected.items() if not pod.get("skipped")}
     for key, waiting in pods.items():
-        decision = schedule(waiting, cluster.updated_snapshot({"my-scheduler": policy}), policy)
+        decision = schedule(waiting, cluster.refresh_snapshot({"my-scheduler": policy}), policy)
         assert not differences(expected[key], in_json(decision)), f"{key} (theirs, ours)"
         if "error" not in expected[key] and not expected[key]["prefilter"]:
             assert by_plugin(policy, decision.scores) == expected[key]["scores"], key
@@ -252,19 +252,19 @@ RARE_CASES = {
         f'running PreScore plugin "InterPodAffinity": parsing pod: requiredAffinityTerms: {EMPTY}'),
     "inter-pod affinity that is invalid in two lists, of which kube-scheduler reports the last": (
         "MatchInterPodAffinity", pod("p", affinity={
-            "podAntiAffinity": {f"required{WHEN}": [
+            "podAntiAffinity": {f"required{DURING_SCHEDULING}": [
                 {"topologyKey": ZONE, "labelSelector": term(requirement("In"))}]},
-            "podAffinity": {f"preferred{WHEN}": [{"weight": 1, "podAffinityTerm": {
+            "podAffinity": {f"preferred{DURING_SCHEDULING}": [{"weight": 1, "podAffinityTerm": {
                 "topologyKey": ZONE, "labelSelector": term(requirement("In"))}}]}}), [],
         f"0/3 nodes are available: 3 parsing pod: preferredAffinityTerms: {EMPTY}."),
     "inter-pod affinity of a pod there that no API server takes": (
         "MatchInterPodAffinity", pod("p"), [pod("odd", nodeName="a", **near({"matchLabels": {"app": None}}))], ALL),
     "... whose terms are no list": (
         "MatchInterPodAffinity", pod("p"), [pod("odd", nodeName="a", affinity={
-            "podAntiAffinity": {f"required{WHEN}": {"topologyKey": ZONE}}})], ALL),
+            "podAntiAffinity": {f"required{DURING_SCHEDULING}": {"topologyKey": ZONE}}})], ALL),
     "... whose weight is a text": (
         "MatchInterPodAffinity", pod("p"), [pod("odd", nodeName="a", affinity={
-            "podAffinity": {f"preferred{WHEN}": [{"weight": "5"}]}})], ALL),
+            "podAffinity": {f"preferred{DURING_SCHEDULING}": [{"weight": "5"}]}})], ALL),
     "the first pod of a group that wants to be together": (
         "MatchInterPodAffinity", pod("p", labels=WEB, **near({"matchLabels": WEB})), [], ALL),
     "the second pod of such a group": (

@@ -258,9 +258,9 @@ def waits_for(pod, snapshot, is_of_today):
 def compared(policies, server, is_of_today):
     """Have each choice of a Policy compared with kube-scheduler's."""
     [policy] = policies.values()
-    plain = policy.seek_remedy
+    plain = policy.run_post_filter
 
-    def seek_remedy(decision, snapshot):
+    def run_post_filter(decision, snapshot):
         """Note where the choices differ."""
         choice = kube_schedulers_choice(decision.pod, snapshot, is_of_today) if decision.fits_nowhere else {}
         going = {*snapshot.victims} | {pod.uid for node in snapshot.nodes.values() for pod in node.pods.values() if pod.terminating}
@@ -272,7 +272,7 @@ def compared(policies, server, is_of_today):
         if (on, uids) not in expected:
             server.wrongs.append(f"{decision.pod.name}: {(on, uids)}, not {expected}")
 
-    policy.seek_remedy = seek_remedy
+    policy.run_post_filter = run_post_filter
     return policies
 
 

@@ -12,7 +12,7 @@ from scheduler_extras.api.connection import Connection
 from scheduler_extras.api.proxy import PooledProxy
 from scheduler_extras.api.responses import error_of
 from scheduler_extras.api.retries import LASTING, patiently
-from scheduler_extras.common.errors import ApiError, Trouble
+from scheduler_extras.common.errors import ApiError, ServerUnavailable
 from scheduler_extras.options import read_arguments
 from helpers.control_plane import wait_for
 from helpers.extras import table
@@ -165,7 +165,7 @@ def test_an_answer_may_last_as_long_as_its_connection(raw):
 def test_an_answer_that_is_none_is_trouble(broken, watches, raw):
     server = raw([broken, RawServer.CLOSE])
     api = PooledProxy(server.url)
-    with pytest.raises(Trouble, match=r"cannot reach http://127\.0\.0\.1:|has broken off"):
+    with pytest.raises(ServerUnavailable, match=r"cannot reach http://127\.0\.0\.1:|has broken off"):
         list(api.watch(NODES, {}, 5)) if watches else api.request("GET", NODES)
     assert api.pool.idle == []
 
@@ -177,7 +177,7 @@ def test_whatever_a_connection_raises_is_trouble(error, raw, monkeypatch):
     monkeypatch.setattr(Connection, "receive", break_down)
     api = PooledProxy(raw([answer()]).url)
     for ask in (lambda: api.request("GET", NODES), lambda: list(api.watch(NODES, {}, 5))):
-        with pytest.raises(Trouble):
+        with pytest.raises(ServerUnavailable):
             ask()
 
 
@@ -204,7 +204,7 @@ def test_a_request_on_an_idle_connection_that_ends_just_then_is_sent_once_more_i
     if is_sent_again:
         assert api.request(*what)["kind"] == "Other" and server.opened == 2
     else:
-        with pytest.raises(Trouble):
+        with pytest.raises(ServerUnavailable):
             api.request(*what)
         assert server.opened == 1
 
@@ -220,7 +220,7 @@ def test_it_is_not_sent_again_if(ends, opened, raw, monkeypatch):
     if len(ends[0]) > 1:
         api.request("GET", NODES)
     monkeypatch.setattr(Connection, "is_idle", lambda connection: True)
-    with pytest.raises(Trouble):
+    with pytest.raises(ServerUnavailable):
         api.request("GET", NODES)
     assert server.opened == opened
 
@@ -236,7 +236,7 @@ def test_a_stream_may_be_silent_for_as_long_as_was_said(first, raw):
     began = time.monotonic()
     assert len(list(api.watch(NODES, {}, silence=1))) == 2
     assert time.monotonic() - began < 1
-    with pytest.raises(Trouble, match="has broken off: timed out"):
+    with pytest.raises(ServerUnavailable, match="has broken off: timed out"):
         list(PooledProxy(raw([first, (5, b"")]).url).watch(NODES, {}, silence=0.1))
 
 
@@ -255,7 +255,7 @@ def test_a_watch_that_nobody_reads_on_closes_its_connection(raw):
 def test_an_answer_has_to_be_there_in_time(first, raw, monkeypatch):
     replace(monkeypatch, "ANSWER_SECONDS", 1)
     server = raw([b"", *first])
-    with pytest.raises(Trouble, match="timed out"):
+    with pytest.raises(ServerUnavailable, match="timed out"):
         PooledProxy(server.url).request("GET", NODES)
 
 
@@ -263,7 +263,7 @@ def test_an_answer_may_be_so_large_and_no_larger(raw, monkeypatch):
     replace(monkeypatch, "MOST_BYTES", len(EMPTY))
     assert PooledProxy(raw([answer()]).url).request("GET", NODES)
     for larger in (answer(EMPTY + b" "), chunks(("10", EMPTY[:16]), (f"{len(EMPTY):x}", EMPTY), ("0", b"")), head("Connection: close") + EMPTY * 9):
-        with pytest.raises(Trouble):
+        with pytest.raises(ServerUnavailable):
             PooledProxy(raw([larger, RawServer.CLOSE]).url).request("GET", NODES)
 
 
@@ -277,7 +277,7 @@ def test_a_request_is_sent_again_after_the_seconds_that_the_api_server_says(retr
     server = raw([refusal, refusal, answer()])
     request = patiently, PooledProxy(server.url).request, "GET", NODES
     if status == 429 and seconds is None:
-        with pytest.raises(Trouble):
+        with pytest.raises(ServerUnavailable):
             request[0](*request[1:])
         assert pauses == [] and len(server.asked) == 1
     else:

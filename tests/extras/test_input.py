@@ -4,7 +4,7 @@ import json
 import re
 
 import yaml
-from scheduler_extras.deciding.rule import WHEN
+from scheduler_extras.deciding.rule import DURING_SCHEDULING
 from helpers.command_line import DEMO, pictured, WITH_CLAIM
 from helpers.extras import claim, cluster_of, node, pod, ROOT, run_scheduler, table, volume
 from helpers.manifests import kind, LEFT_OUT, MODES
@@ -139,7 +139,7 @@ def test_an_object_that_cannot_be_read_is_left_out_and_the_run_goes_on(thing, sa
     "an annotation": (pod("p", metadata={"annotations": {"a": None}}),),
     "a node's label that is asked for": (pod("p", nodeSelector={"disk": None}),),
     "a request": (pod("p", {"cpu": None}),),
-    "a value that is chosen from": (pod("p", affinity={"nodeAffinity": {f"required{WHEN}": {"nodeSelectorTerms": [
+    "a value that is chosen from": (pod("p", affinity={"nodeAffinity": {f"required{DURING_SCHEDULING}": {"nodeSelectorTerms": [
         {"matchExpressions": [{"key": "disk", "operator": "In", "values": [None]}]}]}}}),),
 })
 def test_null_in_a_map_is_an_empty_text_or_none_of_a_resource_as_for_an_api_server(thing):
@@ -219,7 +219,7 @@ def test_a_node_has_its_capacity_unless_it_says_what_is_allocatable():
     capacity = {"capacity": {"cpu": "2", "memory": "4Gi", "pods": "10"}}
     statuses = capacity, {**capacity, "allocatable": None}, {**capacity, "allocatable": {"cpu": "1"}}
     nodes = cluster_of(*({"kind": "Node", "metadata": {"name": f"n-{i}"}, "status": status}
-                         for i, status in enumerate(statuses))).updated_snapshot().nodes
+                         for i, status in enumerate(statuses))).refresh_snapshot().nodes
     assert [(one.allocatable["cpu"], one.max_pods) for one in nodes.values()] == [(2000, 10), (2000, 10), (1000, 0)]
 
 

@@ -321,7 +321,7 @@ def test_a_snapshot_knows_the_pods_of_all_schedulers_that_are_nominated_to_a_nod
         pod("bound", schedulerName="other", nodeName="n", **nominated))
     cluster = scheduler_of(server)
     cluster.begin_pass({"my-scheduler": POLICY})
-    nominated = cluster.updated_snapshot({"my-scheduler": POLICY}).nominated
+    nominated = cluster.refresh_snapshot({"my-scheduler": POLICY}).nominated
     assert {pod.name for pod in nominated} == {"ours", "gated", "others"}
 
 
@@ -345,7 +345,7 @@ def test_old_nodes_are_not_kept():
         server.put(*(node(f"n{i}-{generation}") for i in range(5)))
         server.put(pod("p", {"cpu": "1m"}, labels={"job": str(generation)}, metadata={"uid": f"uid-{generation}"}))
         make_pass(cluster)
-        alive += map(weakref.ref, cluster.updated_snapshot().nodes.values())
+        alive += map(weakref.ref, cluster.refresh_snapshot().nodes.values())
     gc.collect()
     assert sum(seen() is not None for seen in alive) < 250, "of 500"
 

@@ -19,14 +19,14 @@ from scheduler_extras.configuration.overrides.registry import OVERRIDES
 from scheduler_extras.configuration.profile import Profile
 from scheduler_extras.configuration.reading import read_configuration
 from scheduler_extras.deciding.asking import prepare
+from scheduler_extras.deciding.recorded_reads import RecordingView
 from scheduler_extras.deciding.rule import CATALOGUES, PREDICATES, PRIORITIES
-from scheduler_extras.deciding.schedule import schedule
-from scheduler_extras.deciding.seen import Seen
 from scheduler_extras.live.record import PodRecord
 from scheduler_extras.policy.own_rules import predicate, priority
 from scheduler_extras.policy.policy import CONFIGURATION_VERSION, FullPolicy
 from scheduler_extras.policy.reading import read_policy
 from scheduler_extras.policy.reloading import load_policies
+from scheduler_extras.policy.schedule import schedule
 from scheduler_extras.reading.fields import pick
 from scheduler_extras.reading.pods_and_nodes import FullPod
 from scheduler_extras.rules.claims import bind_volumes, SELECTED_NODE
@@ -178,7 +178,7 @@ def test_a_sequence_is_decided_as_it_is_without_memory(seed, moody, monkeypatch)
         for title, body in CONFIGURATIONS.items()}
     cluster, title = a_cluster(server), dice.choice([*policies])
     cluster.cache.snapshot.is_live = True
-    snapshot, remembered = cluster.updated_snapshot(policies[title]), 0
+    snapshot, remembered = cluster.refresh_snapshot(policies[title]), 0
     for step in range(STEPS):
         if dice.random() < 0.25:
             change_something(dice, server, moody)
@@ -188,9 +188,9 @@ def test_a_sequence_is_decided_as_it_is_without_memory(seed, moody, monkeypatch)
         incoming = pod(f"p{step}", **kind)
         server.put(incoming)
         waiting = server.objects["pods", kind["namespace"], f"p{step}"]
-        snapshot = cluster.updated_snapshot(policies[title])
+        snapshot = cluster.refresh_snapshot(policies[title])
         without = a_cluster(server)
-        plain = schedule(FullPod(waiting), without.updated_snapshot(policies[title]), policy)
+        plain = schedule(FullPod(waiting), without.refresh_snapshot(policies[title]), policy)
         remembered += bool(snapshot.answers.entries)
         thing = cluster.cache.pods[f"{kind['namespace']}/p{step}"]
         vars(thing).update(record=PodRecord(thing))
@@ -242,8 +242,8 @@ def test_a_sequence_with_owners_is_decided_as_it_is_without_memory(seed):
         server.put(pod(f"p{step}", namespace=namespace, labels=labels, metadata={"ownerReferences": [owner]}))
         waiting = server.objects["pods", namespace, f"p{step}"]
         plain = schedule(
-            FullPod(waiting), a_cluster(server).updated_snapshot(policy), policy["my-scheduler"])
-        snapshot = cluster.updated_snapshot(policy)
+            FullPod(waiting), a_cluster(server).refresh_snapshot(policy), policy["my-scheduler"])
+        snapshot = cluster.refresh_snapshot(policy)
         thing = cluster.cache.pods[f"{namespace}/p{step}"]
         thing.record = PodRecord(thing)
         decision = schedule(thing, snapshot, policy["my-scheduler"])
@@ -310,9 +310,9 @@ def test_a_sequence_with_claims_is_decided_as_it_is_without_memory(seed, monkeyp
         volumes = [{"name": name, "persistentVolumeClaim": {"claimName": name}} for name in dice.sample("abcdef", dice.choice([1, 1, 2]))]
         volumes += [{"name": "disk", "gcePersistentDisk": {"pdName": dice.choice("abcdef")}}] * (dice.random() < 0.2)
         server.put(pod(f"p{step}", labels={"step": str(step)}, volumes=volumes, metadata={"namespace": "default"}))
-        snapshot = cluster.updated_snapshot(policies)
+        snapshot = cluster.refresh_snapshot(policies)
         waiting = server.objects["pods", "default", f"p{step}"]
-        plain = schedule(FullPod(waiting), a_cluster(server).updated_snapshot(policies), policy)
+        plain = schedule(FullPod(waiting), a_cluster(server).refresh_snapshot(policies), policy)
         thing = cluster.cache.pods[f"default/p{step}"]
         thing.record = PodRecord(thing)
         decision = schedule(thing, snapshot, policy)
@@ -371,7 +371,7 @@ def test_what_golden_cases_come_to_is_what_the_plain_loops_find():
         [policy] = policies.values()
         if policy.extenders or policy.always_check_all:
             continue
-        snapshot = cluster_of(*objects).updated_snapshot(policies)
+        snapshot = cluster_of(*objects).refresh_snapshot(policies)
         for waiting in map(FullPod, raws):
             compared += says_what_the_plain_loops_find(schedule(waiting, snapshot, policy), snapshot, policy)
     assert compared > 1000
@@ -382,7 +382,7 @@ def test_all_that_a_built_in_rule_looks_at_is_noted():
     asked = collections.defaultdict(collections.Counter)  # Policy or Profile -> rule -> about how many pods it was asked
     for policies, objects, raws in golden_cases():
         [policy] = policies.values()
-        snapshot = cluster_of(*objects).updated_snapshot(policies)
+        snapshot = cluster_of(*objects).refresh_snapshot(policies)
         questions = [(rule, "reasons") for rule in policy.predicates_to_ask()]
         questions += [(rule, "score") for rule in policy.priorities]
         for raw, (rule, question) in itertools.product(raws, questions):
@@ -392,8 +392,8 @@ def test_all_that_a_built_in_rule_looks_at_is_noted():
                 for prepared in prepare([rule] if rule.steady else [], FullPod(raw), snapshot.nodes, snapshot):
                     asked[type(policy)][rule.name] += 1
                     for each in snapshot.nodes.values():
-                        noted, seen_node = set(), Seen(each)
-                        seen_pod = prepared.seen = Seen(FullPod(raw))
+                        noted, seen_node = set(), RecordingView(each)
+                        seen_pod = prepared.seen = RecordingView(FullPod(raw))
                         answer = getattr(prepared, question)(each)
                         prepared.seen = NotingPod(raw)
                         NotingPod.noted = noted
@@ -473,7 +473,7 @@ def test_whatever_a_steady_rule_looks_at_it_is_asked_as_if_nothing_were_remember
             {"name": rule["name"]} for rule in rules[:2]], "priorities": rules[2:]})
         nodes = [node(f"n{i}", labels={"zone": "abc"[:dice.randrange(4)]}) for i in range(8)]
         cluster = cluster_of(*nodes)
-        snapshot = cluster.updated_snapshot({"my-scheduler": policy})
+        snapshot = cluster.refresh_snapshot({"my-scheduler": policy})
         CHOSEN.update(dice.sample([*snapshot.nodes.values()], 4))
         for i in range(60):
             waiting = FullPod(random_pod(dice, i))

@@ -9,12 +9,12 @@ import pytest
 from scheduler_extras.api.responses import error_of
 from scheduler_extras.common.errors import ApiError
 from scheduler_extras.configuration.reading import read_configuration
-from scheduler_extras.deciding.schedule import schedule
-from scheduler_extras.deciding.seen import signature
+from scheduler_extras.deciding.recorded_reads import signature
 from scheduler_extras.manifests.manifests import Manifests
 from scheduler_extras.policy.policy import CONFIGURATION_VERSION
 from scheduler_extras.policy.reading import read_policy
 from scheduler_extras.policy.reloading import lines_of
+from scheduler_extras.policy.schedule import schedule
 from scheduler_extras.reading.pods_and_nodes import FullPod
 from scheduler_extras.rules.always import ALWAYS_ASKED
 from helpers.extras import (
@@ -38,7 +38,7 @@ def test_every_step_is_decided_as_kube_scheduler_does(name):
     cluster, differences = a_cluster(manifests), []
     for step in sequence["steps"]:
         pod = FullPod(step["pod"])
-        decision = schedule(pod, cluster.updated_snapshot(policies), policies["my-scheduler"])
+        decision = schedule(pod, cluster.refresh_snapshot(policies), policies["my-scheduler"])
         highest = max(decision.total.values(), default=None)
         best = {node for node, total in decision.total.items() if total == highest} or {None}
         if step["node"] not in best or decision.message != step.get("message"):
@@ -202,7 +202,7 @@ def test_room_for_pods_that_are_nominated(policies, other, node_name):
     objects = [node("n", labels={"kubernetes.io/hostname": "n"}), pod("there", nodeName="n"),
                pod("p", {"cpu": "2"}, priority=10)]
     cluster = cluster_of(*objects)
-    [incoming], snapshot = pending_pods(cluster, policies), cluster.updated_snapshot(policies)
+    [incoming], snapshot = pending_pods(cluster, policies), cluster.refresh_snapshot(policies)
     snapshot.nominated = [FullPod(other)]
     decision = schedule(incoming, snapshot, policies["my-scheduler"])
     assert decision.node == node_name, decision.message
@@ -364,7 +364,7 @@ def test_storage_capacity(monkeypatch, policies, tells, capacities, fits):
         "csidrivers": {"csi.example.com": {"spec": {"storageCapacity": tells}}}, "persistentvolumes": {},
         "csistoragecapacities": {f"default/{i}": thing for i, thing in enumerate(capacities)}}
     cluster = cluster_of(node("n", labels={"zone": "a"}), pod("p", volumes=CLAIMED))
-    [incoming], snapshot = pending_pods(cluster, policies), cluster.updated_snapshot(policies)
+    [incoming], snapshot = pending_pods(cluster, policies), cluster.refresh_snapshot(policies)
     snapshot.objects.update(objects)
     decision = schedule(incoming, snapshot, policies["my-scheduler"])
     assert (decision.node is not None) == fits
@@ -517,7 +517,7 @@ def test_the_pod_goes_where_kube_scheduler_sent_it_or_is_told_the_same(name):
     policies = read_configuration(CONFIGURATION, "my-scheduler")
     cluster = cluster_of(*case["cluster"])
     [pod] = [pod for pod in pending_pods(cluster, policies) if pod.key == case["key"]]
-    decision = schedule(pod, cluster.updated_snapshot(policies), policies["kube"])
+    decision = schedule(pod, cluster.refresh_snapshot(policies), policies["kube"])
     highest = max(decision.total.values(), default=None)
     best = [node for node, total in decision.total.items() if total == highest]
     assert case["node"] in (best or [None]), (best, decision.message)

@@ -5,7 +5,7 @@ import re
 
 import pytest
 from scheduler_extras.configuration.reading import read_configuration
-from scheduler_extras.deciding.rule import WHEN
+from scheduler_extras.deciding.rule import DURING_SCHEDULING
 from scheduler_extras.policy.policy import CONFIGURATION_VERSION
 from scheduler_extras.show.explain import in_words
 from scheduler_extras.show.report import in_json
@@ -82,7 +82,7 @@ def test_what_no_rule_looks_at_is_said_of_each_pod_and_once_where_pods_are_place
 @table("spec", {
     "a label value that is a word of constraints": ({"topologySpreadConstraints": [{
         "whenUnsatisfiable": "ScheduleAnyway", "labelSelector": {"matchLabels": {"rule": "DoNotSchedule"}}}]},),
-    "preferred affinity": ({"affinity": {"podAffinity": {f"preferred{WHEN}": [
+    "preferred affinity": ({"affinity": {"podAffinity": {f"preferred{DURING_SCHEDULING}": [
         {"weight": 1, "podAffinityTerm": {"topologyKey": REQUIRED}}]}}},),
     "no required terms": ({"affinity": {"podAffinity": {REQUIRED: []}}},),
     "what nobody can read": ({"topologySpreadConstraints": [7]},),

@@ -132,7 +132,7 @@ def test_a_rule_that_nobody_names_is_said_once(text, rules, said, times, tmp_pat
         for i in range(times):
             (tmp_path / "my_rules.py").write_text(f"from scheduler import predicate, priority\n{text}{'#' * i}")
             file = file or PolicyFile("policy.json", "my-scheduler", ["my_rules.py"])
-            file.current()
+            file.reload_if_changed()
     finally:
         unplug()
     lines = [line for line in caplog.messages if "has changed" not in line]

@@ -471,15 +471,15 @@ def test_an_edit_is_obeyed_and_said_as_a_diff_once(text, said, tmp_path, caplog)
     path = tmp_path / "policy.json"
     path.write_text(policy([{"name": "HostName"}], [LEAST]))
     file = PolicyFile(path, "my-scheduler")
-    before = file.current()
+    before = file.reload_if_changed()
     path.write_text(text)
-    after = [file.current() for _ in range(3)]
+    after = [file.reload_if_changed() for _ in range(3)]
     assert caplog.messages == [f"{path}: {line}" for line in said]
     assert after[0] is after[1] is after[2]
     stays = said[0].endswith(("still using the last good Policy", "reloaded without changes"))
     caplog.clear()
     path.write_text(path.read_text() + " ")
-    file.current()
+    file.reload_if_changed()
     assert [line for line in caplog.messages if "without changes" not in line and "still using" not in line] == [], "said once"
     assert (after[0] is before) == stays
 
@@ -498,10 +498,10 @@ def test_a_policy_that_says_the_same_stays_in_force(text, stays, tmp_path):
     path = tmp_path / "policy.json"
     path.write_text(policy(TWO, [LEAST]))
     file = PolicyFile(path, "my-scheduler")
-    before = file.current()["my-scheduler"]
+    before = file.reload_if_changed()["my-scheduler"]
     path.write_text(text)
     os.utime(path, (1, 1))
-    assert (file.current()["my-scheduler"] is before) == stays
+    assert (file.reload_if_changed()["my-scheduler"] is before) == stays
 
 
 @table("text, said", {
@@ -516,11 +516,11 @@ def test_a_policy_stays_in_force_unless_its_plugin_changes(text, said, tmp_path,
     rules.write_text(rule + "yield 'closed'")
     file = PolicyFile(path, "my-scheduler", [rules])
     try:
-        before = file.current()["my-scheduler"]
+        before = file.reload_if_changed()["my-scheduler"]
         rules.write_text(rule + text)
         os.utime(rules, (1, 1))
         os.utime(path, (1, 1))  # as where both are in one ConfigMap
-        assert (file.current()["my-scheduler"] is before) == (said != ["has changed"])
+        assert (file.reload_if_changed()["my-scheduler"] is before) == (said != ["has changed"])
         assert [message.endswith(words) for message, words in zip(caplog.messages, said)] == [True] * len(said)
     finally:
         unplug()
@@ -531,7 +531,7 @@ def test_the_order_of_priorities_is_said(tmp_path, caplog):
     path.write_text(policy((), [LEAST, image]))
     file = PolicyFile(path, "my-scheduler")
     path.write_text(policy((), [image, LEAST, ]) + "\n")
-    file.current()
+    file.reload_if_changed()
     assert sorted(caplog.messages) in (
         [f"{path}: + {name}", f"{path}: - {name}"] for name in ("LeastRequestedPriority ×1", "ImageLocalityPriority ×1"))
 
@@ -559,7 +559,7 @@ def test_of_rules_that_have_not_changed_no_line_is_printed(before, after, said, 
     file = PolicyFile(path, "my-scheduler")
     caplog.clear()
     path.write_text(after)
-    assert file.current() == file.policies and {*file.policies} == {*load_policies(path, "my-scheduler")}
+    assert file.reload_if_changed() == file.policies and {*file.policies} == {*load_policies(path, "my-scheduler")}
     lines = [message.removeprefix(f"{path}: ") for message in caplog.messages]
     assert lines and all(line.startswith(said) for line in lines), lines
 
@@ -577,7 +577,7 @@ def test_an_argument_that_changes_is_said(tmp_path, caplog):
     path.write_text(policy((), [entry | {"argument": {"labelPreference": {"label": "fast"}}}]))
     file = PolicyFile(path, "my-scheduler")
     path.write_text(policy((), [entry | {"argument": {"labelPreference": {"label": "faster"}}}]))
-    file.current()
+    file.reload_if_changed()
     assert caplog.messages == [f'{path}: - Fast (NodeLabel) ×1 arguments=[{{"label": "fast"}}]',
                                f'{path}: + Fast (NodeLabel) ×1 arguments=[{{"label": "faster"}}]']
 
@@ -590,7 +590,7 @@ def test_a_policy_that_vanishes_or_breaks_heals_by_itself(tmp_path, caplog):
         path.unlink(missing_ok=True)
         if state is not None:
             path.write_text(state)
-        file.current()
+        file.reload_if_changed()
     assert len(file.policies["my-scheduler"].predicates) == 2
     assert [message.partition(": ")[2] for message in caplog.messages] == [
         "No such file or directory; still using the last good Policy",

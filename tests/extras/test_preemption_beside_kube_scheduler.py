@@ -8,7 +8,7 @@ import threading
 from collections import Counter
 
 from scheduler_extras.api.proxy import PooledProxy
-from scheduler_extras.rules.victims import WHY, WHY_ONE
+from scheduler_extras.rules.node_ranking import WHY, WHY_ONE
 from helpers.control_plane import free_port, wait_for
 from helpers.extras import MANIFESTS, node, pod, run_scheduler, table
 from helpers.preempting import apart, budget, BUDGETS, configuration, LEVELS, POLICY, PORT

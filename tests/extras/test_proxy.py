@@ -5,7 +5,7 @@ import io
 import pytest
 from scheduler_extras.api.proxy import PooledProxy, objects_of
 from scheduler_extras.api.watch import list_all
-from scheduler_extras.common.errors import Trouble
+from scheduler_extras.common.errors import ServerUnavailable
 from helpers.extras import node, pod
 from helpers.faulty import ApiServer
 
@@ -15,7 +15,7 @@ def test_a_line_that_is_cut_in_the_middle_breaks_the_stream_and_loses_nothing():
     text = b'{"type": "ADDED", "object": {"metadata": {"name": "a", "resourceVersion": "5"}}}\n{"type": "ADD'
     try:
         names = []
-        with pytest.raises(Trouble):
+        with pytest.raises(ServerUnavailable):
             for event in objects_of(io.BytesIO(text), "/api/v1/pods"):
                 names.append(event["object"]["metadata"]["name"])
         assert names == ["a"], "the rest is told by the next stream"

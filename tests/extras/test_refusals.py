@@ -3,7 +3,7 @@
 import re
 
 import yaml
-from scheduler_extras.deciding.rule import WHEN
+from scheduler_extras.deciding.rule import DURING_SCHEDULING
 from scheduler_extras.manifests.manifests import Manifests
 from helpers.extras import node, pod, run_scheduler, table
 from helpers.manifests import kind, LEFT_OUT, placed
@@ -16,7 +16,7 @@ def tolerating(sign):
 
 def choosing(sign, values=("ssd",)):
     """A pod with required node affinity."""
-    return pod("p", affinity={"nodeAffinity": {f"required{WHEN}": {"nodeSelectorTerms": [
+    return pod("p", affinity={"nodeAffinity": {f"required{DURING_SCHEDULING}": {"nodeSelectorTerms": [
         {"matchExpressions": [{"key": "disk", "operator": sign, "values": [*values]}]}]}}})
 
 
@@ -69,18 +69,18 @@ CHOICE = "spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecut
         pod("p", tolerations=[{"key": "a", "value": True}]),
         "spec.tolerations[0].value: expected a string, got true"),
     "a preferred term outside of podAffinityTerm": (
-        pod("p", affinity={"podAntiAffinity": {f"preferred{WHEN}": [
+        pod("p", affinity={"podAntiAffinity": {f"preferred{DURING_SCHEDULING}": [
             {"weight": 1, "topologyKey": "zone", "labelSelector": {}}]}}),
-        f"spec.affinity.podAntiAffinity.preferred{WHEN}[0].topologyKey: belongs in podAffinityTerm"),
+        f"spec.affinity.podAntiAffinity.preferred{DURING_SCHEDULING}[0].topologyKey: belongs in podAffinityTerm"),
     "a preferred term outside of preference": (
-        pod("p", affinity={"nodeAffinity": {f"preferred{WHEN}": [{"weight": 1, "matchExpressions": []}]}}),
-        f"spec.affinity.nodeAffinity.preferred{WHEN}[0].matchExpressions: belongs in preference, if it is of nodes"),
+        pod("p", affinity={"nodeAffinity": {f"preferred{DURING_SCHEDULING}": [{"weight": 1, "matchExpressions": []}]}}),
+        f"spec.affinity.nodeAffinity.preferred{DURING_SCHEDULING}[0].matchExpressions: belongs in preference, if it is of nodes"),
     "node affinity that is required as a list": (
-        pod("p", affinity={"nodeAffinity": {f"required{WHEN}": [{}]}}),
-        f"spec.affinity.nodeAffinity.required{WHEN}: expected an object, got [{{}}]"),
+        pod("p", affinity={"nodeAffinity": {f"required{DURING_SCHEDULING}": [{}]}}),
+        f"spec.affinity.nodeAffinity.required{DURING_SCHEDULING}: expected an object, got [{{}}]"),
     "pod affinity that is required as an object": (
-        pod("p", affinity={"podAffinity": {f"required{WHEN}": {"topologyKey": "z"}}}),
-        f'spec.affinity.podAffinity.required{WHEN}: expected a list, got {{"topologyKey": "z"}}'),
+        pod("p", affinity={"podAffinity": {f"required{DURING_SCHEDULING}": {"topologyKey": "z"}}}),
+        f'spec.affinity.podAffinity.required{DURING_SCHEDULING}: expected a list, got {{"topologyKey": "z"}}'),
     "requests outside of resources": (
         pod("p", containers=[{"name": "c", "requests": {"cpu": 1}}]), "spec.containers[0].requests: belongs in resources"),
     "a policy of a spread constraint": (
@@ -97,21 +97,21 @@ CHOICE = "spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecut
             "labelSelector": {"matchExpressions": [{"key": "a", "operator": "Gt", "values": ["1"]}]}}]),
         "spec.topologySpreadConstraints[0].labelSelector.matchExpressions[0].operator: Gt is for nodes only"),
     "a preference without a weight": (
-        pod("p", affinity={"nodeAffinity": {f"preferred{WHEN}": [{"preference": {}}]}}),
-        f"spec.affinity.nodeAffinity.preferred{WHEN}[0].weight: Required value"),
+        pod("p", affinity={"nodeAffinity": {f"preferred{DURING_SCHEDULING}": [{"preference": {}}]}}),
+        f"spec.affinity.nodeAffinity.preferred{DURING_SCHEDULING}[0].weight: Required value"),
     "... with a weight above 100": (
-        pod("p", affinity={"nodeAffinity": {f"preferred{WHEN}": [{"weight": 101, "preference": {}}]}}),
-        f"spec.affinity.nodeAffinity.preferred{WHEN}[0].weight: expected from 1 to 100, got 101"),
+        pod("p", affinity={"nodeAffinity": {f"preferred{DURING_SCHEDULING}": [{"weight": 101, "preference": {}}]}}),
+        f"spec.affinity.nodeAffinity.preferred{DURING_SCHEDULING}[0].weight: expected from 1 to 100, got 101"),
     "node affinity without terms": (
-        pod("p", affinity={"nodeAffinity": {f"required{WHEN}": {"nodeSelectorTerms": []}}}),
-        f"spec.affinity.nodeAffinity.required{WHEN}.nodeSelectorTerms: Required value"),
+        pod("p", affinity={"nodeAffinity": {f"required{DURING_SCHEDULING}": {"nodeSelectorTerms": []}}}),
+        f"spec.affinity.nodeAffinity.required{DURING_SCHEDULING}.nodeSelectorTerms: Required value"),
     "an operator that needs values": (
         choosing("In", []), f"{CHOICE}.matchExpressions[0].values: must be specified when `operator` is 'In' or 'NotIn'"),
     "an operator that takes a number": (
         choosing("Gt", ["x"]),
         f"{CHOICE}.matchExpressions[0]: for 'Gt', 'Lt' operators, the value must be an integer"),
     "a field of nodes that nobody looks at": (
-        pod("p", affinity={"nodeAffinity": {f"required{WHEN}": {"nodeSelectorTerms": [
+        pod("p", affinity={"nodeAffinity": {f"required{DURING_SCHEDULING}": {"nodeSelectorTerms": [
             {"matchFields": [{"key": "spec.x", "operator": "In", "values": ["a"]}]}]}}}),
         f'{CHOICE}.matchFields[0].key: expected one of metadata.name, got "spec.x"'),
     "a label that no node can have": (
@@ -129,7 +129,7 @@ CHOICE = "spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecut
         pod("p", tolerations=[{"key": "a", "value": "b c"}]),
         'spec.tolerations[0].value: expected a label\'s value, got "b c"'),
     "an expression without a key": (
-        pod("p", affinity={"nodeAffinity": {f"required{WHEN}": {"nodeSelectorTerms": [
+        pod("p", affinity={"nodeAffinity": {f"required{DURING_SCHEDULING}": {"nodeSelectorTerms": [
             {"matchExpressions": [{"operator": "Exists"}]}]}}}),
         f"{CHOICE}.matchExpressions[0].key: Required value"),
     "a label of the pod": (
@@ -145,11 +145,11 @@ CHOICE = "spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecut
     "a toleration of any key, but one value": (
         pod("p", tolerations=[{"value": "b"}]), "spec.tolerations[0].operator: must be Exists when `key` is empty"),
     "a term without a domain": (
-        pod("p", affinity={"podAntiAffinity": {f"required{WHEN}": [{"labelSelector": {}}]}}),
-        f"spec.affinity.podAntiAffinity.required{WHEN}[0].topologyKey: Required value"),
+        pod("p", affinity={"podAntiAffinity": {f"required{DURING_SCHEDULING}": [{"labelSelector": {}}]}}),
+        f"spec.affinity.podAntiAffinity.required{DURING_SCHEDULING}[0].topologyKey: Required value"),
     "a preferred one": (
-        pod("p", affinity={"podAffinity": {f"preferred{WHEN}": [{"weight": 1, "podAffinityTerm": {}}]}}),
-        f"spec.affinity.podAffinity.preferred{WHEN}[0].podAffinityTerm.topologyKey: Required value"),
+        pod("p", affinity={"podAffinity": {f"preferred{DURING_SCHEDULING}": [{"weight": 1, "podAffinityTerm": {}}]}}),
+        f"spec.affinity.podAffinity.preferred{DURING_SCHEDULING}[0].podAffinityTerm.topologyKey: Required value"),
     "a skew of none": (
         pod("p", topologySpreadConstraints=[{"maxSkew": 0, "topologyKey": "z", "whenUnsatisfiable": "ScheduleAnyway"}]),
         "spec.topologySpreadConstraints[0].maxSkew: expected from 1 to 2147483647, got 0"),

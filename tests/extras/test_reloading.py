@@ -45,7 +45,7 @@ def test_a_file_that_an_editor_empties_and_then_writes_is_no_mistake(folder, cap
     file = PolicyFile(path, "my-scheduler", [folder / f"{name}.py" for name in "abcd"])
     path.write_text("")
     monkeypatch.setattr(time, "sleep", lambda seconds: path.write_text(FILES["policy.json"].replace('"D"}', '"HostName"}')))
-    file.current()
+    file.reload_if_changed()
     assert "last good" not in caplog.text and "+ HostName" in caplog.text
 
 
@@ -68,7 +68,7 @@ def test_after_an_edit_only_the_rules_concerned_begin_again(edits, run_again, fo
 
     def counts():
         """How often each rule has been called since its file ran."""
-        return {rule.name: next(rule.function(None, None)) for rule in file.current()["my-scheduler"].predicates
+        return {rule.name: next(rule.function(None, None)) for rule in file.reload_if_changed()["my-scheduler"].predicates
                 if rule.name in "ABCD"}
 
     assert counts() == dict.fromkeys("ABCD", "1")
@@ -80,11 +80,11 @@ def test_after_an_edit_only_the_rules_concerned_begin_again(edits, run_again, fo
 def test_a_file_that_was_broken_is_run_once_it_is_mended_though_the_policy_was_edited_meanwhile(folder):
     file = PolicyFile(folder / "policy.json", "my-scheduler", [folder / f"{name}.py" for name in "abcd"])
     (folder / "c.py").write_text("1 / 0")
-    file.current()
+    file.reload_if_changed()
     (folder / "policy.json").write_text(FILES["policy.json"] + "\n")
-    file.current()
+    file.reload_if_changed()
     (folder / "c.py").write_text(FILES["c.py"].replace("str(len(calls))", "'mended'"))
-    [rule] = [rule for rule in file.current()["my-scheduler"].predicates if rule.name == "C"]
+    [rule] = [rule for rule in file.reload_if_changed()["my-scheduler"].predicates if rule.name == "C"]
     assert [*rule.function(None, None)] == ["mended"]
 
 
@@ -97,7 +97,7 @@ def test_a_plugin_that_is_edited_is_loaded_again_and_a_broken_one_changes_nothin
 
     def reasons():
         """What the rule says now."""
-        [rule] = [rule for rule in file.current()["my-scheduler"].predicates if rule.name == "Mine"]
+        [rule] = [rule for rule in file.reload_if_changed()["my-scheduler"].predicates if rule.name == "Mine"]
         return list(rule.function(None, None))
 
     try:
@@ -166,7 +166,7 @@ def test_of_rules_in_an_imported_file_each_edit_is_obeyed(file, text, said, reas
 
     def reasons():
         """What the rule says now."""
-        rule = next(rule for rule in policy_file.current()["my-scheduler"].predicates if rule.name == "Helper")
+        rule = next(rule for rule in policy_file.reload_if_changed()["my-scheduler"].predicates if rule.name == "Helper")
         return [*rule.function(None, None)]
 
     try:

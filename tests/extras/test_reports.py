@@ -10,7 +10,7 @@ import yaml
 from helpers.manifests import LEFT_OUT, kind, priority_class
 from helpers.workloads import HOSTNAME, going, made_of, owned, workload
 from helpers.everywhere import ROOT
-from scheduler_extras.deciding.rule import WHEN
+from scheduler_extras.deciding.rule import DURING_SCHEDULING
 from scheduler_extras.manifests.manifests import Manifests
 from helpers.extras import claim, node, pod, run_scheduler, storage_class, table, volume
 
@@ -387,7 +387,7 @@ def test_which_constraint_is_in_the_way_is_said(asked, said):
 
 def required(side, label="db", key="zone"):
     """The affinity of a pod."""
-    return {side: {f"required{WHEN}": [{"topologyKey": key, "labelSelector": {"matchLabels": {"app": label}}}]}}
+    return {side: {f"required{DURING_SCHEDULING}": [{"topologyKey": key, "labelSelector": {"matchLabels": {"app": label}}}]}}
 
 
 def claiming(**more):

@@ -2,9 +2,9 @@
 
 import pytest
 from scheduler_extras.deciding.rule import PREDICATES
-from scheduler_extras.deciding.schedule import schedule
 from scheduler_extras.policy.own_rules import predicate
 from scheduler_extras.policy.reading import read_policy
+from scheduler_extras.policy.schedule import schedule
 from scheduler_extras.reading.pods_and_nodes import FullNode, FullPod
 from helpers.extras import a_cluster, node, pod, table
 from helpers.random_objects import Server
@@ -62,7 +62,7 @@ def test_whatever_a_rule_looks_at_a_change_of_it_is_news(changes, is_good, monke
         cluster = a_cluster(server)
         for mood in ("good", "bad", "good"):
             server.put(changes(mood))
-            snapshot = cluster.updated_snapshot(policies)
+            snapshot = cluster.refresh_snapshot(policies)
             fits.append(schedule(FullPod(pod("new")), snapshot, policies["my-scheduler"]).node)
         assert fits == ["n", None, "n"]
     finally:

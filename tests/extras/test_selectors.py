@@ -7,9 +7,9 @@ import random
 import pytest
 from helpers.everywhere import replace
 from scheduler_extras.common.errors import InvalidSelector
-from scheduler_extras.deciding.schedule import schedule
 from scheduler_extras.deciding.snapshot import FullSnapshot
 from scheduler_extras.policy.reading import read_policy
+from scheduler_extras.policy.schedule import schedule
 from scheduler_extras.reading.label_selectors import label_selector, labels_match
 from scheduler_extras.reading.pods_and_nodes import FullPod
 from scheduler_extras.rules.selectors import OWNERS as OWNING_RESOURCES, selector_in, selectors_of
@@ -73,9 +73,9 @@ def test_a_selector_is_read_once_and_pods_are_asked_for_in_their_namespace_only(
     for i in range(40):
         waiting = FullPod(pod(f"p{i}", namespace=f"team-{i}", labels=of_pods))
         asked.clear()
-        assert schedule(waiting, cluster.updated_snapshot({"my-scheduler": policy}), policy).node
+        assert schedule(waiting, cluster.refresh_snapshot({"my-scheduler": policy}), policy).node
         assert len(asked) < 20, "not the pods, nor the selectors, of 40 namespaces"
     assert len(read) == 80
     server.put({**server.all("replicasets")[0], "status": {"replicas": 7}})
-    assert schedule(waiting, cluster.updated_snapshot({"my-scheduler": policy}), policy).node
+    assert schedule(waiting, cluster.refresh_snapshot({"my-scheduler": policy}), policy).node
     assert len(read) == 81

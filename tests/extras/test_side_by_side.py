@@ -4,8 +4,8 @@ import json
 import random
 
 from scheduler_extras.api.proxy import PooledProxy
-from scheduler_extras.deciding.schedule import schedule
 from scheduler_extras.policy.reloading import load_policies
+from scheduler_extras.policy.schedule import schedule
 from scheduler_extras.reading.pods_and_nodes import FullPod
 from helpers.control_plane import wait_for
 from helpers.extras import DEFAULT_PREDICATES, DEFAULT_PRIORITIES, a_cluster, node, pod, run_scheduler, table
@@ -125,7 +125,7 @@ def test_kube_scheduler_chooses_a_node_that_we_score_highest(control_plane, tmp_
     cluster = a_cluster(PooledProxy(control_plane.server))
     unique = pending = 0
     for i in range(count):
-        snapshot = cluster.updated_snapshot(policies)
+        snapshot = cluster.refresh_snapshot(policies)
         place = "namespaces/default/pods"
         created = control_plane.request("POST", place, random_pod(chance, f"pod-{i:03}"))
         decision = schedule(FullPod(created), snapshot, policies["kube"])

@@ -13,7 +13,7 @@ def test_a_pod_that_leaves_no_domain_full_has_no_nodes_asked_again_about_spreadi
     nodes = [node(f"n{i}", labels={ZONE: "abc"[i % 3]}) for i in range(9)]
     found = []
     for there in ([], [pod("there", labels={"a": "b"}, nodeName="n0")]):
-        snapshot = cluster_of(*nodes, *there).updated_snapshot(policies)
+        snapshot = cluster_of(*nodes, *there).refresh_snapshot(policies)
         waiting = FullPod(pod("p", labels={"a": "b"}, topologySpreadConstraints=spread))
         found.append(hard_spread(waiting, [*snapshot.nodes.values()], snapshot))
     assert [one == other for one, other in zip(*found, strict=True)] == [True], "what the answers rest on is the same"

@@ -15,11 +15,11 @@ from scheduler_extras.common.clocks import HEARTBEAT
 from scheduler_extras.common.errors import ApiError
 from scheduler_extras.common.log_texts import at_most
 from scheduler_extras.deciding import asking
-from scheduler_extras.deciding.decision import put_together
-from scheduler_extras.deciding.rule import FullRule, WHEN
-from scheduler_extras.deciding.schedule import schedule
+from scheduler_extras.deciding.decision import combine_refusals
+from scheduler_extras.deciding.rule import FullRule, DURING_SCHEDULING
 from scheduler_extras.policy.policy import FullPolicy
 from scheduler_extras.policy.reloading import load_policies
+from scheduler_extras.policy.schedule import schedule
 from scheduler_extras.show.explain import in_words
 from helpers.extras import claim, cluster_of, node, pending_pods, pod, run_scheduler, storage_class, table, volume
 from helpers.fake_api import Told
@@ -54,7 +54,7 @@ def steps(function, *arguments):
 
 def decide_all(cluster):
     """Decide about the pods of a cluster that wait."""
-    snapshot = cluster.updated_snapshot(PROVIDER)
+    snapshot = cluster.refresh_snapshot(PROVIDER)
     for each in pending_pods(cluster, PROVIDER):
         decision = schedule(each, snapshot, PROVIDER["my-scheduler"])
         if decision.node:
@@ -87,7 +87,7 @@ def affine(size, name="p", **more):
 def together(size):
     """A pod that has to be with others in so many kinds of domains."""
     terms = [{"topologyKey": f"t-{i}", "labelSelector": {"matchLabels": {"a": "b"}}} for i in range(size)]
-    return pod("p", labels={"a": "b"}, affinity={"podAffinity": {f"required{WHEN}": terms}})
+    return pod("p", labels={"a": "b"}, affinity={"podAffinity": {f"required{DURING_SCHEDULING}": terms}})
 
 
 def using(*claims, name="p", **more):
@@ -171,7 +171,7 @@ def test_reasons_that_many_nodes_share_are_read_once():
     def sum_up(count):
         """Sum up what is against so many nodes."""
         names = [f"n-{i}" for i in range(count)]
-        _, failed = put_together(dict.fromkeys(names), [("Fit", dict.fromkeys(names, reasons))])
+        _, failed = combine_refusals(dict.fromkeys(names), [("Fit", dict.fromkeys(names, reasons))])
         assert failed.message.startswith(f"0/{count} nodes are available: {count} Insufficient example.com/0, ")
 
     sum_up(1)
@@ -184,7 +184,7 @@ def test_room_for_nominated_pods_is_added_up_without_a_cluster_for_each(monkeypa
     cluster = cluster_of(pod("p"), *nodes(9), *(pod(
         f"q-{i}", priority=1, status={"nominatedNodeName": f"n-{i}"}, schedulingGates=held) for i in range(9)))
     [waiting] = pending_pods(cluster, PROVIDER)
-    snapshot, prepare, prepared = cluster.updated_snapshot(PROVIDER), asking.prepare, []
+    snapshot, prepare, prepared = cluster.refresh_snapshot(PROVIDER), asking.prepare, []
     assert len(snapshot.nominated) == 9
     replace(monkeypatch, "prepare", lambda *things: prepared.append(things) or prepare(*things))
     decision = schedule(waiting, snapshot, PROVIDER["my-scheduler"])
@@ -196,8 +196,8 @@ def preempt(*objects):
     cluster = cluster_of(*objects)
     [policy] = built().values()
     [waiting] = pending_pods(cluster, {"my-scheduler": policy})
-    decision = schedule(waiting, cluster.updated_snapshot({"my-scheduler": policy}), policy)
-    policy.seek_remedy(decision, cluster.snapshot)
+    decision = schedule(waiting, cluster.refresh_snapshot({"my-scheduler": policy}), policy)
+    policy.run_post_filter(decision, cluster.snapshot)
     assert decision.remedy.startswith("It preempts default/v-")
 
 
@@ -235,7 +235,7 @@ def test_nothing_is_kept_of_pods_that_are_gone():
     target["metadata"] |= {"uid": "n", "resourceVersion": "1"}
     pods = [affine(1, "a", volumes=[disk], nodeSelector={"zone": "x"}), affine(1, "b", volumes=[disk])]
     cluster = cluster_of(target, *pods)
-    snapshot = cluster.updated_snapshot(PROVIDER)
+    snapshot = cluster.refresh_snapshot(PROVIDER)
     seen = []
     for waiting in pending_pods(cluster, PROVIDER):
         seen.append(weakref.ref(waiting))
@@ -244,7 +244,7 @@ def test_nothing_is_kept_of_pods_that_are_gone():
             cluster.cycle.assume(decision)
     assert [pod().key for pod in seen] == ["default/a", "default/b"] and decision.node == "n"
     cluster.api.objects = {key: thing for key, thing in cluster.api.objects.items() if key[0] == "nodes"}
-    cluster.updated_snapshot(PROVIDER)
+    cluster.refresh_snapshot(PROVIDER)
     assert pending_pods(cluster, PROVIDER) == []
     del waiting, decision
     gc.collect()
@@ -256,7 +256,7 @@ def test_an_event_and_a_line_have_a_bound():
     wants = {f"example.com/resource-{i}": "1" for i in range(500)}
     cluster = cluster_of(node("n"), pod("p", wants))
     [waiting] = pending_pods(cluster, PROVIDER)
-    decision = schedule(waiting, cluster.updated_snapshot(PROVIDER), PROVIDER["my-scheduler"])
+    decision = schedule(waiting, cluster.refresh_snapshot(PROVIDER), PROVIDER["my-scheduler"])
     assert decision.message.count("example.com") == 500 and len(in_words(decision)) < 1100
     server = ApiServer(node("n"), pod("p", wants))
     try:
@@ -373,5 +373,5 @@ def test_a_rule_that_is_slow_about_each_node_lets_the_process_live(monkeypatch):
     policy = FullPolicy([FullRule("Slow", slow, title="Slow")], [])
     cluster = cluster_of(*(node(f"n-{i}") for i in range(9)), pod("p"))
     [waiting] = pending_pods(cluster, {"my-scheduler": policy})
-    assert schedule(waiting, cluster.updated_snapshot({"my-scheduler": policy}), policy).node
+    assert schedule(waiting, cluster.refresh_snapshot({"my-scheduler": policy}), policy).node
     assert len(beats) == 9 and all(beats)

@@ -1,7 +1,7 @@
 """What an API server rejects of a manifest, and what admission adds to pods."""
 
 import yaml
-from scheduler_extras.deciding.rule import WHEN
+from scheduler_extras.deciding.rule import DURING_SCHEDULING
 from helpers.extras import claim, node, pod, table, volume
 from helpers.workloads import HOSTNAME, SPREAD, spec, workload
 from helpers.manifests import LEFT_OUT, kind, limited, placed, priority_class
@@ -58,19 +58,19 @@ REFUSED = {
     "a volume without access modes": (volume("v", accessModes=[], hostPath={"path": "/mnt"}), "spec.accessModes: Required value"),
     "a claim without access modes": (claim("c", accessModes=[]), "spec.accessModes: Required value"),
     "an operator that needs values": (
-        spec(affinity={"nodeAffinity": {f"required{WHEN}": {"nodeSelectorTerms": [
+        spec(affinity={"nodeAffinity": {f"required{DURING_SCHEDULING}": {"nodeSelectorTerms": [
             {"matchExpressions": [{"key": "a", "operator": "In"}]}]}}}),
-        f"spec.affinity.nodeAffinity.required{WHEN}.nodeSelectorTerms[0].matchExpressions[0].values: must be specified "
+        f"spec.affinity.nodeAffinity.required{DURING_SCHEDULING}.nodeSelectorTerms[0].matchExpressions[0].values: must be specified "
         "when `operator` is 'In' or 'NotIn'"),
     "... that takes none": (
-        spec(affinity={"nodeAffinity": {f"required{WHEN}": {"nodeSelectorTerms": [
+        spec(affinity={"nodeAffinity": {f"required{DURING_SCHEDULING}": {"nodeSelectorTerms": [
             {"matchExpressions": [{"key": "a", "operator": "Exists", "values": ["b"]}]}]}}}),
-        f"spec.affinity.nodeAffinity.required{WHEN}.nodeSelectorTerms[0].matchExpressions[0].values: may not be specified "
+        f"spec.affinity.nodeAffinity.required{DURING_SCHEDULING}.nodeSelectorTerms[0].matchExpressions[0].values: may not be specified "
         "when `operator` is 'Exists' or 'DoesNotExist'"),
     "a value without quotes": (
-        spec(affinity={"nodeAffinity": {f"required{WHEN}": {"nodeSelectorTerms": [
+        spec(affinity={"nodeAffinity": {f"required{DURING_SCHEDULING}": {"nodeSelectorTerms": [
             {"matchExpressions": [{"key": "a", "operator": "Gt", "values": [5]}]}]}}}),
-        f"spec.affinity.nodeAffinity.required{WHEN}.nodeSelectorTerms[0].matchExpressions[0].values[0]: expected a string, got 5"),
+        f"spec.affinity.nodeAffinity.required{DURING_SCHEDULING}.nodeSelectorTerms[0].matchExpressions[0].values[0]: expected a string, got 5"),
     "a resource of a name with two slashes": (
         spec(containers=[{"name": "c", "image": "x", "resources": {"limits": {"example.com/gpu/big": "1"}}}]),
         "spec.containers[0].resources.limits.example.com/gpu/big: expected a name, such as example.com/gpu"),
@@ -147,7 +147,7 @@ def test_an_api_server_refuses_it(thing, said, control_plane):
     "a host port of two protocols": (with_ports({"containerPort": 80, "hostPort": 80}, {"containerPort": 80, "hostPort": 80, "protocol": "UDP"}),),
     "two constraints of one key": (spec(topologySpreadConstraints=[SPREAD, SPREAD | {"whenUnsatisfiable": "ScheduleAnyway"}]),),
     "a number of node affinity that is none": (
-        spec(affinity={"nodeAffinity": {f"required{WHEN}": {"nodeSelectorTerms": [
+        spec(affinity={"nodeAffinity": {f"required{DURING_SCHEDULING}": {"nodeSelectorTerms": [
             {"matchExpressions": [{"key": "a", "operator": "Gt", "values": ["150.1"]}]}]}}}),),
     "the priority that it gets": (spec(priority=0, preemptionPolicy="PreemptLowerPriority"),),
 })
@@ -180,17 +180,17 @@ def test_a_copied_pod_with_a_mistake_is_told(metadata, spec, is_there):
     "a field in the wrong place": (
         {"containers": [{"name": "c", "nodeSelector": {"a": "b"}}]}, "-: Pod p: spec.containers[0].nodeSelector: belongs in spec, beside containers\n"),
     "a number that is none": (
-        {"affinity": {"nodeAffinity": {f"preferred{WHEN}": [{"weight": 1, "preference": {
+        {"affinity": {"nodeAffinity": {f"preferred{DURING_SCHEDULING}": [{"weight": 1, "preference": {
             "matchExpressions": [{"key": "a", "operator": "Lt", "values": ["x"]}]}}]}}},
-        f"-: Pod p: spec.affinity.nodeAffinity.preferred{WHEN}[0].preference.matchExpressions[0]: for 'Gt', 'Lt' "
+        f"-: Pod p: spec.affinity.nodeAffinity.preferred{DURING_SCHEDULING}[0].preference.matchExpressions[0]: for 'Gt', 'Lt' "
         "operators, the value must be an integer\n"),
     "a field that is misspelt": ({"nodeselector": {"a": "b"}}, '-: Pod p: spec.nodeselector: did you mean "nodeSelector"?\n'),
     "... of a container": (
         {"containers": [{"name": "c", "resource": {}}]}, '-: Pod p: spec.containers[0].resource: did you mean "resources"?\n'),
     "... of an affinity": (
-        {"affinity": {"nodeAffinity": {f"required{WHEN}": {"nodeSelectorTerms": [
+        {"affinity": {"nodeAffinity": {f"required{DURING_SCHEDULING}": {"nodeSelectorTerms": [
             {"matchExpression": [{"key": "a", "operator": "Exists"}]}]}}}},
-        f"-: Pod p: spec.affinity.nodeAffinity.required{WHEN}.nodeSelectorTerms[0].matchExpression: "
+        f"-: Pod p: spec.affinity.nodeAffinity.required{DURING_SCHEDULING}.nodeSelectorTerms[0].matchExpression: "
         'did you mean "matchExpressions"?\n'),
     "a priority that its class had once": ({"priority": 7}, ""),
 })

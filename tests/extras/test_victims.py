@@ -236,7 +236,7 @@ def test_a_pod_whose_victims_are_being_asked_to_go_is_not_tried_meanwhile():
         cluster.pending.end_backoff()
         a_pass(cluster, built())
     [record] = cluster.pending.values()
-    assert (record.waits_for, record.retry.attempts) == (WaitsFor.REMEDY, 1)
+    assert (record.waits_for, record.retry.failures) == (WaitsFor.POST_FILTER, 1)
     go_on.set()
     del cluster.results.handle
     make_pass(cluster, built())

@@ -11,7 +11,7 @@ import pytest
 from scheduler_extras.configuration.reading import read_configuration
 from scheduler_extras.deciding.rule import FullRule
 from scheduler_extras.deciding.snapshot import FullSnapshot
-from scheduler_extras.live.cluster import make_passes
+from scheduler_extras.live.passes import make_passes
 from scheduler_extras.policy.policy import CONFIGURATION_VERSION
 from scheduler_extras.policy.reading import read_policy
 from scheduler_extras.rules.disks import claims_in_brief

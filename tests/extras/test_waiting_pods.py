@@ -5,8 +5,8 @@ import gc
 import threading
 import weakref
 
-from scheduler_extras.common.errors import Trouble, Unschedulable
-from scheduler_extras.deciding.decision import Failures
+from scheduler_extras.common.errors import ServerUnavailable, Unschedulable
+from scheduler_extras.deciding.decision import Diagnosis
 from scheduler_extras.deciding.rule import FullRule
 from scheduler_extras.policy.policy import FullPolicy
 from scheduler_extras.reading.pods_and_nodes import FullPod
@@ -171,7 +171,7 @@ def test_a_new_pod_does_not_wait_for_all_the_pods_that_rules_hold(told, monkeypa
 def test_lists_that_come_again_keep_no_garbage(told):
     cluster = told(node("n"))
     gc.disable()
-    garbage = Failures()
+    garbage = Diagnosis()
     garbage.itself = garbage
     seen = weakref.ref(garbage)
     del garbage
@@ -244,7 +244,7 @@ def test_a_replica_that_waits_to_lead_for_long_keeps_its_memory(told):
 def test_news_do_not_pile_up_while_lists_fail(told):
     cluster = told(node("n"))
     cluster.tell("MODIFIED", cluster.stamp(node("n")), resource="nodes")
-    cluster.cluster.errors.last = Trouble(0, "no answer")
+    cluster.cluster.errors.last = ServerUnavailable(0, "no answer")
     cluster.cluster.rest(0, threading.Event())
     assert not cluster.cache.objects.updates.last
 

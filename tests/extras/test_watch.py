@@ -8,7 +8,7 @@ import queue
 from helpers.everywhere import replace
 from scheduler_extras.api.responses import JSON, Unreadable, error_of
 from scheduler_extras.api.watch import Reflector, list_all
-from scheduler_extras.common.errors import Trouble
+from scheduler_extras.common.errors import ServerUnavailable
 from scheduler_extras.manifests.manifests import Manifests
 from helpers.control_plane import wait_for
 from helpers.extras import table
@@ -144,7 +144,7 @@ def test_a_stream_is_closed_when_it_tells_that_versions_are_gone(monkeypatch):
 def test_a_list_without_items_is_trouble_and_not_an_empty_cluster(answer):
     api = Streams()
     api.request = lambda *request, **more: answer
-    with pytest.raises(Trouble, match="the list of pods is not as expected: items: "):
+    with pytest.raises(ServerUnavailable, match="the list of pods is not as expected: items: "):
         list_all(api, "pods")
 
     def unreadable(path, params, accept=JSON):
@@ -153,5 +153,5 @@ def test_a_list_without_items_is_trouble_and_not_an_empty_cluster(answer):
         return {"items": 7}
 
     api.get = unreadable
-    with pytest.raises(Trouble):
+    with pytest.raises(ServerUnavailable):
         list_all(api, "pods")

@@ -194,7 +194,7 @@ def test_what_it_knows_after_a_while_is_what_a_fresh_list_shows():
 def where_pods_are(cluster):
     """{node: the keys of its pods}, with what they request."""
     return {name: (sorted(pod.key for pod in node.pods.values()), node.requested)
-            for name, node in cluster.updated_snapshot().nodes.items()}
+            for name, node in cluster.refresh_snapshot().nodes.items()}
 
 
 def test_objects_that_have_gone_are_not_kept(told):

@@ -2,7 +2,7 @@
 
 import pytest
 from scheduler_extras.api.responses import error_of
-from scheduler_extras.common.errors import Trouble, Unschedulable
+from scheduler_extras.common.errors import ServerUnavailable, Unschedulable
 from scheduler_extras.deciding.rule import FullRule
 from scheduler_extras.live.record import WaitsFor
 from scheduler_extras.policy.policy import FullPolicy
@@ -39,7 +39,7 @@ def test_a_volume_that_is_set_aside_stays_so_until_the_watch_shows_it(told):
     cluster.tell("MODIFIED", same, resource="persistentvolumes")  # told twice
     cluster.cluster.pending.end_backoff()
     cluster.make_pass()
-    assert cluster.cluster.pending["uid-uses-more"].retry.attempts == 2
+    assert cluster.cluster.pending["uid-uses-more"].retry.failures == 2
     assert cluster.cluster.pending["uid-uses-data"].waits_for is WaitsFor.PRE_BIND
 
 
@@ -122,7 +122,7 @@ def test_while_a_resource_cannot_be_listed_again_nothing_is_decided_that_rests_o
     lists = len(cluster.server.sent("GET", ""))
     if trouble:
         for _ in range(2):
-            with pytest.raises(Trouble, match="status 503"):
+            with pytest.raises(ServerUnavailable, match="status 503"):
                 cluster.make_pass()
     else:
         assert cluster.make_pass() == [("a", "n"), ("b", None)]

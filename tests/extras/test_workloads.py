@@ -7,7 +7,7 @@ import re
 import pytest
 import yaml
 from helpers.everywhere import replace
-from scheduler_extras.deciding.rule import WHEN
+from scheduler_extras.deciding.rule import DURING_SCHEDULING
 from scheduler_extras.manifests.manifests import Manifests
 from scheduler_extras.manifests.workload import generated
 from helpers.control_plane import wait_for
@@ -145,7 +145,7 @@ WORKLOADS = [
     workload("StatefulSet", "ordinary", replicas=2, serviceName="ordinary", podManagementPolicy="OrderedReady"),
     workload("DaemonSet", "plain"), workload("DaemonSet", "picky", template={"nodeSelector": {HOSTNAME: "b"}}),
     workload("DaemonSet", "nowhere", template={"nodeSelector": {"disk": "ssd"}}),
-    workload("DaemonSet", "affine", template={"affinity": {"nodeAffinity": {f"required{WHEN}": {"nodeSelectorTerms": [
+    workload("DaemonSet", "affine", template={"affinity": {"nodeAffinity": {f"required{DURING_SCHEDULING}": {"nodeSelectorTerms": [
         {"matchExpressions": [{"key": HOSTNAME, "operator": "NotIn", "values": ["a"]}]}]}}}, "tolerations": [{"operator": "Exists"}]}),
     workload("Job", "queue", parallelism=2), workload("Job", "few", parallelism=5, completions=2), workload("Job", "zero", parallelism=0),
     *(kind("CronJob", name, "default", apiVersion="batch/v1beta1", spec={

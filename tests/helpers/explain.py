@@ -3,7 +3,7 @@
 import json
 import re
 
-from scheduler_extras.deciding.rule import WHEN
+from scheduler_extras.deciding.rule import DURING_SCHEDULING
 from scheduler_extras.policy.reading import read_policy
 from scheduler_extras.show.explain import explain
 from scheduler_extras.show.text import Screen
@@ -62,4 +62,4 @@ FORTY = [node(f"ip-172-31-{i}-117.eu-west-1.compute.internal", unschedulable=i %
               cpu="100m" if i % 8 == 1 else str(i - 96)) for i in range(100, 140)]
 
 
-REQUIRED, TERM = f"required{WHEN}", {"topologyKey": "zone", "labelSelector": {}}
+REQUIRED, TERM = f"required{DURING_SCHEDULING}", {"topologyKey": "zone", "labelSelector": {}}

@@ -13,13 +13,13 @@ from helpers.control_plane import wait_for
 from helpers.everywhere import ROOT
 from scheduler_extras.common.errors import Malformed
 from scheduler_extras.deciding.rule import PREDICATES
-from scheduler_extras.deciding.schedule import schedule
 from scheduler_extras.live.cluster import ListedCluster, LiveCluster
 from scheduler_extras.live.loop import schedule_pending_pods
 from scheduler_extras.live.writer import DryRun, Writer
 from scheduler_extras.manifests.manifests import Manifests
 from scheduler_extras.manifests.writer import WriterOfManifests
 from scheduler_extras.policy.reading import default_entries
+from scheduler_extras.policy.schedule import schedule
 from helpers.forked import Command, run_to_end
 
 DEFAULT_PREDICATES = ["GeneralPredicates", *(entry["name"] for entry in default_entries("predicates"))]
@@ -198,7 +198,7 @@ def decide(policies, incoming, *objects):
     """The decision about a pod among these objects."""
     cluster = cluster_of(incoming, *objects)
     [waiting] = [waiting for waiting in pending_pods(cluster, policies) if waiting.raw is incoming]
-    return schedule(waiting, cluster.updated_snapshot(policies), policies[waiting.scheduler])
+    return schedule(waiting, cluster.refresh_snapshot(policies), policies[waiting.scheduler])
 
 
 def table(names, rows):

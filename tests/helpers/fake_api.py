@@ -9,14 +9,14 @@ from helpers.everywhere import replace
 from scheduler_extras.api.responses import error_of
 from scheduler_extras.api.watch import Reflector
 from scheduler_extras.common.errors import ApiError, Malformed
-from scheduler_extras.deciding.schedule import schedule
-from scheduler_extras.live.informers import version_of
+from scheduler_extras.live.object_store import version_of
 from scheduler_extras.live.record import WaitsFor
 from scheduler_extras.live.session import keep_up
 from scheduler_extras.manifests.kinds import kind_of
 from scheduler_extras.manifests.manifests import Manifests
 from scheduler_extras.manifests.objects import place_of
 from scheduler_extras.policy.reloading import load_policies
+from scheduler_extras.policy.schedule import schedule
 from helpers.extras import ROOT, a_cluster, a_live_cluster, a_pass, wait_until_told
 
 [POLICY] = load_policies(ROOT / "policy.json", "my-scheduler").values()
@@ -135,7 +135,7 @@ class Told:
         self.policies, self.decided = {"my-scheduler": policy}, []
         for thing in objects:
             self.put(thing)
-        self.cluster.updated_snapshot(self.policies)
+        self.cluster.refresh_snapshot(self.policies)
 
     @property
     def cache(self):

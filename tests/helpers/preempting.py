@@ -9,7 +9,7 @@ from scheduler_extras.common.errors import ApiError, Malformed
 from scheduler_extras.policy.policy import CONFIGURATION_VERSION
 from scheduler_extras.policy.reading import read_policy
 from helpers.extras import a_pass, cluster_of, DEFAULT_PREDICATES, MANDATORY_PREDICATES, pending_pods, pod
-from scheduler_extras.deciding.schedule import schedule
+from scheduler_extras.policy.schedule import schedule
 from scheduler_extras.reading.pods_and_nodes import FullPod
 
 POLICY = {"kind": "Policy", "apiVersion": "v1", "priorities": [],
@@ -98,10 +98,10 @@ def decide(objects, policies=None, name="p"):
     policies = policies or built()
     cluster = cluster_of(*objects, budget(9, "nobody", name="idle"))
     [waiting] = [waiting for waiting in pending_pods(cluster, policies) if waiting.name == name]
-    snapshot = cluster.updated_snapshot(policies)
+    snapshot = cluster.refresh_snapshot(policies)
     snapshot.nominated = nominated_among(objects)
     decision = schedule(waiting, snapshot, policies["my-scheduler"])
-    policies["my-scheduler"].seek_remedy(decision, snapshot)
+    policies["my-scheduler"].run_post_filter(decision, snapshot)
     return decision, snapshot
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from scheduler import matches_node, term_matches, untolerated_taints
 from scheduler_extras.configuration.overrides.registry import override
-from scheduler_extras.deciding.rule import SKIP, WHEN, FullRule, Rejected
+from scheduler_extras.deciding.rule import SKIP, DURING_SCHEDULING, FullRule, Rejected
 from scheduler_extras.deciding.snapshot import FullSnapshot
 from scheduler_extras.reading.fields import JsonObject, pick
 from scheduler_extras.reading.node_affinity import node_selector_term, valid_terms
@@ -41,7 +41,7 @@ def required_node_affinity(
 
 def nodes_named(pod: FullPod, nodes: list[FullNode], snapshot: FullSnapshot) -> Any:
     """Return the names of the nodes to which matchFields of the pod's node affinity confine it, or SKIP."""
-    required = pick(pod.node_affinity, dict, f"required{WHEN}")
+    required = pick(pod.node_affinity, dict, f"required{DURING_SCHEDULING}")
     terms = pick(required, list, "nodeSelectorTerms", of=dict)
     named: set[str] = set()
     for term in terms:

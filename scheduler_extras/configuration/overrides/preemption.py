@@ -9,10 +9,10 @@ from scheduler_extras.configuration.overrides.registry import OVERRIDES
 from scheduler_extras.deciding.snapshot import FullSnapshot
 from scheduler_extras.reading.fields import pick
 from scheduler_extras.reading.pods_and_nodes import FullNode, FullPod
+from scheduler_extras.rules.node_ranking import NOT_STARTED, importance, started
 from scheduler_extras.rules.of_the_script import insufficient
 from scheduler_extras.rules.preemption import Behavior, preempt
 from scheduler_extras.rules.simulation import is_leaving
-from scheduler_extras.rules.victims import NOT_STARTED, importance, started
 
 
 class Behavior136(Behavior):
@@ -46,8 +46,8 @@ class Behavior136(Behavior):
         has_started = started(pod) != NOT_STARTED
         return -pod.priority, started(pod), 0 if has_started else -number, pod.key
 
-    def rejects(self, victim: FullPod) -> bool:
-        """Return whether the victim waits at Permit. Then it is rejected, not deleted."""
+    def reject_if_waiting(self, victim: FullPod) -> bool:
+        """If the victim waits at Permit, reject it there, so that it need not be deleted. Return whether."""
         is_held = victim.record is not None and victim.record.is_held()
         if is_held:
             victim.record.decision.give_up(Unschedulable("preempted"))

@@ -7,7 +7,7 @@ import re
 
 import yaml
 
-from scheduler_extras.deciding.rule import WHEN
+from scheduler_extras.deciding.rule import DURING_SCHEDULING
 from scheduler_extras.manifests.field_schemas import CONTAINERS
 from scheduler_extras.reading.fields import pick
 from scheduler_extras.reading.pods_and_nodes import FullPod
@@ -29,8 +29,8 @@ def manifest_of(pod: FullPod) -> str:
     spec = as_written(pod)
     for kind in CONTAINERS:
         spec[kind] = [*map(shown_of, pick(pod.spec, list, kind, of=dict))]
-    thing = {"kind": "Pod", "metadata": shown_of(metadata_of(pod)), "spec": shown_of(spec)}
-    return yaml.dump(thing, Dumper=DUMPER, sort_keys=False, allow_unicode=True)
+    obj = {"kind": "Pod", "metadata": shown_of(metadata_of(pod)), "spec": shown_of(spec)}
+    return yaml.dump(obj, Dumper=DUMPER, sort_keys=False, allow_unicode=True)
 
 
 def as_written(pod: FullPod) -> dict:
@@ -46,10 +46,10 @@ def metadata_of(pod: FullPod) -> dict:
     return pod.raw["metadata"] | {"annotations": short}
 
 
-def shown_of(thing: dict) -> dict:
+def shown_of(obj: dict) -> dict:
     """Return the fields of an object to show, without those that are empty or have the default value."""
     defaults: tuple = (None, "", 0, [], {}, "default", {"requests": {}})
-    return {name: thing[name] for name in SHOWN_OF_PODS if thing.get(name) not in defaults}
+    return {name: obj[name] for name in SHOWN_OF_PODS if obj.get(name) not in defaults}
 
 
 def asks_of(pod: FullPod) -> list[tuple[str, str]]:
@@ -64,5 +64,5 @@ def in_short(field: str, value: object) -> str:
     """Return the value of a field on one line, such as "nodeAffinity: required: zone In east" of affinity."""
     text = yaml.dump({field: value}, Dumper=DUMPER, sort_keys=False, allow_unicode=True,
                      default_flow_style=True)
-    text = re.sub(f"[][{{}}]|{WHEN}", "", text)
+    text = re.sub(f"[][{{}}]|{DURING_SCHEDULING}", "", text)
     return shorten(" ".join(DOMAIN.sub("", OMITTED.sub(" ", text)).split()).removeprefix(f"{field}: "), MOST)

@@ -56,7 +56,7 @@ class Updates:
         return updates
 
 
-class Objects(dict):
+class ObjectStore(dict):
     """{resource: {namespace/name, or name: the API's JSON}}. A resource is listed when a rule first reads it.
 
     changed: a function that is called with each change: resource, key, and the object, or None if it is gone.
@@ -102,13 +102,13 @@ class Objects(dict):
     def apply_list(self, resource: str, things: Iterable[JsonObject]) -> None:
         """Replace all objects of a resource. Objects that are not listed are gone."""
         known = self.get(resource, {})
-        listed = {key_in(thing): thing for thing in things}
+        listed = {key_in(obj): obj for obj in things}
         self[resource] = listed
         for key in known.keys() - listed.keys():
             self.changed(resource, key, None)
-        for key, thing in listed.items():
-            if not is_same(known.get(key), thing):
-                self.changed(resource, key, thing)
+        for key, obj in listed.items():
+            if not is_same(known.get(key), obj):
+                self.changed(resource, key, obj)
 
     def apply_updates(self, patience: float) -> None:
         """Apply the updates of Reflectors. If there are none, wait up to `patience` seconds for some."""
@@ -132,20 +132,20 @@ class Objects(dict):
         if resource not in ("nodes", "pods"):
             self.pop(resource, None)
 
-    def apply(self, resource: str, thing: JsonObject, has_gone: bool) -> None:
+    def apply(self, resource: str, obj: JsonObject, has_gone: bool) -> None:
         """Apply a change of an object, or its deletion."""
-        key = key_in(thing)
+        key = key_in(obj)
         known = self[resource]
         before = known.get(key)
         if has_gone:
             if known.pop(key, None):
                 self.changed(resource, key, None)
-        elif not is_same(before, thing):
-            known[key] = thing
-            self.changed(resource, key, thing)
+        elif not is_same(before, obj):
+            known[key] = obj
+            self.changed(resource, key, obj)
 
 
-class ListedObjects(Objects):
+class ListedObjectStore(ObjectStore):
     """Objects without watches: they are listed in each pass."""
 
     def refresh(self) -> None:
@@ -159,18 +159,18 @@ class ListedObjects(Objects):
         """Do nothing: the next pass lists the resource again."""
 
 
-def version_of(thing: JsonObject | None) -> str:
+def version_of(obj: JsonObject | None) -> str:
     """Return the resourceVersion of an object, or ""."""
-    return text_at(thing, "metadata", "resourceVersion")
+    return text_at(obj, "metadata", "resourceVersion")
 
 
-def uid_of(thing: JsonObject | None) -> str:
+def uid_of(obj: JsonObject | None) -> str:
     """Return the uid of an object, or ""."""
-    return text_at(thing, "metadata", "uid")
+    return text_at(obj, "metadata", "uid")
 
 
-def is_same(thing: JsonObject | None, other: JsonObject) -> bool:
+def is_same(obj: JsonObject | None, other: JsonObject) -> bool:
     """Return whether two versions of an object are the same. Those of another cluster differ in the uid."""
-    version = version_of(thing)
+    version = version_of(obj)
     is_version = version != "" and version == version_of(other)
-    return thing is other or (is_version and uid_of(thing) == uid_of(other))
+    return obj is other or (is_version and uid_of(obj) == uid_of(other))

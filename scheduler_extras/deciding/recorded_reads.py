@@ -1,6 +1,6 @@
 """Which attributes of a pod a rule reads, and the cache key that follows from them.
 
-asking.py passes rules a view of the pod (`Seen`), and caches their answers under `cache_key_of`.
+asking.py passes rules a view of the pod (`RecordingView`), and caches their answers under `cache_key_of`.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from scheduler_extras.reading.fields import text_at
 from scheduler_extras.reading.pods_and_nodes import FullPod
 
 
-# A rule need not declare which attributes of a pod it reads. It gets a view of the pod (`Seen`), which
-# records them; `reads` has all that a rule has ever read. Its answers are kept for pods in which these are
-# equal: the first read gives the same value, so the rule takes the same path to the second one, and so on.
-# Pods of many kinds thus share the answers about taints, selectors and ports. An answer found without
+# A rule need not declare which attributes of a pod it reads. It gets a view of the pod (`RecordingView`),
+# which records them; `reads` has all that a rule has ever read. Its answers are kept for pods in which these
+# are equal: the first read gives the same value, so the rule takes the same path to the second one, and so
+# on. Pods of many kinds thus share the answers about taints, selectors and ports. An answer found without
 # reading the node is the same for all nodes.
 #
 # This holds for rules whose answer depends only on what they read. A rule that depends on chance, the clock
 # or state of its own is not `steady`: it receives the pod itself, and is called each time.
 
 
-class Seen:
+class RecordingView:
     """A view of a pod or node: it copies each attribute on the first read, and records the read.
 
     What a rule writes stays in the view. If it uses the whole object (as a key, in a comparison, for a copy),
@@ -35,11 +35,11 @@ class Seen:
     read; they are copied at once, and not recorded.
     """
 
-    def __init__(self, thing: Any, known: Sequence[str] = ()):
-        self._thing = thing
+    def __init__(self, obj: Any, known: Sequence[str] = ()):
+        self._thing = obj
         self._names: dict[str, None] = {}  # {attribute: None}, of other reads, also of missing attributes
         self.derived: dict = {}  # its own, so that kept_with_pod reads the pod each time
-        values = vars(thing)
+        values = vars(obj)
         for name in known:
             if name in values:
                 setattr(self, name, values[name])
@@ -75,7 +75,7 @@ class Seen:
         return self.itself().__reduce_ex__(protocol)
 
 
-def looked_at(seen: Any) -> dict[str, None]:
+def recorded_reads(seen: Any) -> dict[str, None]:
     """Return the reads that a view has recorded, {attribute: None}."""
     return seen._names
 

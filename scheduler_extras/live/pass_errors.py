@@ -1,0 +1,49 @@
+"""The errors that end a pass, and how long the loop waits after them.
+
+The loop and the binding cycle record errors here.
+"""
+
+from __future__ import annotations
+
+from scheduler import log
+from scheduler_extras.api.retries import backoff
+from scheduler_extras.common.blame import FAILURE
+from scheduler_extras.common.clocks import STOP
+from scheduler_extras.common.errors import ServerUnavailable
+
+
+MOST_SERVER_ERRORS = 10  # pods in a row that meet one, before the pass ends
+
+
+class PassErrors:
+    """The errors that ended the last passes, and the server errors that pods have met in this pass."""
+
+    def __init__(self) -> None:
+        self.last: Exception | None = None  # the error that ended the last pass
+        self.count = 0  # passes in a row that ended with an error
+        self.server_errors: list[ServerUnavailable] = []  # since the pass began, or a pod was bound
+
+    def note_server_error(self, error: ServerUnavailable) -> None:
+        """Record that a request for a pod failed because the API server was unavailable."""
+        FAILURE.set()
+        self.server_errors.append(error)
+
+    def raise_server_error(self) -> None:
+        """If several pods have met a server error, raise the last one, to end the pass."""
+        if len(self.server_errors) >= MOST_SERVER_ERRORS:
+            raise self.server_errors.pop()
+
+    def end_pass(self, error: Exception | None = None) -> None:
+        """Record the error that has ended a pass, or None. Log it if it is new, and log when it is over."""
+        if STOP.is_set():
+            error = None
+        if error and str(error) != str(self.last):
+            log.error("%s", error)
+        if isinstance(self.last, ServerUnavailable) and not error:
+            log.warning("the API server answers again")
+        self.last = error
+        self.count = self.count + 1 if error else 0
+
+    def pause(self) -> float:
+        """Return the seconds to wait after the last error."""
+        return backoff(self.count, error=self.last)
