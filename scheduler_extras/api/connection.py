@@ -170,7 +170,7 @@ class Answer:
         raise BadAnswer(f"more than {MOST_HEADERS} headers")
 
     def retry_after(self) -> int:
-        """Return the seconds of the header Retry-After, or 0."""
+        """Return the seconds of the Retry-After header, or 0."""
         seconds = self.headers.get("retry-after", "")
         return int(seconds) if LENGTH.fullmatch(seconds) else 0
 

@@ -32,7 +32,7 @@ class NotFound(ApiError):
 def error_of(status: int, message: str, retry_after: float = 0) -> ApiError:
     """Return the ApiError for an HTTP status, or for 0, if no API server answered.
 
-    retry_after: the seconds of the header Retry-After, or 0.
+    retry_after: the seconds of the Retry-After header, or 0.
     """
     if status in (0, 429) or status >= 500:
         error = ServerUnavailable(status, message)

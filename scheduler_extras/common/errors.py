@@ -19,7 +19,7 @@ class ApiError(Exception):
 class ServerUnavailable(ApiError):
     """No API server answered, or it answered 429 or 5xx: other requests may fail, too."""
 
-    retry_after: float = 0  # the seconds of the header Retry-After, if there was one
+    retry_after: float = 0  # the seconds of the Retry-After header, if there was one
 
 
 class Unschedulable(Exception):

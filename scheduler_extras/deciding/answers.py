@@ -1,6 +1,6 @@
 """The cache of answers: a rule is called again only for nodes that have changed.
 
-asking.py and the rules use it. It saves time, and never changes an answer. `memo` caches one result,
+prepared_rules.py and the rules use it. It saves time, and never changes an answer. `memo` caches one result,
 `answers_about` one answer for each node, and `index_of_nodes` an index that is made of such answers.
 """
 
@@ -32,9 +32,9 @@ class Entry:
 
     basis: object
     result: object
-    version: int  # of the Changes that matter to it, when it was made
-    nodes: dict  # name -> Node, of the nodes that the result is about
-    answers: dict  # answers about these nodes, in their order; then answers about others
+    version: int = 0  # of the Changes that matter to it, when it was made
+    nodes: dict = field(default_factory=dict)  # name -> Node, of the nodes that the result is about
+    answers: dict = field(default_factory=dict)  # about these nodes, in their order; then about others
 
 
 @dataclass(eq=False)
@@ -122,7 +122,7 @@ def memo(key: Hashable | None, snapshot: Any, basis: object, compute: Callable) 
     cache = snapshot.answers
     entry = cache.entry(key, basis)
     if entry is None:
-        entry = Entry(basis, compute(), cache.changes.version, {}, {})
+        entry = Entry(basis, compute())
         cache.keep(key, entry, len(snapshot.nodes))
     return entry.result
 

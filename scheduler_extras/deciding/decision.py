@@ -96,7 +96,7 @@ class FullDecision(Decision):
     failed: Diagnosis = field(default_factory=Diagnosis)  # why the other nodes do not fit
     policy: Any = None  # the FullPolicy whose rules decide
     snapshot: FullSnapshot | None = None  # what the rules see
-    condition_reason: str = "Unschedulable"  # without a node: the reason of its condition PodScheduled
+    condition_reason: str = "Unschedulable"  # without a node: the reason of its PodScheduled condition
     votes: list = field(default_factory=list)  # of each priority and each extender
     remedy: str = ""  # without a node: what PostFilter does, in words
     why_not_preempted: object = ""  # without a node: why preemption does not help, a text or {node: reasons}

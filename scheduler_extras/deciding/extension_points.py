@@ -27,8 +27,11 @@ from scheduler_extras.reading.pods_and_nodes import FullPod
 # If a hook fails or calls sys.exit, only its pod is affected. (A queue_sort that fails is ignored.)
 
 
+Request = tuple[str, str, dict]  # one that writes something: method, path, body
+
+
 def are_requests(answer: object) -> bool:
-    """Return whether an answer is a list of requests that write something, (method, path, body)."""
+    """Return whether an answer is a list of Requests."""
     return isinstance(answer, (list, tuple)) and all(
         isinstance(each, (list, tuple)) and len(each) == 3
         and each[0] in ("POST", "PUT", "PATCH", "DELETE") for each in answer)

@@ -1,6 +1,7 @@
 """Which attributes of a pod a rule reads, and the cache key that follows from them.
 
-asking.py passes rules a view of the pod (`RecordingView`), and caches their answers under `cache_key_of`.
+prepared_rules.py passes rules a view of the pod (`RecordingView`), and caches their answers under the key
+that `cache_key_of` returns.
 """
 
 from __future__ import annotations
@@ -136,6 +137,6 @@ def cache_key_of(pod: FullPod, rule: FullRule, metadata: object) -> tuple | None
 
 
 def shared_key(subject: Hashable, prepared: Sequence) -> tuple | None:
-    """Return the cache key of what follows from the answers of all these Prepared rules, or None."""
+    """Return the cache key of what follows from the answers of all these PreparedRules, or None."""
     keys = [rule.key for rule in prepared]
     return None if None in keys else (subject, *keys)

@@ -1,6 +1,6 @@
 """A rule and its options, and the catalogues of all rules.
 
-The decorators of rules/ make a FullRule; asking.py asks it.
+The decorators of rules/ make a FullRule; prepared_rules.py calls it.
 """
 
 from __future__ import annotations

@@ -56,7 +56,7 @@ class BindingCycle:
         if node is None:  # an edited `select_host` may return any name
             decision.give_up(Unschedulable(f"there is no node {decision.node}"))
             return False
-        self.cache.nodes.place(decision.pod, node.name)
+        self.cache.assume(decision.pod, node.name)
         decision.pod.record.wait_for(WaitsFor.PERMIT, decision)
         run_reserve(decision, node, self.cache.snapshot)
         return decision.node is not None

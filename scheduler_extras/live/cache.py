@@ -225,6 +225,10 @@ class Cache:
         elif len(pod.scheduler) <= LONGEST_NAME and (similar := similar_name(pod.scheduler, names)):
             warn_once(f"{key} names {pod.scheduler}: did you mean {similar}?", about=f"not {pod.scheduler}")
 
+    def assume(self, pod: FullPod, node_name: str) -> None:
+        """Count a pod on a node before the API server shows it there."""
+        self.nodes.place(pod, node_name)
+
     def forget(self, pod: FullPod) -> None:
         """Remove a pod from the node on which it is assumed, unless the API server shows it on one."""
         self.has_changed = True  # its room is free again

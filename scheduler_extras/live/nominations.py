@@ -8,6 +8,7 @@ from __future__ import annotations
 from scheduler_extras.deciding.snapshot import FullSnapshot
 from scheduler_extras.reading.fields import text_at
 from scheduler_extras.reading.pods_and_nodes import FullPod
+from scheduler_extras.rules.always import is_nomination
 
 
 class Nominations:
@@ -39,10 +40,11 @@ class Nominations:
 
     def take_back(self, requests: list[tuple]) -> None:
         """Revert the effects of requests that have failed: the API server's version counts again."""
-        for method, path, body in requests:
+        for request in requests:
+            method, path, body = request
             if method == "DELETE":
                 self.snapshot.victims.pop(text_at(body, "preconditions", "uid"), None)
-            if method == "PATCH" and "nominatedNodeName" in (body.get("status") or {}):
+            if is_nomination(request):
                 *_, namespace, _, name, _ = path.split("/")
                 uid = text_at(body, "metadata", "uid")
                 others = [other for other in self.snapshot.nominated if other.uid != uid]

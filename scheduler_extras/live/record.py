@@ -33,7 +33,7 @@ REPEAT_SECONDS = 300  # at least, before the count of a repeated event is increa
 
 @dataclass
 class Published:
-    """What was published about a pending pod: on the screen, in an event, in its condition PodScheduled."""
+    """What was published about a pending pod: on the screen, in an event, in its PodScheduled condition."""
 
     shown: tuple | None = None  # see `note_shown`
     messages: dict[str, str | None] = field(default_factory=lambda: {"event": None, "condition": None})

@@ -17,8 +17,9 @@ from scheduler_extras.deciding.decision import FullDecision
 from scheduler_extras.live.binding import BindingCycle
 from scheduler_extras.live.record import WaitsFor
 from scheduler_extras.live.writer import Result, Step
-from scheduler_extras.rules.always import nominate
+from scheduler_extras.rules.always import is_nomination, nominate
 from scheduler_extras.rules.preemption import nomination_of
+from scheduler_extras.rules.preemption_requests import count_deletions
 
 
 class Results:
@@ -84,11 +85,11 @@ class Results:
             self.cache.nominations.take_back(left)
             warn_of_write(result.error)
             is_refused = not (isinstance(result.error, Conflict) or has_status(result.error, 0, 429))
-            if is_refused and deletions(left) and not nominations(left):
+            if is_refused and count_deletions(left) and not any(map(is_nomination, left)):
                 node = nomination_of(pod, snapshot)
                 if node:  # else another preemptor has ended the nomination meanwhile
                     record.retry.refused.add(node)
-                if deletions(left) == deletions(decision.requests):
+                if count_deletions(left) == count_deletions(decision.requests):
                     self.cycle.send(Step.CLEANUP, decision, [nominate(pod, None, snapshot)])
         elif decision.policy.retries_preemptors and self.has_new_room(decision):
             record.retry.make_due()
@@ -100,7 +101,7 @@ class Results:
         If it was, its victims have been recreated there, like mirror pods by a kubelet, and it backs off.
         """
         was_nominated = nomination_of(decision.pod, self.cache.snapshot) == decision.pod.nominated_node
-        return deletions(decision.requests) > 0 and not was_nominated
+        return count_deletions(decision.requests) > 0 and not was_nominated
 
     def finish(self, seconds: float, stop: threading.Event | None = None) -> None:
         """Wait until everything is written, at most this long, or until `stop` is set."""
@@ -116,14 +117,3 @@ class Results:
 def warn_of_write(error: BaseException) -> None:
     """Log a failed write, unless it only came too late (404, 409)."""
     warn_of_failure(error, str(error) if isinstance(error, ApiError) else what_broke(error))
-
-
-def nominations(requests: list[tuple]) -> list[tuple]:
-    """Return the requests that nominate a pod to a node, or to none."""
-    return [(method, path, body) for method, path, body in requests
-            if method == "PATCH" and "nominatedNodeName" in (body.get("status") or {})]
-
-
-def deletions(requests: list[tuple]) -> int:
-    """Return the number of requests that delete an object."""
-    return [method for method, *_ in requests].count("DELETE")

@@ -44,7 +44,7 @@ class Step(enum.Enum):
     POST_FILTER = "post_filter"  # to make room for the pod
     PRE_BIND = "pre_bind"  # to prepare its binding
     BIND = "bind"
-    CLEANUP = "cleanup"  # Unreserve, or the end of a nomination: they are sent even if the pod has gone
+    CLEANUP = "cleanup"  # Unreserve, or the end of a nomination: they are sent even if the pod is gone
 
 
 @dataclass
@@ -188,14 +188,14 @@ class DryRun(Writer):
 def check_that_it_waits(pod: FullPod, latest: FullPod | None) -> None:
     """Raise Conflict if a pod is terminating, bound, or gone. latest: its current version, or None."""
     if not latest or latest.terminating or latest.node_name:
-        raise Conflict(409, f"{pod.key} does not wait any more")
+        raise Conflict(409, f"{pod.key} is no longer waiting")
 
 
 def write_binding(decision: FullDecision, writer: Writer, recorder: Recorder) -> None:
     """Bind the pod, and report the result to the loop. On success, record an event, and call PostBind."""
     pod = decision.pod
     try:
-        with pod.record.published.writing:  # the condition PodScheduled is written before, or not at all
+        with pod.record.published.writing:  # the PodScheduled condition is written before, or not at all
             began = time.monotonic()
             bind(decision, writer)
             decision.binding_seconds = time.monotonic() - began

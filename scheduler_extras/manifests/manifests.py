@@ -20,6 +20,7 @@ from scheduler_extras.manifests.loading import load, no_object
 from scheduler_extras.manifests.objects import ManifestObjects
 from scheduler_extras.manifests.workload import active
 from scheduler_extras.reading.fields import pick, text_at
+from scheduler_extras.rules.always import is_nomination
 
 
 class Manifests(ManifestObjects):
@@ -58,7 +59,7 @@ class Manifests(ManifestObjects):
             self.objects[place] = pod | {"spec": pod["spec"] | {"nodeName": body["target"]["name"]}}
             self.changes += 1
             self.make_next_pod(self.objects[place])
-        if method == "PATCH" and "nominatedNodeName" in pick(body, dict, "status"):
+        if is_nomination((method, path, body)):
             *_, namespace, resource, name, _ = path.split("/")
             self.nominate((resource, namespace, name), body["status"]["nominatedNodeName"])
         if method == "DELETE":

@@ -16,9 +16,9 @@ from scheduler_extras.common.blame import warn_if_broken
 from scheduler_extras.common.errors import Unschedulable
 from scheduler_extras.common.log_texts import warn_once
 from scheduler_extras.deciding.answers import answers_about, memo
-from scheduler_extras.deciding.asking import PreparedRule, prepare
 from scheduler_extras.deciding.decision import Diagnosis, FullDecision, Vote, combine_refusals
 from scheduler_extras.deciding.extension_points import EXTENSION_POINTS, call_hook, with_reason
+from scheduler_extras.deciding.prepared_rules import PreparedRule, prepare
 from scheduler_extras.deciding.recorded_reads import shared_key
 from scheduler_extras.deciding.rule import PREDICATES, FullRule, Rejected
 from scheduler_extras.deciding.snapshot import FullSnapshot

@@ -45,7 +45,7 @@ READERS: dict[str, Callable[..., dict]] = {}
 def load_policies(path: str | Path, scheduler_name: str, preempt: bool = False) -> dict[str, FullPolicy]:
     """Return {schedulerName: Policy} of a Policy, a configuration or a provider. Raises InputError.
 
-    preempt: make the rule Preemption active even if the Policy does not name it.
+    preempt: make the Preemption rule active even if the Policy does not name it.
     """
     try:
         documents = documents_at(path)

@@ -9,6 +9,7 @@ import collections
 import functools
 from typing import Any
 
+from scheduler_extras.deciding.extension_points import Request
 from scheduler_extras.deciding.rule import SKIP, FullRule, Rejected
 from scheduler_extras.deciding.snapshot import FullSnapshot
 from scheduler_extras.reading.fields import pick
@@ -23,7 +24,7 @@ def claims_of_devices(pod: FullPod, nodes: list[FullNode], snapshot: FullSnapsho
     return SKIP
 
 
-# on_nodes: {node: the other pods nominated to it}. prepared: returns the pod's Prepared predicates, or None.
+# on_nodes: {node: the other pods nominated to it}. prepared: returns the pod's PreparedRules, or None.
 Rivals = collections.namedtuple("Rivals", "on_nodes snapshot predicates prepared")
 
 
@@ -68,7 +69,7 @@ def room_for_nominated(pod: FullPod, node: FullNode, metadata: Rivals) -> list[s
     return first_reasons(prepared, node.derived[with_pods][1])
 
 
-def nominate(pod: FullPod, node_name: str | None, snapshot: FullSnapshot) -> tuple[str, str, dict]:
+def nominate(pod: FullPod, node_name: str | None, snapshot: FullSnapshot) -> Request:
     """Nominate a pod to a node in the snapshot; None ends its nomination. Return the request to write it."""
     snapshot.nominated = [other for other in snapshot.nominated if other.uid != pod.uid]
     if node_name:
@@ -76,6 +77,12 @@ def nominate(pod: FullPod, node_name: str | None, snapshot: FullSnapshot) -> tup
         snapshot.nominated.append(FullPod(pod.raw | {"status": status}))
     return "PATCH", f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}/status", {
         "metadata": {"uid": pod.uid}, "status": {"nominatedNodeName": node_name}}
+
+
+def is_nomination(request: Request) -> bool:
+    """Return whether a request nominates a pod to a node, or ends its nomination."""
+    method, _, body = request
+    return method == "PATCH" and "nominatedNodeName" in pick(body, dict, "status")
 
 
 ALWAYS_ASKED = [

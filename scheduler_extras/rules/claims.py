@@ -13,7 +13,7 @@ from typing import Any
 
 from scheduler_extras.common.errors import Unschedulable
 from scheduler_extras.deciding.answers import memo
-from scheduler_extras.deciding.asking import prepare
+from scheduler_extras.deciding.prepared_rules import prepare
 from scheduler_extras.deciding.rule import SKIP, Rejected, predicate
 from scheduler_extras.deciding.snapshot import FullSnapshot
 from scheduler_extras.reading.fields import pick

@@ -13,7 +13,7 @@ from typing import Any
 from scheduler import sum_up
 from scheduler_extras.common.chance import CHANCE
 from scheduler_extras.common.errors import Unschedulable
-from scheduler_extras.deciding.asking import PreparedRule, prepare
+from scheduler_extras.deciding.prepared_rules import PreparedRule, prepare
 from scheduler_extras.deciding.rule import Rejected, Unresolvable, predicate
 from scheduler_extras.deciding.snapshot import FullSnapshot
 from scheduler_extras.reading.pods_and_nodes import FullNode, FullPod
@@ -40,7 +40,7 @@ class Behavior:
         return victims
 
     def is_waited_for(self, victim: FullPod, snapshot: FullSnapshot) -> bool:
-        """Return whether a nominated pod waits until this one has gone before it preempts any others."""
+        """Return whether a nominated pod waits until this one is gone before it preempts any others."""
         return is_leaving(victim, snapshot)
 
     def keeps_nomination(self, pod: FullPod, node_name: str, failed: dict, snapshot: FullSnapshot) -> bool:
@@ -144,7 +144,7 @@ def waits_for_victims(pod: FullPod, home: FullNode | None, failed: dict, snapsho
 def keep_waiting(pod: FullPod, home: str | None, snapshot: FullSnapshot) -> tuple[list, str]:
     """Return no requests, while victims terminate; but repeat the nomination if it was never written."""
     requests = [] if pod.nominated_node == home else [nominate(pod, home, snapshot)]
-    return requests, f"It waits until the pods that are being deleted on {home} have gone."
+    return requests, f"It waits until the pods that are being deleted on {home} are gone."
 
 
 def withdrawal(pod: FullPod, home: str | None, failed: dict, snapshot: FullSnapshot,
@@ -208,7 +208,7 @@ def victims_on(pod: FullPod, node: FullNode, snapshot: FullSnapshot, behavior: B
 
 
 def prepared_for_any_node(pod: FullPod, snapshot: FullSnapshot) -> list[PreparedRule] | None:
-    """Return Prepared predicates that serve for all nodes; None if some read pods on other nodes."""
+    """Return PreparedRules that serve for all nodes; None if some read pods on other nodes."""
     try:
         prepared = prepared_for_nodes(snapshot.policies[pod.scheduler].predicates, pod, snapshot)
         return prepared and prepared + prepare(ALWAYS_ASKED, pod, snapshot.nodes, snapshot)

@@ -5,17 +5,17 @@ preemption.py chooses the victims and returns these requests. Upstream: PrepareC
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from scheduler import event
 from scheduler_extras.common.clocks import now
+from scheduler_extras.deciding.extension_points import Request
 from scheduler_extras.deciding.snapshot import FullSnapshot
 from scheduler_extras.reading.pods_and_nodes import FullNode, FullPod
 from scheduler_extras.rules.always import nominate
 from scheduler_extras.rules.budgets import PendingDeletion, budgets_of
 from scheduler_extras.rules.simulation import is_leaving
-
-Request = tuple[str, str, dict]  # method, path, body
 
 
 def make_room(pod: FullPod, node: FullNode, victims: list[FullPod], snapshot: FullSnapshot,
@@ -56,8 +56,13 @@ def deletion(victim: FullPod) -> Request:
     return "DELETE", path_of(victim), {"preconditions": {"uid": victim.uid}}
 
 
+def count_deletions(requests: Iterable[Request]) -> int:
+    """Return how many of these requests delete a pod."""
+    return [method for method, *_ in requests].count("DELETE")
+
+
 def disruption(victim: FullPod, pod: FullPod) -> Request:
-    """Return the request that sets the victim's condition DisruptionTarget, which Job controllers read."""
+    """Return the request that sets the victim's DisruptionTarget condition, which Job controllers read."""
     return "PATCH", f"{path_of(victim)}/status", {"metadata": {"uid": victim.uid}, "status": {"conditions": [{
         "type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler",
         "message": f"{pod.scheduler}: preempting to accommodate a higher priority pod",
@@ -65,7 +70,7 @@ def disruption(victim: FullPod, pod: FullPod) -> Request:
 
 
 def preempted_event(victim: FullPod, pod: FullPod, message: str) -> Request:
-    """Return the request for the event Preempted of a victim."""
+    """Return the request for the Preempted event of a victim."""
     method, path, body = event(victim, "Normal", "Preempted", message)
     reporter = {"source": {"component": pod.scheduler}, "reportingComponent": pod.scheduler}
     return method, path, body | reporter

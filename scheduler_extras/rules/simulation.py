@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from dataclasses import replace
 
-from scheduler_extras.deciding.asking import PreparedRule, prepare
+from scheduler_extras.deciding.prepared_rules import PreparedRule, prepare
 from scheduler_extras.deciding.rule import FullRule, Rejected
 from scheduler_extras.deciding.snapshot import FullSnapshot
 from scheduler_extras.reading.pods_and_nodes import FullNode, FullPod, with_pods
@@ -67,13 +67,13 @@ def is_leaving(pod: FullPod, snapshot: FullSnapshot) -> bool:
 
 
 def first_reasons(prepared: list[PreparedRule], node: FullNode) -> list[str]:
-    """Return the reasons of the first Prepared predicate that refuses the node, or []."""
+    """Return the reasons of the first PreparedRule that refuses the node, or []."""
     return next(filter(None, (rule.reasons(node) for rule in prepared)), [])
 
 
 def prepared_for_nodes(predicates: list[FullRule], pod: FullPod,
                        snapshot: FullSnapshot) -> list[PreparedRule] | None:
-    """Return Prepared predicates; None if one of them may read pods on other nodes. Raises Rejected.
+    """Return PreparedRules; None if one of them may read pods on other nodes. Raises Rejected.
 
     If none does, a changed node can be simulated without a copy of the snapshot, which is fast.
     """

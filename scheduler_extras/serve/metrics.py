@@ -18,6 +18,7 @@ from scheduler_extras.deciding.rule import WHATEVER_THE_NODE, FullRule
 from scheduler_extras.live.backoff import RetryOn
 from scheduler_extras.live.cluster import LiveCluster
 from scheduler_extras.live.record import PodRecord, WaitsFor
+from scheduler_extras.rules.preemption_requests import count_deletions
 from scheduler_extras.serve.prometheus_text import Counter, Histogram, Metric, exponential
 
 
@@ -163,7 +164,7 @@ class Observations(RecordedMetrics, Observer):
                              for rule in decision.policy.rules_with["post_filter"])
         if decision.failed and decision.fits_nowhere and has_preemption:
             self.preemptions.add()
-            victims = [method for method, *_ in decision.requests].count("DELETE")
+            victims = count_deletions(decision.requests)
             if victims:
                 self.victims.observe(victims)
 

@@ -45,7 +45,7 @@ class Request:
 class Response:
     """A response. If its body is a generator, each item is sent as soon as it is yielded.
 
-    The generator runs in the client's thread. It is closed at the first item after the client has gone.
+    The generator runs in the client's thread. It is closed at the first item after the client is gone.
     """
 
     body: bytes | Generator[bytes, None, None]

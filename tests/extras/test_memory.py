@@ -18,7 +18,7 @@ from scheduler_extras.common.errors import Unschedulable
 from scheduler_extras.configuration.overrides.registry import OVERRIDES
 from scheduler_extras.configuration.profile import Profile
 from scheduler_extras.configuration.reading import read_configuration
-from scheduler_extras.deciding.asking import prepare
+from scheduler_extras.deciding.prepared_rules import prepare
 from scheduler_extras.deciding.recorded_reads import RecordingView
 from scheduler_extras.deciding.rule import CATALOGUES, PREDICATES, PRIORITIES
 from scheduler_extras.live.record import PodRecord

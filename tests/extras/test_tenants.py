@@ -14,7 +14,7 @@ from scheduler_extras.api.responses import TooLarge
 from scheduler_extras.common.clocks import HEARTBEAT
 from scheduler_extras.common.errors import ApiError
 from scheduler_extras.common.log_texts import at_most
-from scheduler_extras.deciding import asking
+from scheduler_extras.deciding import prepared_rules
 from scheduler_extras.deciding.decision import combine_refusals
 from scheduler_extras.deciding.rule import FullRule, DURING_SCHEDULING
 from scheduler_extras.policy.policy import FullPolicy
@@ -184,7 +184,7 @@ def test_room_for_nominated_pods_is_added_up_without_a_cluster_for_each(monkeypa
     cluster = cluster_of(pod("p"), *nodes(9), *(pod(
         f"q-{i}", priority=1, status={"nominatedNodeName": f"n-{i}"}, schedulingGates=held) for i in range(9)))
     [waiting] = pending_pods(cluster, PROVIDER)
-    snapshot, prepare, prepared = cluster.refresh_snapshot(PROVIDER), asking.prepare, []
+    snapshot, prepare, prepared = cluster.refresh_snapshot(PROVIDER), prepared_rules.prepare, []
     assert len(snapshot.nominated) == 9
     replace(monkeypatch, "prepare", lambda *things: prepared.append(things) or prepare(*things))
     decision = schedule(waiting, snapshot, PROVIDER["my-scheduler"])
@@ -209,7 +209,7 @@ def with_victims(size, *more):
 
 def test_who_may_stay_is_found_out_without_a_cluster_for_each_of_those_who_may_go(monkeypatch):
     """With one for each, a pod that preempted on 50 nodes with 50 pods each kept all others waiting for a second."""
-    prepare, prepared = asking.prepare, []
+    prepare, prepared = prepared_rules.prepare, []
     replace(monkeypatch, "prepare", lambda *things: prepared.append(things) or prepare(*things))
     counts = []
     for size in (4, 40):

@@ -23,7 +23,7 @@ class Behavior136(Behavior):
         return sorted(victims, key=importance)
 
     def is_waited_for(self, victim: FullPod, snapshot: FullSnapshot) -> bool:
-        """Return whether the preemptor waits until this pod has gone: only if a preemption deleted it."""
+        """Return whether the preemptor waits until this pod is gone: only if a preemption deleted it."""
         conditions = pick(victim.raw, list, "status", "conditions", of=dict)
         reasons = [(each.get("status"), each.get("reason")) for each in conditions
                    if each.get("type") == "DisruptionTarget"]

@@ -1,6 +1,6 @@
 """Calling the rules for a pod and the nodes.
 
-policy/policy.py calls Prepared rules: rules with their metadata for the pod.
+policy/policy.py calls PreparedRules: rules with their metadata for the pod.
 """
 
 from __future__ import annotations
@@ -162,7 +162,7 @@ def split_nodes(nodes: dict[str, FullNode], reasons: dict[str, list]) -> tuple[d
 
 
 def prepare(rules: list[FullRule], pod: FullPod, nodes: dict, snapshot: FullSnapshot) -> list[PreparedRule]:
-    """Compute the metadata of rules. Return Prepared rules, without those that skip the pod.
+    """Compute the metadata of rules. Return PreparedRules, without those that skip the pod.
 
     Raises Unschedulable.
     """
