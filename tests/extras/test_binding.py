@@ -444,7 +444,7 @@ def test_a_binding_that_fails_late_is_a_failure_of_a_single_pass_too(caplog):
         return plain(method, path, body, params)
 
     server.request = request
-    policies = SimpleNamespace(current=lambda: {"my-scheduler": POLICY})
+    policies = SimpleNamespace(reload_if_changed=lambda: {"my-scheduler": POLICY})
     code = run_to_the_end(scheduler_of(server), policies, threading.Event(), 1, once=True)
     assert (code, caplog.messages) == (1, ["default/p: no right to bind"])
 
@@ -476,7 +476,7 @@ def test_what_a_rule_wants_sent_for_a_pod_is_not_sent_once_that_has_gone():
 def test_a_binding_without_an_answer_is_said_once_and_a_failure_of_a_single_pass(caplog):
     server = Server(node("n"), *(pod(f"p-{i}") for i in range(4)))
     server.failures["binding"] = [0] * 4
-    policies = SimpleNamespace(current=lambda: {"my-scheduler": POLICY})
+    policies = SimpleNamespace(reload_if_changed=lambda: {"my-scheduler": POLICY})
     code = run_to_the_end(scheduler_of(server), policies, threading.Event(), 1, once=True)
     assert (code, len(caplog.messages)) == (1, 1) and caplog.messages[0].endswith(": status 0")
 

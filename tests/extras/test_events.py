@@ -203,7 +203,7 @@ def test_each_pass_says_how_many_pods_stay_pending_whoever_comes_last_in_it(caps
     """A pod that a rule holds comes last in each pass, and there is nothing new to be said of it."""
     rule = FullRule("Licence", lambda pod, node: ["no licence"] * ("big" in pod.name), hooks={"permit": lambda *_: 600})
     server = Server(node("n"), pod("held"))
-    cluster, policies = scheduler_of(server), SimpleNamespace(current=lambda: {"my-scheduler": FullPolicy([rule], [])})
+    cluster, policies = scheduler_of(server), SimpleNamespace(reload_if_changed=lambda: {"my-scheduler": FullPolicy([rule], [])})
     cluster.show = Reporter(read_arguments(["--once"]), Screen())
     cluster.at_rest = cluster.show.sum_up
     said = []

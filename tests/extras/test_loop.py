@@ -133,14 +133,14 @@ def test_a_single_pass_tells_by_its_exit_code_whether_all_could_be_written(statu
     server = Server(node("n"), pod("p"))
     server.failures["binding"] = [] if status == 201 else [status] * 3
     run = functools.partial(run_to_the_end, scheduler_of(server), SimpleNamespace(
-        current=lambda: {"my-scheduler": POLICY}), threading.Event(), 1)
+        reload_if_changed=lambda: {"my-scheduler": POLICY}), threading.Event(), 1)
     assert run(once=True) == code
 
 
 @table("once, code", {"a single pass has failed": (True, 1), "the loop has not": (False, 0)})
 def test_if_a_signal_ends_it(once, code):
     server, stop = Server(node("n"), pod("p"), pod("q")), threading.Event()
-    policies = SimpleNamespace(current=lambda: {"my-scheduler": POLICY})
+    policies = SimpleNamespace(reload_if_changed=lambda: {"my-scheduler": POLICY})
     cluster = a_cluster(server, lambda decision: stop.set())
     assert run_to_the_end(cluster, policies, stop, 1, once) == code and len(server.places()) == 1
 
@@ -330,7 +330,7 @@ def test_a_snapshot_knows_the_pods_of_all_schedulers_that_are_nominated_to_a_nod
     "a rule that breaks": (lambda pod, node: 1 / 0, 1),
     "a rule that answers nonsense": (lambda pod, node: 7, 1)})
 def test_a_single_pass_in_which_a_rule_breaks_has_failed(function, code):
-    policies = SimpleNamespace(current=lambda: {"my-scheduler": FullPolicy([FullRule("R", function)], [])})
+    policies = SimpleNamespace(reload_if_changed=lambda: {"my-scheduler": FullPolicy([FullRule("R", function)], [])})
     cluster = scheduler_of(Server(node("n"), pod("p")))
     assert run_to_the_end(cluster, policies, threading.Event(), 1, once=True) == code
 

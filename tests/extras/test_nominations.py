@@ -79,7 +79,7 @@ def test_a_decision_is_printed_again_when_it_begins_to_cost_others_something():
     preempting.remedy = "It preempts."
     reported = []
     for each in (decision, decision, preempting, preempting):
-        if record.published.show(each):
+        if record.published.note_shown(each):
             reported.append(each)
     assert reported == [decision, preempting]
 
@@ -132,7 +132,7 @@ def test_a_nomination_lasts_while_the_api_server_is_in_trouble():
         {"name": "v", "persistentVolumeClaim": {"claimName": "c"}}]))
     server.failures["persistentvolumeclaims"] = [503, 503, 503]
     [decision] = make_pass(cluster := a_cluster(server), configured())
-    assert (decision.trouble.status, decision.requests) == (503, [])
+    assert (decision.server_error.status, decision.requests) == (503, [])
     assert [each.name for each in cluster.snapshot.nominated] == ["p"]
 
 

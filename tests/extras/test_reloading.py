@@ -130,7 +130,7 @@ def test_a_policy_that_comes_through_a_pipe_is_read_once(tmp_path):
     os.mkfifo(path)
     threading.Thread(target=path.write_text, args=['{"kind": "Policy", "apiVersion": "v1"}'], daemon=True).start()
     file = PolicyFile(str(path), "my-scheduler")
-    later = threading.Thread(target=file.current, daemon=True)
+    later = threading.Thread(target=file.reload_if_changed, daemon=True)
     later.start()
     later.join(5)
     assert file.policies and not later.is_alive()
