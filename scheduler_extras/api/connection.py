@@ -21,11 +21,11 @@ LENGTH = re.compile("([0-9]{1,20})")  # of a body
 CHUNK = re.compile("([0-9a-fA-F]{1,15})[ \t]*(;.*)?")  # the line before a chunk, with its size
 
 
-class BadAnswer(ValueError):
+class BadResponse(ValueError):
     """The server's data is not an HTTP response, or is too large."""
 
 
-class NoAnswer(ConnectionError):
+class NoResponse(ConnectionError):
     """The connection ended before the first byte of a response."""
 
 
@@ -56,16 +56,16 @@ class Connection:
                 return True
         return False
 
-    def ask(self, head: bytes, body: bytes, seconds: float) -> Answer:
-        """Send a request, and return its Answer, whose body must also be read within `seconds`.
+    def ask(self, head: bytes, body: bytes, seconds: float) -> HttpResponse:
+        """Send a request, and return its HttpResponse, whose body must also be read within `seconds`.
 
-        Raises OSError, BadAnswer; NoAnswer if the connection ends before the first byte.
+        Raises OSError, BadResponse; NoResponse if the connection ends before the first byte.
         """
         self.silence = None
         self.ends_at = time.monotonic() + seconds
         try:
             self.send(head + body, seconds)
-            return Answer(self)
+            return HttpResponse(self)
         except BaseException:
             self.close()
             raise
@@ -77,9 +77,9 @@ class Connection:
             self.socket.sendall(message)
             has_begun = self.receive()
         except (ConnectionError, ssl.SSLEOFError, ssl.SSLZeroReturnError) as error:
-            raise NoAnswer(*error.args) from error
+            raise NoResponse(*error.args) from error
         if not has_begun:
-            raise NoAnswer("the connection was closed without an answer")
+            raise NoResponse("the connection was closed without an answer")
 
     def receive(self) -> bool:
         """Wait for more bytes. Return False if the server has closed the connection."""
@@ -94,9 +94,9 @@ class Connection:
         return bool(data)
 
     def receive_more(self) -> None:
-        """Receive more bytes of an incomplete response. Raises BadAnswer if there are none."""
+        """Receive more bytes of an incomplete response. Raises BadResponse if there are none."""
         if not self.receive():
-            raise BadAnswer("the answer was cut off")
+            raise BadResponse("the answer was cut off")
 
     def line(self) -> str:
         """Read a line, without its end."""
@@ -104,7 +104,7 @@ class Connection:
         while (end := self.received.find(b"\n", searched)) < 0:
             searched = len(self.received)
             if searched > LONGEST_LINE:
-                raise BadAnswer("a line of the answer is too long")
+                raise BadResponse("a line of the answer is too long")
             self.receive_more()
         line = self.take(end + 1)
         return line.decode("latin-1").rstrip("\r\n")
@@ -134,7 +134,7 @@ def encrypted(plain: socket.socket, tls: ssl.SSLContext, host: str) -> ssl.SSLSo
         raise
 
 
-class Answer:
+class HttpResponse:
     """A response whose head has been read. Interim responses (1xx, such as 103 Early Hints) are skipped."""
 
     def __init__(self, connection: Connection):
@@ -150,7 +150,7 @@ class Answer:
         line = self.connection.line()
         match = re.fullmatch(r"HTTP/1\.([01]) +([1-9][0-9]{2})(?: +(.*))?", line)
         if not match:
-            raise BadAnswer(f"not an HTTP answer: {line:.80}")
+            raise BadResponse(f"not an HTTP answer: {line:.80}")
         version, status, reason = match.groups()
         return int(version), int(status), reason or ""
 
@@ -165,9 +165,9 @@ class Answer:
             name = name.lower()
             value = value.strip()
             if name == "content-length" and headers.get(name, value) != value:
-                raise BadAnswer("Content-Length comes twice")
+                raise BadResponse("Content-Length comes twice")
             headers[name] = value
-        raise BadAnswer(f"more than {MOST_HEADERS} headers")
+        raise BadResponse(f"more than {MOST_HEADERS} headers")
 
     def retry_after(self) -> int:
         """Return the seconds of the Retry-After header, or 0."""
@@ -177,7 +177,7 @@ class Answer:
     def pieces(self) -> Iterator[bytes]:
         """Yield the body in pieces, as they arrive. Then close the connection, unless it can be reused.
 
-        Raises OSError, BadAnswer.
+        Raises OSError, BadResponse.
         """
         has_end = "content-length" in self.headers or "transfer-encoding" in self.headers
         is_kept = self.version == 1 and self.headers.get("connection", "").lower() != "close"
@@ -196,22 +196,22 @@ class Answer:
                 self.connection.close()
 
     def size(self, form: re.Pattern, text: str, base: int) -> int:
-        """Return the size at the beginning of a text. Raises BadAnswer if it is invalid or too large."""
+        """Return the size at the beginning of a text. Raises BadResponse if it is invalid or too large."""
         match = form.fullmatch(text)
         size = int(match[1], base) if match else MOST_BYTES + 1
         if size > MOST_BYTES:
-            raise BadAnswer(f"not a size that can be: {text:.80}")
+            raise BadResponse(f"not a size that can be: {text:.80}")
         return size
 
     def chunks(self) -> Iterator[bytes]:
         """Yield the pieces of a chunked body."""
         coding = self.headers["transfer-encoding"]
         if coding.lower() != "chunked":
-            raise BadAnswer(f"Transfer-Encoding: {coding:.80}")
+            raise BadResponse(f"Transfer-Encoding: {coding:.80}")
         while size := self.size(CHUNK, self.connection.line(), 16):
             yield from self.connection.pieces_of(size)
             if self.connection.line():
-                raise BadAnswer("a chunk is longer than its size")
+                raise BadResponse("a chunk is longer than its size")
         self.read_headers()  # the trailers
 
     def rest_of_connection(self) -> Iterator[bytes]:
@@ -220,12 +220,12 @@ class Answer:
             yield self.connection.take(len(self.connection.received))
 
     def read(self) -> bytes:
-        """Read the whole body. Raises OSError, BadAnswer."""
+        """Read the whole body. Raises OSError, BadResponse."""
         data = bytearray()
         for piece in self.pieces():
             data += piece
             if len(data) > MOST_BYTES:
-                raise BadAnswer(f"more than {MOST_BYTES} bytes")
+                raise BadResponse(f"more than {MOST_BYTES} bytes")
         return bytes(data)
 
     def lines(self, silence: float) -> Generator[bytes, None, None]:
@@ -240,6 +240,6 @@ class Answer:
                 del rest[:end + 1]
                 searched = 0
             if len(rest) > LONGEST_LINE:
-                raise BadAnswer("a line of the stream is too long")
+                raise BadResponse("a line of the stream is too long")
         if rest:
             yield bytes(rest)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 from urllib.parse import SplitResult
 
-from scheduler_extras.api.connection import Answer, Connection, NoAnswer
+from scheduler_extras.api.connection import HttpResponse, Connection, NoResponse
 from scheduler_extras.api.service_account import ServiceAccount
 
 
@@ -23,8 +23,8 @@ class ConnectionPool:
         self.account = account
         self.idle: list[Connection] = []  # connections whose last response was read to its end
 
-    def ask(self, head: bytes, data: bytes, seconds: float, may_be_sent_again: bool) -> Answer:
-        """Send a request, and return its Answer. Raises OSError, Trouble, BadAnswer.
+    def ask(self, head: bytes, data: bytes, seconds: float, may_be_sent_again: bool) -> HttpResponse:
+        """Send a request, and return its HttpResponse. Raises OSError, Trouble, BadResponse.
 
         A server may close an idle connection just as it is reused. The request is then sent once more on a
         new connection, unless this could carry it out twice.
@@ -33,7 +33,7 @@ class ConnectionPool:
         if connection:
             try:
                 return connection.ask(head, data, seconds)
-            except NoAnswer:
+            except NoResponse:
                 if not may_be_sent_again:
                     raise
         return self.new_connection().ask(head, data, seconds)
@@ -53,7 +53,7 @@ class ConnectionPool:
         tls = self.account.tls() if self.account else None
         return Connection(self.url.hostname or "", self.url.port or 80, OPEN_SECONDS, tls)
 
-    def keep(self, answer: Answer) -> None:
-        """Keep the connection of an Answer for reuse, if the Answer was read to its end."""
-        if answer.is_complete:
-            self.idle.append(answer.connection)
+    def keep(self, response: HttpResponse) -> None:
+        """Keep the connection of an HttpResponse for reuse, if it was read to its end."""
+        if response.is_complete:
+            self.idle.append(response.connection)

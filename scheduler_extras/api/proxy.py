@@ -17,7 +17,7 @@ from typing import Any
 from urllib.parse import quote, urlencode, urlsplit
 
 from scheduler import log
-from scheduler_extras.api.connection import Answer
+from scheduler_extras.api.connection import HttpResponse
 from scheduler_extras.api.pool import OPEN_SECONDS, ConnectionPool
 from scheduler_extras.api.responses import JSON, TooLarge, Unreadable, error_of, read_json
 from scheduler_extras.api.service_account import ServiceAccount
@@ -55,22 +55,22 @@ class PooledProxy:
     def request(self, method: str, path: str, body: JsonObject | None = None, params: Params | None = None,
                 accept: str = JSON) -> JsonObject:
         """Send a request, and return the JSON of the response. Raises ApiError, whose message has a hint."""
-        answer, data = self.answer(method, path, body, params, accept)
-        return self.content(answer, data, method, path)
+        response, data = self.response(method, path, body, params, accept)
+        return self.content(response, data, method, path)
 
     def get(self, path: str, params: Params | None = None, accept: str = JSON) -> JsonObject:
         """Send a GET, and return the JSON of the response. Raises ApiError, at the latest after a minute."""
         return within(ANSWER_SECONDS, self.request, "GET", path, None, params, accept, server=self.server,
                       stop=STOP)
 
-    def answer(self, method: str, path: str, body: JsonObject | None, params: Params | None,
-               accept: str) -> tuple[Answer, bytes]:
-        """Send a request. Return its Answer and the body. Raises ApiError."""
+    def response(self, method: str, path: str, body: JsonObject | None, params: Params | None,
+               accept: str) -> tuple[HttpResponse, bytes]:
+        """Send a request. Return its HttpResponse and the body. Raises ApiError."""
         with self.blamed():
-            answer = self.ask(ANSWER_SECONDS, method, path, body, params, accept)
-            data = answer.read()
-            self.pool.keep(answer)
-            return answer, data
+            response = self.ask(ANSWER_SECONDS, method, path, body, params, accept)
+            data = response.read()
+            self.pool.keep(response)
+            return response, data
 
     def watch(self, path: str, params: Params, silence: float) -> Iterator[JsonObject]:
         """Yield the events of a stream, one per line. Raises ApiError, also if the stream breaks off.
@@ -78,26 +78,26 @@ class PooledProxy:
         The stream must begin within five seconds. silence: seconds without an event after which it ends.
         """
         with self.blamed():
-            answer = self.ask(OPEN_SECONDS, "GET", path, None, params, JSON)
-            data = answer.read() if answer.status != 200 else b""
-        if answer.status != 200:
-            self.content(answer, data, "GET", path)  # raises ApiError
-        with contextlib.closing(answer.lines(silence)) as lines:
+            response = self.ask(OPEN_SECONDS, "GET", path, None, params, JSON)
+            data = response.read() if response.status != 200 else b""
+        if response.status != 200:
+            self.content(response, data, "GET", path)  # raises ApiError
+        with contextlib.closing(response.lines(silence)) as lines:
             yield from objects_of(lines, path)
 
     def ask(self, seconds: float, method: str, path: str, body: JsonObject | None, params: Params | None,
-            accept: str) -> Answer:
-        """Send a request, and return its Answer, whose body must be read within `seconds`."""
+            accept: str) -> HttpResponse:
+        """Send a request, and return its HttpResponse, whose body must be read within `seconds`."""
         head, data = self.message(method, path, body, params, accept)
         began = time.monotonic()
-        answer = None
+        response = None
         try:
-            answer = self.pool.ask(head, data, seconds, may_be_sent_again(method, path, body))
+            response = self.pool.ask(head, data, seconds, may_be_sent_again(method, path, body))
         finally:
-            code = str(answer.status) if answer else "<error>"
-            self.observer.answered(method, code, time.monotonic() - began)
-        log.debug("%s %s %s: %d", method, path, params or "", answer.status)
-        return answer
+            code = str(response.status) if response else "<error>"
+            self.observer.request_ended(method, code, time.monotonic() - began)
+        log.debug("%s %s %s: %d", method, path, params or "", response.status)
+        return response
 
     def message(self, method: str, path: str, body: JsonObject | None, params: Params | None,
                 accept: str) -> tuple[bytes, bytes]:
@@ -122,9 +122,9 @@ class PooledProxy:
         except Exception as error:
             raise trouble_with(self.server, error, self.account) from error
 
-    def content(self, answer: Answer, data: bytes, method: str, path: str) -> JsonObject:
+    def content(self, response: HttpResponse, data: bytes, method: str, path: str) -> JsonObject:
         """Return the JSON of a response. Raises ApiError if it reports a failure, or is not JSON."""
-        status = answer.status
+        status = response.status
         succeeded = 200 <= status < 300
         if status == 401:
             raise unauthorized(self.server, self.account)
@@ -135,10 +135,10 @@ class PooledProxy:
         if succeeded and is_json:
             return content
         message = message_in(content, status) if is_json else no_api_server(self.server, status, data)
-        text = f"{method} {path}: {status} {answer.reason}: {message}"
+        text = f"{method} {path}: {status} {response.reason}: {message}"
         if "etcdserver: request is too large" in message:  # it comes as 500, or as 409
             raise TooLarge(413, text)
-        raise Unreadable(0, text) if succeeded else error_of(status, text, answer.retry_after())
+        raise Unreadable(0, text) if succeeded else error_of(status, text, response.retry_after())
 
 
 def message_in(content: dict, status: int) -> str:

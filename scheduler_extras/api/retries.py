@@ -15,7 +15,7 @@ from scheduler_extras.common.clocks import STOP
 from scheduler_extras.common.errors import ServerUnavailable
 
 
-Answer = TypeVar("Answer")
+Returned = TypeVar("Returned")
 IMMEDIATE = (0, 0)  # pauses in seconds: two retries at once, because 5xx is often over by then
 LASTING = (*IMMEDIATE, 1, 2, 4)
 
@@ -33,8 +33,8 @@ def forever() -> Iterable[float]:
     return itertools.chain(IMMEDIATE, map(backoff, itertools.count(1)))
 
 
-def patiently(function: Callable[..., Answer], *arguments, pauses: Iterable[float] = IMMEDIATE,
-              unless: Callable[[], bool] = lambda: False) -> Answer:
+def patiently(function: Callable[..., Returned], *arguments, pauses: Iterable[float] = IMMEDIATE,
+              unless: Callable[[], bool] = lambda: False) -> Returned:
     """Call a function that sends a request. While this raises Trouble, call it again after these pauses.
 
     A pause lasts at least as long as the API server asks for (Retry-After). Only 5xx is retried without a

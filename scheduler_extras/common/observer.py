@@ -15,5 +15,5 @@ class Observer:
     def attempted(self, decision: Any, result: str) -> None:
         """An attempt to schedule a pod has ended: scheduled, unschedulable or error."""
 
-    def answered(self, method: str, code: str, seconds: float) -> None:
+    def request_ended(self, method: str, code: str, seconds: float) -> None:
         """A request to the API server was answered, or was not: then the code is <error>."""

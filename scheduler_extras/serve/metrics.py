@@ -186,7 +186,7 @@ class Observations(RecordedMetrics, Observer):
             step = STEPS[rule.where][is_metadata]
             self.rule_seconds.observe_all(each, rule.plugin or rule.name, step, "Success")
 
-    def answered(self, method: str, code: str, seconds: float) -> None:
+    def request_ended(self, method: str, code: str, seconds: float) -> None:
         """Count a request, and the seconds until its response began."""
         with self.lock:  # many threads send requests
             self.requests.add(code, method, self.host)
