@@ -55,7 +55,7 @@ class PooledProxy:
     def request(self, method: str, path: str, body: JsonObject | None = None, params: Params | None = None,
                 accept: str = JSON) -> JsonObject:
         """Send a request, and return the JSON of the response. Raises ApiError, whose message has a hint."""
-        response, data = self.response(method, path, body, params, accept)
+        response, data = self.exchange(method, path, body, params, accept)
         return self.content(response, data, method, path)
 
     def get(self, path: str, params: Params | None = None, accept: str = JSON) -> JsonObject:
@@ -63,8 +63,8 @@ class PooledProxy:
         return within(ANSWER_SECONDS, self.request, "GET", path, None, params, accept, server=self.server,
                       stop=STOP)
 
-    def response(self, method: str, path: str, body: JsonObject | None, params: Params | None,
-               accept: str) -> tuple[HttpResponse, bytes]:
+    def exchange(self, method: str, path: str, body: JsonObject | None, params: Params | None,
+                 accept: str) -> tuple[HttpResponse, bytes]:
         """Send a request. Return its HttpResponse and the body. Raises ApiError."""
         with self.blamed():
             response = self.ask(ANSWER_SECONDS, method, path, body, params, accept)

@@ -27,7 +27,7 @@ def test_an_object_that_cannot_be_read_hides_no_other_of_its_list(monkeypatch, c
     """Such as one of a CustomResourceDefinition that is nested deeper than Python reads."""
     deep = "[" * 100_000 + "]" * 100_000
     server = ApiServer(*(pod(f"p{i}") for i in range(3)))
-    plain = PooledProxy.answer
+    plain = PooledProxy.exchange
 
     def answer(api, method, path, body, params, accept):
         answer, data = plain(api, method, path, body, params, accept)
@@ -36,7 +36,7 @@ def test_an_object_that_cannot_be_read_hides_no_other_of_its_list(monkeypatch, c
             data = data.replace(b'"p1"', b'"p1", "x": ' + deep.encode())
         return answer, data
 
-    monkeypatch.setattr(PooledProxy, "answer", answer)
+    monkeypatch.setattr(PooledProxy, "exchange", answer)
     try:
         things, _ = list_all(PooledProxy(server.url), "pods")
         assert [thing["metadata"]["name"] for thing in things] == ["p0", "p2"]
