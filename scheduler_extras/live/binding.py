@@ -88,10 +88,7 @@ class BindingCycle:
         self.show_if_new(decision)
 
     def put_off(self, decision: FullDecision) -> None:
-        """End an attempt that found no node, or whose node a rule refused.
-
-        Free the pod's room, begin its backoff, send the requests of PostFilter, and report the reason.
-        """
+        """After an attempt without a node: begin the backoff, send the requests of PostFilter, report why."""
         self.end_attempt(decision)
         self.fall_back(decision)
         self.send(Step.POST_FILTER, decision, decision.requests)

@@ -8,7 +8,6 @@ from __future__ import annotations
 import math
 import threading
 import time
-from collections import deque
 from collections.abc import Callable
 
 from scheduler_extras.common.blame import FAILURE
@@ -19,7 +18,7 @@ from scheduler_extras.live.binding import BindingCycle
 from scheduler_extras.live.cache import Cache
 from scheduler_extras.live.object_store import ListedObjectStore, ObjectStore
 from scheduler_extras.live.pass_errors import PassErrors
-from scheduler_extras.live.queue import SchedulingQueue, is_ours_and_ready
+from scheduler_extras.live.queue import DuePods, SchedulingQueue, is_ours_and_ready
 from scheduler_extras.live.results import Results
 from scheduler_extras.live.writer import Writer
 from scheduler_extras.policy.policy import FullPolicy
@@ -37,7 +36,7 @@ class LiveCluster:
         self.writer = writer
         self.show: Callable[..., None] = show  # called with each decision that has been carried out
         self.observe: Callable[[FullDecision], None] = lambda decision: None  # called before that
-        self.due: deque[FullPod] = deque()  # not yet tried in this pass, which may end before this is empty
+        self.due = DuePods()  # not yet tried in this pass, which may end before this is empty
         self.errors = PassErrors()
         self.cache = Cache(writer.api, writer.is_live, self.OBJECT_STORE)
         self.snapshot = self.cache.snapshot
@@ -46,7 +45,6 @@ class LiveCluster:
         self.pending = SchedulingQueue(self.cache)
         self.at_rest = at_rest  # called when a pass is over, and while the loop waits
         self.began_at = 0.0  # when the last pass began, in monotonic seconds
-        self.ready_at = 0.0  # when it had found out which pods are due
         self.warmed_up_for: dict[str, FullPolicy] = {}  # the Policies for which warm_up has run
 
     def begin_pass(self, policies: dict[str, FullPolicy]) -> None:
@@ -55,13 +53,12 @@ class LiveCluster:
         self.pending.note_changes()
         self.errors.server_errors.clear()
         self.warm_up()
-        self.due = deque(self.pending.due(pods))
-        self.ready_at = time.monotonic()
+        self.due = DuePods(self.pending.due(pods), self.began_at)
 
     def refresh(self, policies: dict[str, FullPolicy]) -> list[FullPod]:
-        """Apply all updates. Return the pods that name one of these schedulers, and have no node yet.
+        """Apply all updates, and post events for waiting pods that have begun to terminate. Raises ApiError.
 
-        Posts an event for each waiting pod that has begun to terminate. Raises ApiError.
+        Return the pods that name one of these schedulers, and have no node yet.
         """
         self.began_at = time.monotonic()
         self.cache.follow(policies)
@@ -99,7 +96,7 @@ class LiveCluster:
     def pop_due(self, stop: threading.Event) -> FullPod | None:
         """Apply updates, and take the next due pod from the pass; None ends it. Raises ApiError."""
         while self.due:
-            if stop.is_set() or (self.is_late() and self.has_urgent_pod()):
+            if stop.is_set() or (self.due.is_late() and self.has_urgent_pod()):
                 return None
             self.results.handle(patience=0)
             self.errors.raise_server_error()
@@ -112,18 +109,6 @@ class LiveCluster:
                 pod.record.retry.begin()
                 return latest
         return None
-
-    def is_late(self) -> bool:
-        """Return whether the pass ends if there is an urgent pod, because that may have a higher priority.
-
-        It lasts at least a second. If its beginning took longer, it lasts as long as that, so that half of
-        the time is for decisions. Assumed pods come last, and wait for others anyway: for these, a fifth is
-        enough.
-        """
-        longest = max(1, self.ready_at - self.began_at)
-        if self.due[0].record.decision:
-            longest /= 5
-        return time.monotonic() > self.ready_at + longest
 
     def has_urgent_pod(self) -> bool:
         """Return whether a new or changed pod should be tried before the next pass is due."""

@@ -6,6 +6,7 @@ cluster.py keeps it up to date. backoff.py says when a pod is due.
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import Iterable
 
 from scheduler_extras.common.blame import place_of, warn_if_broken
@@ -20,6 +21,27 @@ from scheduler_extras.live.record import PodRecord, WaitsFor
 from scheduler_extras.live.writer import warn_of_another
 from scheduler_extras.policy.policy import FullPolicy
 from scheduler_extras.reading.pods_and_nodes import FullPod
+
+
+class DuePods(deque):
+    """The pods that a pass has not tried yet, in order."""
+
+    def __init__(self, pods: Iterable[FullPod] = (), began_at: float = 0.0):
+        super().__init__(pods)
+        self.began_at = began_at  # when the pass began, in monotonic seconds
+        self.ready_at = time.monotonic()  # when it had found out which pods are due
+
+    def is_late(self) -> bool:
+        """Return whether the pass ends if there is an urgent pod, because that may have a higher priority.
+
+        It lasts at least a second. If its beginning took longer, it lasts as long as that, so that half of
+        the time is for decisions. Assumed pods come last, and wait for others anyway: for these, a fifth is
+        enough.
+        """
+        longest = max(1, self.ready_at - self.began_at)
+        if self[0].record.decision:
+            longest /= 5
+        return time.monotonic() > self.ready_at + longest
 
 
 class SchedulingQueue(dict):
