@@ -126,8 +126,7 @@ class Journal:
         """Add the frames of a decision, unless it repeats the last one about the pod."""
         pod = decision.pod
         outcome = decision.node, decision.message
-        before, _ = self.last.get(pod.uid, (None, 0))
-        if outcome == before and not decision.node:
+        if not decision.node and outcome == self.last.get(pod.uid, (None, 0))[0]:
             return
         self.note_skipped()
         self.follow(cluster.snapshot)
