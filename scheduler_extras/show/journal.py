@@ -34,7 +34,7 @@ from scheduler_extras.show.what_if import WhatIf
 # on it; of decisions beyond that, only the outcome is recorded.
 
 UNWATCHED = 0.005, 0.1  # a share of the loop's time; the seconds that may be saved up for a burst of pods
-WATCHED = 0.05, 1  # the same while a page is open
+WATCHED = 0.03, 0.3  # the same while a page is open
 ALL = math.inf, 0  # no limit
 MOST_WITH_LABELS = 500  # nodes of a cluster in which their labels are recorded
 MOST_WAITING = 200  # pods of the queue that are named
