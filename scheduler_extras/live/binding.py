@@ -179,7 +179,7 @@ def run_permit_and_pre_bind(decision: FullDecision, snapshot: FullSnapshot) -> l
     node = snapshot.nodes.get(decision.node)
     try:
         if node is None:
-            raise Unschedulable(f"node {decision.node} is gone")
+            raise Unschedulable(f"node {decision.node} has gone")
         if record.waits_for is WaitsFor.PERMIT:
             decision.waits = run_permit(decision, node, snapshot)
             if decision.waits:

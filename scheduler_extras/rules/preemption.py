@@ -144,7 +144,7 @@ def waits_for_victims(pod: FullPod, home: FullNode | None, failed: dict, snapsho
 def keep_waiting(pod: FullPod, home: str | None, snapshot: FullSnapshot) -> tuple[list, str]:
     """Return no requests, while victims terminate; but repeat the nomination if it was never written."""
     requests = [] if pod.nominated_node == home else [nominate(pod, home, snapshot)]
-    return requests, f"It waits until the pods that are being deleted on {home} are gone."
+    return requests, f"It waits until the pods that are being deleted on {home} have gone."
 
 
 def withdrawal(pod: FullPod, home: str | None, failed: dict, snapshot: FullSnapshot,

@@ -120,7 +120,7 @@ def test_a_held_pod_whose_node_goes_is_placed_again(spy):
     del server.objects["nodes", None, "n"]
     server.add(node("m"))
     _, [decision] = make_pass(server, spy, cluster)
-    assert decision.message == "node n is gone"
+    assert decision.message == "node n has gone"
     cluster.pending[decision.pod.uid].retry.make_due()
     spy.answers["permit"] = None
     make_pass(server, spy, cluster)

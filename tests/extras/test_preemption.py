@@ -214,7 +214,7 @@ def test_who_has_to_go_and_where(objects, victims, nominated, caplog):
         "It preempts default/b on n, where they started last."),
     "victims are going": (
         [node("n", cpu="1"), running("a", "n", metadata=GOING), incoming(nominated="n")],
-        "It waits until the pods that are being deleted on n are gone."),
+        "It waits until the pods that are being deleted on n have gone."),
     "nothing helps": ([node("n", cpu="1"), running("a", "n", 10), incoming()], ""),
 })
 def test_it_says_who_has_to_go_and_why_there(objects, text):
