@@ -24,7 +24,7 @@ class ConnectionPool:
         self.idle: list[Connection] = []  # connections whose last response was read to its end
 
     def ask(self, head: bytes, data: bytes, seconds: float, may_be_sent_again: bool) -> HttpResponse:
-        """Send a request, and return its HttpResponse. Raises OSError, Trouble, BadResponse.
+        """Send a request, and return its HttpResponse. Raises OSError, ServerUnavailable, BadResponse.
 
         A server may close an idle connection just as it is reused. The request is then sent once more on a
         new connection, unless this could carry it out twice.
@@ -49,7 +49,7 @@ class ConnectionPool:
         return None
 
     def new_connection(self) -> Connection:
-        """Return a new connection. Raises OSError, Trouble."""
+        """Return a new connection. Raises OSError, ServerUnavailable."""
         tls = self.account.tls() if self.account else None
         return Connection(self.url.hostname or "", self.url.port or 80, OPEN_SECONDS, tls)
 

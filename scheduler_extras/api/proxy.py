@@ -114,7 +114,7 @@ class PooledProxy:
 
     @contextlib.contextmanager
     def blamed(self) -> Iterator[None]:
-        """Turn any error of a connection into Trouble, because a server may send anything."""
+        """Turn any error of a connection into ServerUnavailable, because a server may send anything."""
         try:
             yield
         except ApiError:
@@ -157,7 +157,7 @@ def no_api_server(server: str, status: int, data: bytes) -> str:
 
 
 def unauthorized(server: str, account: ServiceAccount | None) -> ServerUnavailable:
-    """Return the Trouble for a 401, which all requests get until the credentials are replaced."""
+    """Return the ServerUnavailable for a 401, which all requests get until the credentials are replaced."""
     if not account:
         why = "the credentials of `kubectl proxy` have expired"
     else:
@@ -167,7 +167,7 @@ def unauthorized(server: str, account: ServiceAccount | None) -> ServerUnavailab
 
 
 def trouble_with(server: str, error: Exception, account: ServiceAccount | None = None) -> ServerUnavailable:
-    """Return the Trouble for a request without a response, with a hint at what to do."""
+    """Return the ServerUnavailable for a request without a response, with a hint at what to do."""
     hint = "is `kubectl proxy` running there? To run without a cluster, use --cluster FILE"
     if isinstance(error, ssl.SSLError) and account:
         hint = f"its certificate is checked with the CA in {account.ca_file}"

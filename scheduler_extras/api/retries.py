@@ -35,7 +35,7 @@ def forever() -> Iterable[float]:
 
 def patiently(function: Callable[..., Returned], *arguments, pauses: Iterable[float] = IMMEDIATE,
               unless: Callable[[], bool] = lambda: False) -> Returned:
-    """Call a function that sends a request. While this raises Trouble, call it again after these pauses.
+    """Call a function that sends a request. After ServerUnavailable, call it again after these pauses.
 
     A pause lasts at least as long as the API server asks for (Retry-After). Only 5xx is retried without a
     pause. unless: returns whether to give up instead of waiting.

@@ -37,7 +37,7 @@ class ServiceAccount:
             raise ServerUnavailable(0, f"cannot read the CA in {self.ca_file}: {one_line(error)}") from error
 
     def authorization(self) -> str:
-        """Return the header line with the token. Raises Trouble if it cannot be read."""
+        """Return the header line with the token. Raises ServerUnavailable if it cannot be read."""
         if not self.token or time.monotonic() > self.read_at + TOKEN_SECONDS:
             try:
                 token = self.token_file.read_text(errors="replace").strip()

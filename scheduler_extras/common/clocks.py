@@ -38,7 +38,7 @@ def heartbeat() -> None:
 
 def within(seconds: float, function: Callable[..., Any], *arguments: Any, late: Exception | None = None,
            server: str = "", stop: threading.Event | None = None) -> Any:
-    """Return what a function returns. After `seconds`, raise `late`, by default Trouble.
+    """Return what a function returns. After `seconds`, raise `late`, by default ServerUnavailable.
 
     server: its name for a warning about a slow response. stop: an event that ends the wait with an ApiError.
     """
@@ -74,7 +74,7 @@ def in_background(function: Callable[..., Any], *arguments: Any) -> Future[Any]:
 
 
 def start_thread(function: Callable[[], None]) -> None:
-    """Start a daemon thread. Raises Trouble if the system has no threads left."""
+    """Start a daemon thread. Raises ServerUnavailable if the system has no threads left."""
     try:
         threading.Thread(target=function, daemon=True).start()
     except (RuntimeError, MemoryError) as error:

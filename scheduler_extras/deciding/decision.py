@@ -36,7 +36,7 @@ class Diagnosis(dict):
 
 
 class SharedDiagnosis(Diagnosis):
-    """Failures in which nodes with equal reasons share one object, to sum up the message faster."""
+    """A Diagnosis in which nodes with equal reasons share one object, to sum up the message faster."""
 
     @functools.cached_property
     def message(self) -> str:
@@ -51,7 +51,7 @@ class SharedDiagnosis(Diagnosis):
 
 
 def combine_refusals(nodes: dict, refusals: list[tuple[str, dict]]) -> tuple[dict, Diagnosis]:
-    """Return the nodes that no predicate refuses, and the Failures of the others, in the nodes' order.
+    """Return the nodes that no predicate refuses, and the Diagnosis of the others, in the nodes' order.
 
     refusals: [(title of a predicate, {node: its reasons})].
     """

@@ -18,9 +18,9 @@ from scheduler_extras.reading.fields import JsonObject, text_at
 from scheduler_extras.reading.pods_and_nodes import key_in
 
 
-# Objects holds the JSON of the API server; the cache holds the nodes and pods parsed from it. On a cluster,
-# Reflectors receive updates. Only the loop's thread applies them: when a pass begins, before each decision,
-# and while it rests. A cluster made of manifests is listed in each pass instead.
+# An ObjectStore holds the JSON of the API server; the cache holds the nodes and pods parsed from it. On a
+# cluster, Reflectors receive updates. Only the loop's thread applies them: when a pass begins, before each
+# decision, and while it rests. A cluster made of manifests is listed in each pass instead.
 
 
 class Updates:

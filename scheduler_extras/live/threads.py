@@ -27,7 +27,7 @@ class ThreadPool:
         self.tasks: queue.Queue = queue.Queue()  # (function, arguments)
 
     def start(self, function: Callable, *arguments) -> None:
-        """Let a thread call a function as soon as one is free. Raises Trouble if no thread can be started."""
+        """Let a thread call a function as soon as one is free. Raises ServerUnavailable if none can be started."""
         self.tasks.put((function, arguments))
         if self.threads < min(self.tasks.unfinished_tasks, THREADS):
             try:
@@ -53,7 +53,7 @@ class ThreadPool:
         return self.tasks.unfinished_tasks >= THREADS
 
     def wait_for_a_free_thread(self) -> None:
-        """Wait until a thread is free. Raises Trouble after `patience` seconds."""
+        """Wait until a thread is free. Raises ServerUnavailable after `patience` seconds."""
         until = time.monotonic() + self.patience
         while self.is_busy():
             if time.monotonic() > until:

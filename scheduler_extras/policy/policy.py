@@ -58,7 +58,7 @@ class FullPolicy:
         return FullDecision(pod, snapshot.nodes, policy=self, snapshot=snapshot)
 
     def nodes_that_fit(self, pod: FullPod, snapshot: FullSnapshot) -> tuple[dict[str, FullNode], Diagnosis]:
-        """Run PreFilter, Filter and the extenders. Return the feasible nodes, and the Failures of others."""
+        """Run PreFilter, Filter and the extenders. Return the feasible nodes, and the Diagnosis of others."""
         passing = snapshot.nodes
         refusals = []  # (title of a predicate, {node: its reasons})
         prepared = prepare(self.predicates_to_ask(), pod, snapshot.nodes, snapshot)
@@ -122,7 +122,7 @@ class FullPolicy:
 
     def ask_extenders(self, pod: FullPod, feasible: dict[str, FullNode],
                       failed: Diagnosis) -> tuple[dict[str, FullNode], Diagnosis]:
-        """Call Filter of the extenders. Return the nodes that still fit, and the Failures of the others."""
+        """Call Filter of the extenders. Return the nodes that still fit, and the Diagnosis of the others."""
         for extender in self.extenders:
             feasible, failed = extender.filter(pod, feasible, failed)
         return feasible, failed

@@ -13,7 +13,7 @@ from scheduler_extras.deciding.decision import FullDecision
 from scheduler_extras.policy.policy import FullPolicy
 
 MOST_NODES = 500  # in larger clusters, this is not computed
-Answers = tuple[dict, dict, list]  # the Failures, the totals of the feasible nodes, the Votes on these
+Answers = tuple[dict, dict, list]  # the Diagnosis, the totals of the feasible nodes, the Votes on these
 
 
 class WhatIf:

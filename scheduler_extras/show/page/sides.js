@@ -105,7 +105,7 @@ function rightSide(decision, step) {
   const rest = rules.predicates.length + gone.length - shownRules.length;
   const moves = isWhatIf() ? movesInWords() : null;
   return h('aside.right', {},
-    h('h2', {}, 'Predicates', h('small', {}, ' click: what if?')),
+    h('h2', {}, 'Predicates', h('small', {}, ' (click: what if?)')),
     h('ul.rules', {}, shownRules.map(title => {
       const count = decision ? Object.values(decision.out).filter(group => title in decision.against[group].by).length : 0;
       const isNow = decision && step > 0 && stepsOf(decision)[step] === title;
