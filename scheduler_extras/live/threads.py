@@ -27,7 +27,7 @@ class ThreadPool:
         self.tasks: queue.Queue = queue.Queue()  # (function, arguments)
 
     def start(self, function: Callable, *arguments) -> None:
-        """Let a thread call a function as soon as one is free. Raises ServerUnavailable if none can be started."""
+        """Let a thread call a function once one is free. Raises ServerUnavailable if none can be started."""
         self.tasks.put((function, arguments))
         if self.threads < min(self.tasks.unfinished_tasks, THREADS):
             try:

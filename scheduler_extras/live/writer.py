@@ -157,7 +157,7 @@ class Writer(ThreadPool):
         return text_at(raw, "spec", "nodeName") if text_at(raw, "metadata", "uid") == pod.uid else None
 
     def fetch_pod(self, pod: FullPod) -> dict:
-        """Return the JSON of the pod of this name; {} if it is gone or unreadable. Raises ServerUnavailable."""
+        """Return the JSON of the pod of this name; {} if it is gone or hidden. Raises ServerUnavailable."""
         try:
             raw = self.api.request("GET", f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}")
         except ServerUnavailable:
