@@ -21,6 +21,7 @@ def test_a_hundred_pods_are_bound_once_each_and_no_node_is_overcommitted(control
     script = copy_of_the_script(tmp_path)
     with running(tmp_path, "--server", control_plane.server, "--interval", "0.2", script=script) as started:
         wait_for("all are bound", lambda: len(control_plane.places()) == 100, 120)
+        wait_for("all is printed and recorded", lambda: started.out.count(" -> ") == len(control_plane.events("Scheduled")) == 100)
         started.process.send_signal(signal.SIGINT)
         started.process.wait(30)
         placed = re.findall(r"^default/(\S+) -> ", started.out, re.M)
