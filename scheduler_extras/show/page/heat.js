@@ -53,7 +53,7 @@ function squareSize(counts) {
 }
 
 // What is against nodes, without what differs from node to node.
-const kindOf = (decision, group) => decision.against[group].words.replace(/, free [^,]*/g, '');
+const kindOf = (decision, group) => plain(decision.against[group].words).replace(/, free [^,]*/g, '').replace(/=[^,;]*, not /g, ' is not ');
 
 // The colours of what is against nodes: the five most frequent kinds have their own.
 function coloursOf(decision) {
@@ -84,7 +84,7 @@ function legend(decision, step, colours, totals) {
 function inWords(name, decision, step) {
   const about = decision ? verdict(decision, name, step) : {};
   const points = decision && showsPoints(decision, step) && decision.places.has(name) ? `, ${number(totalOf(decision, name))} points` : '';
-  return about.words ? `${name}: ${about.words}` : name + points;
+  return about.words ? `${name}: ${plain(about.words)}` : name + points;
 }
 
 function choose(name) {

@@ -41,14 +41,16 @@ function connect() {
   };
 }
 
-// New entries: while LIVE, the page goes on to the newest decision.
+// New entries: while LIVE, the page goes on to the newest decision. After a guess, it waits: the answer stays until →.
 function arrived(entries) {
-  const news = entries.filter(each => each.kind === 'decision');
-  if (view.live && !view.at) Object.assign(view, {at: decisions().at(-1) || null, step: Infinity});
-  else if (view.live && news.length && !(guess.on && !guess.choice)) {
+  const all = entries.filter(each => each.kind === 'decision');
+  const news = all.filter(each => !each.repeats);
+  const again = all.findLast(each => each.repeats && each.uid === view.at?.uid);
+  if (view.live && !view.at) Object.assign(view, {at: distinct().at(-1) || null, step: Infinity});
+  else if (view.live && news.length && !(guess.on && (guess.choice || !view.done))) {
     const target = ofRun(news.at(-1)) || news.at(-1);
     if (target !== view.at) return enter(target);
-  }
+  } else if (again && isNewest(view.at)) view.at = again;
   render();
 }
 

@@ -15,15 +15,16 @@ function render() {
   const focused = document.activeElement?.id;
   document.body.dataset.mode = view.mode;
   document.body.replaceChildren(
-    h('header', {}, heading(decision, other), h('div.about', {}, score(), place(), h('span', {id: 'status', role: 'status'}),
+    h('header', {}, heading(decision, other), h('div.about', {}, score(), place(), h('span', {id: 'status', role: 'status', title: 'End: the newest', onclick: toTheEnd}),
       h('button', {onclick: () => show('help'), 'aria-label': 'keys'}, '?'))),
     leftSide(decision), h('main', {}, because(other, step), middle()), rightSide(other || decision, step), footer());
   showStatus();
+  fitChips();
   if (focused) document.getElementById(focused)?.focus();
 }
 
 function place() {
-  const all = decisions();
+  const all = distinct();
   const i = all.indexOf(view.at);
   const recorded = i < 0 ? '' : `${i + 1} of ${all.length}`;
   return h('nav', {}, h('button', {id: 'back', onclick: () => move(-1), 'aria-label': 'back'}, '←'), h('span', {id: 'where'}, recorded),
@@ -86,14 +87,16 @@ function move(by) {
 }
 
 function leap(by, step = Infinity) {
-  const all = decisions();
-  const next = all[all.indexOf(view.at) + by];
-  if (next) go(next, step);
+  const all = distinct();
+  const next = all[all.indexOf(view.at) + by], live = view.live && by > 0;
+  if (!next) return;
+  go(next, step);
+  if (live) Object.assign(view, {live}) && render();
 }
 
 function toTheEnd() {
   history.replaceState(null, '', location.pathname + location.search);
-  Object.assign(view, {at: decisions().at(-1) || null, step: Infinity, live: isConnected()});
+  Object.assign(view, {at: decisions().findLast(each => !each.repeats) || null, step: Infinity, live: isConnected()});
   clearTimeout(view.timer);
   render();
 }
@@ -117,7 +120,7 @@ function clickNode(name) {
 
 function toggleGuess() {
   Object.assign(guess, {on: !guess.on, choice: null, hits: 0, of: 0});
-  if (guess.on && view.at) view.step = 0;
+  if (guess.on && view.at && !view.live) view.step = 0;  // a live page asks about the next pod
   render();
 }
 

@@ -1,6 +1,6 @@
 // The matrix: nodes by rules. Passed, failed, not asked; points as they were given, normalised, times the weight.
 
-const MOST_ROWS = 14;
+const MOST_ROWS = 12;
 
 function matrix(decision) {
   if (!decision) return h('p.empty', {}, `${noDecision()}.`);
@@ -12,7 +12,7 @@ function matrix(decision) {
     predicates.map(title => predicateCell(decision, name, title)),
     decision.votes.map(vote => pointsCell(decision, vote, name)),
     decision.places.has(name) ? h('td.sum', {}, number(totalOf(decision, name)))
-      : h('td.cause', {}, decision.against[decision.out[name]].words)));
+      : h('td.cause', {}, plain(decision.against[decision.out[name]].words))));
   const left = decision.nodes - names.length;
   return h('div.matrix', {}, h('table', {}, h('thead', {}, h('tr', {}, h('th', {scope: 'col'}, 'Node'),
     predicates.map(title => head(title, 'rule')), decision.votes.map(vote => head(vote.title, `rule.t${hue(vote.title)}`, vote.weight)),

@@ -20,14 +20,15 @@ function heading(decision, other) {
 function because(decision, step) {
   const since = decision && isEnd(decision, step) ? newsSince(decision).at(-1) : null;
   const note = decision && isEnd(decision, step) && decision.notes[0]?.replace(decision.pod, 'It').replace(/, which [^,]*,/, '');
-  const news = since ? `Since then: ${lineOf(since)}` : note;
+  const next = guess.choice && view.live && decision && isEnd(decision, step) && distinct().find(each => each.n > decision.n);
+  const news = next ? `→ next: Where does ${short(next.pod)} go?` : since ? `Since then: ${editInWords(since)}` : note;
   return h('div.because', {}, reason(decision, step), news && h('p.news', {title: news}, news));
 }
 
 // What has happened since the newest decision, while the page is LIVE.
-const isNewest = decision => view.live && view.done && decision?.n === decisions().at(-1)?.n;
+const isNewest = decision => view.live && view.done && decision?.n === distinct().at(-1)?.n;
 const newsSince = decision => !isNewest(decision) ? [] : known.entries.filter(each => each.n > decision.n
-  && (each.kind === 'change' || each.kind === 'brief' || each.kind === 'note' && !each.text.startsWith(decision.pod)));
+  && (each.kind === 'change' || each.kind === 'brief' && !each.repeats || each.kind === 'note' && !each.text.startsWith(decision.pod)));
 
 function reason(decision, step) {
   if (!decision) return h('p', {}, connection.operator.standby ? `${connection.operator.leader}. This replica takes over when that one ends.` : 'Each pod that the scheduler decides about appears here.');
@@ -54,7 +55,7 @@ function reason(decision, step) {
 }
 
 // The entries up to what is shown: the page does not tell how it ends.
-const sofar = () => !view.at || view.live && view.done ? known.entries
+const sofar = () => !view.at || view.live && view.done && !guess.on ? known.entries
   : known.entries.filter(each => each.n < view.at.n || each === view.at && view.done);
 
 const queueNow = () => view.live || !view.at ? known.queue : view.at.queue;
@@ -67,7 +68,7 @@ function leftSide(decision) {
   const others = queue.count - (queue.pods.length - waiting.length);
   const count = others + (decision && !(view.done && decision.node) ? 1 : 0);
   const requests = decision ? Object.entries(decision.requests) : [];
-  const lasts = sofar().filter(each => each.kind === 'decision' || each.kind === 'brief').slice(-5).reverse();
+  const lasts = sofar().filter(each => each.kind === 'decision' || each.kind === 'brief').filter(each => !each.repeats || each === view.at).slice(-5).reverse();
   return h('aside.left', {},
     h('h2', {}, `Queue: ${count === 1 ? '1 waits' : `${count} wait`}`),
     h('ul', {}, decision && h(`li.asked-about${view.done && decision.node ? '.placed' : ''}`, {}, h('b', {}, short(decision.pod)),
@@ -96,6 +97,7 @@ function rightSide(decision, step) {
   const rules = rulesOf(isNewest(decision) ? known.policy : (decision || known).policy, decision);
   const before = decision ? rulesOf(decision.policy, decision) : rules;
   const gone = before.predicates.filter(title => !rules.predicates.includes(title));
+  const goneToo = before.priorities.filter(([title]) => !rules.priorities.some(each => each[0] === title));
   const isNew = title => !before.predicates.includes(title);
   const weights = new Map(before.priorities);
   const many = rules.predicates.length + rules.priorities.length > 13;
@@ -122,7 +124,7 @@ function rightSide(decision, step) {
       return h(`li${weight !== inForce ? '.off' : weights.get(title) !== inForce ? '.edited' : ''}`, {title: `${title}: ${means(title)}`}, h(`i.key.c${hue(title)}`, {}), h('span', {}, names(title)),
         h('button', {'aria-label': `less ${title}`, onclick: () => weigh(title, weight - 1, inForce)}, '−'), h('b', {}, `×${weight}`),
         h('button', {'aria-label': `more ${title}`, onclick: () => weigh(title, weight + 1, inForce)}, '+'));
-    })),
+    }), goneToo.map(([title]) => h('li.edited.gone', {title}, h('span', {}, names(title)), h('b', {}, 'gone')))),
     moves && h('div.what-if', {}, h('p', {}, h('b', {}, `What if: ${moves.count} of ${plural(moves.of, 'pod')} would move`), moves.unknown ? ` (${moves.unknown} not known${decision?.nodes > 500 ? ': only up to 500 nodes' : ''})` : ''),
       moves.lines.slice(0, 3).map(line => h('p', {}, line)),
       h('p', {}, h('button', {onclick: forgetWhatIf}, 'back'), editedPolicy() && h('button', {onclick: () => show('policy')}, 'copy Policy'))));

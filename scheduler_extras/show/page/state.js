@@ -1,12 +1,12 @@
 // What the page knows: the frames of the journal, in their order, and the cluster as it was at each of them.
 
-const known = {id: null, last: 0, entries: [], changes: [], policy: null, queue: {count: 0, oldest: 0, pods: []}, problem: ''};
+const known = {id: null, last: 0, entries: [], lasts: new Map(), changes: [], policy: null, queue: {count: 0, oldest: 0, pods: []}, problem: ''};
 const nodes = new Map();  // name -> record, as of `applied` changes
 let applied = 0;
 
 // Begin with a state: {id, nodes, policy, frames}.
 function begin(state) {
-  Object.assign(known, {id: state.id, last: 0, entries: [], changes: [], policy: state.policy, problem: ''});
+  Object.assign(known, {id: state.id, last: 0, entries: [], lasts: new Map(), changes: [], policy: state.policy, problem: ''});
   nodes.clear();
   applied = 0;
   Object.entries(state.nodes).forEach(([name, record]) => nodes.set(name, record));
@@ -26,19 +26,27 @@ function take(frame) {
     known.policy = frame;
     Object.values(frame.by).forEach(each => each.priorities.forEach(([title]) => hue(title)));
   } else if (frame.kind === 'decision') {
-    enter({refused: refusing(frame), places: new Map(frame.fit.map((name, i) => [name, i]))});
+    enter({repeats: saysAgain(frame), refused: refusing(frame), places: new Map(frame.fit.map((name, i) => [name, i]))});
   } else if (frame.kind === 'skipped') {
-    frame.rows.forEach(([at, pod, node, message]) => enter({kind: 'brief', at, pod, node, message}));
+    frame.rows.forEach(([at, pod, node, message]) => enter({kind: 'brief', at, pod, node, message, repeats: saysAgain({pod, node, message})}));
   } else if (frame.kind === 'outcome') {
     const about = known.entries.find(each => each.n === frame.of);
     if (about) about.outcome = frame;
   } else if (frame.kind === 'queue') {
     known.queue = frame;
   } else {
+    if (frame.kind === 'run') known.lasts.clear();
     if (frame.problem) known.problem = frame.text;
     else if (frame.kind === 'run' || endsProblem(frame.text || '')) known.problem = '';
     enter({});
   }
+}
+
+// Whether a pod is pending for the same reasons as after its last attempt. Then the page stays where it is.
+function saysAgain({pod, uid, node, message}) {
+  const before = known.lasts.get(pod);
+  known.lasts.set(pod, {uid, node, message});
+  return node === null && before?.node === null && before.message === message && (!uid || !before.uid || uid === before.uid);
 }
 
 // Whether a line of the log is about the same file as the problem, or says that the API server answers again.
@@ -113,3 +121,6 @@ const of = (numbers, decision, name) => Array.isArray(numbers) ? numbers[decisio
 
 // The decisions of the timeline that are recorded in full.
 const decisions = () => known.entries.filter(each => each.kind === 'decision');
+
+// Those that say something new, and the one that is shown.
+const distinct = () => decisions().filter(each => !each.repeats || each === view.at);

@@ -45,16 +45,20 @@ function tile(name, decision, step) {
   const blame = new Set(about.blame || []);
   const scored = decision && showsPoints(decision, step) && decision.places.has(name);
   const mark = about.is === 'out' ? '✗' : about.is === 'best' ? '✓' : '';
-  const isChanged = decision && newsSince(decision).some(each => each.names?.includes(name));
-  return h(`article.tile.${about.is}${isChanged ? '.changed' : ''}`, {'data-node': name, onclick: () => clickNode(name),
+  const news = decision ? newsSince(decision).filter(each => each.names?.includes(name)) : [];
+  return h(`article.tile.${about.is}${news.length ? '.changed' : ''}`, {'data-node': name, onclick: () => clickNode(name),
     title: about.by ? Object.entries(about.by).map(([title, reasons]) => `${title}: ${reasons.join(', ')}`).join('\n') : name},
-    h('h3', {}, mark && h('span.mark', {}, mark), h('span.name', {}, name), scored && h('b.total', {}, number(totalOf(decision, name)))),
+    h('h3', {}, mark && h('span.mark', {}, mark), h(`span.name${blame.has(HOSTNAME) ? '.blamed' : ''}`, {}, name), scored && h('b.total', {}, number(totalOf(decision, name)))),
     guess.choice === name && h('p.guessed', {}, guessInWords(decision, name, step)),
     bars(name, node, decision, about, blame),
-    about.words && h('p.why', {}, about.words),
+    about.words && h('p.why', {}, plain(about.words)),
     scored && race(decision, name),
-    chips(node, decision, about, blame));
+    chips(node, decision, about, blame, news.flatMap(each => each.lines)));
 }
+
+// Words without the prefixes of labels and resources.
+const plain = words => words.replace(/\b[\w-]+(\.[\w-]+)+\//g, '');
+const HOSTNAME = 'label:kubernetes.io/hostname';  // the name of the node: it has no chip
 
 // How good the guess was, once the winner is known.
 function guessInWords(decision, name, step) {
@@ -97,29 +101,49 @@ function race(decision, name) {
   }));
 }
 
-// The pods on a node, and its taints and labels; the pod in question first, and what is to blame in a red frame.
-function chips(node, decision, about, blame) {
+// The pods that make room for this one: they may be on their nodes for a while.
+const victimsOf = decision => decisions().filter(each => each.uid === decision.uid && each.n <= decision.n).flatMap(each => each.outcome?.victims || []);
+
+// The pods on a node, and its taints and labels; the pod in question first, what is to blame in a red frame, then what is new.
+function chips(node, decision, about, blame, lines) {
   const is = key => decision && key === decision.pod;
-  const goes = new Set(decision?.outcome?.victims || []);
+  const goes = new Set(decision ? victimsOf(decision) : []);
+  const isNew = text => lines.some(line => line.includes(`+ taint ${text}`) || line.includes(`+ label ${text}`));
   const marks = [...(node.cordoned ? [['cordon', 'cordoned']] : []), ...node.taints.map(each => [`taint:${each}`, each])];
   const asked = JSON.stringify(decision ? decision.asks : '');
   const labels = Object.entries(node.labels).map(([key, value]) => [`label:${key}`, `${key}=${value}`, asked.includes(key.split('/').pop())]);
   labels.sort((a, b) => blame.has(b[0]) - blame.has(a[0]) || b[2] - a[2]);
-  const absent = [...blame].filter(each => each.startsWith('label:') && !labels.some(([token]) => token === each));
+  const isEarly = ([token, text], i) => blame.has(token) || isNew(text);
+  const absent = [...blame].filter(each => each.startsWith('label:') && each !== HOSTNAME && !labels.some(([token]) => token === each));
   const pods = [...node.pods].reverse().filter(([key]) => !is(key));
   pods.sort((a, b) => blame.has(`pod:${b[0]}`) - blame.has(`pod:${a[0]}`) || goes.has(b[0]) - goes.has(a[0]));
   const others = node.used.pods - node.pods.length;
-  const chip = (token, text, kind) => h(`span.chip.${kind}${blame.has(token) ? '.blamed' : ''}`, {title: text}, text.replace(/[\w.-]+\//, ''));
+  const chip = (token, text, kind) => h(`span.chip.${kind}${blame.has(token) ? '.blamed' : ''}${isNew(text) ? '.changed' : ''}`, {title: text}, text.replace(/[\w.-]+\//, '').split(/(?<=:)(?=\w+$)/).map(each => h('span', {}, each)));
   return h('div.chips', {},
     about.is === 'best' && h('span.chip.pod.new', {'data-pod': decision.pod}, `+ ${short(decision.pod)}`),
-    marks.filter(([token]) => blame.has(token)).map(([token, text]) => chip(token, text, 'mark')),
-    labels.slice(0, 1).filter(([token]) => blame.has(token)).map(([token, text]) => chip(token, text, 'label')),
+    marks.filter(isEarly).map(([token, text]) => chip(token, text, 'mark')),
+    labels.filter(isEarly).map(([token, text]) => chip(token, text, 'label')),
     absent.map(token => h('span.chip.label.blamed', {}, `no ${token.slice(6)}`)),
     pods.map(([key, priority, ports]) => h(`span.chip.pod${goes.has(key) ? '.goes' : ''}${blame.has(`pod:${key}`) ? '.blamed' : ''}`,
       {title: key}, goes.has(key) ? 'goes: ' : '', short(key), ports.length ? ` :${ports.join(' :')}` : '', priority ? ` prio ${priority}` : '')),
     others > 0 && h('span.chip.pod', {}, `and ${others} others`),
-    marks.filter(([token]) => !blame.has(token)).map(([token, text]) => chip(token, text, 'mark')),
-    labels.filter(([token], i) => i || !blame.has(token)).map(([token, text]) => chip(token, text, 'label')));
+    marks.filter(each => !isEarly(each)).map(([token, text]) => chip(token, text, 'mark')),
+    labels.filter(each => !isEarly(each)).map(([token, text]) => chip(token, text, 'label')));
+}
+
+// Chips for which a tile has no room are counted instead.
+function fitChips() {
+  const crowded = [...document.querySelectorAll('.tile')].filter(each => each.scrollHeight > each.clientHeight + 1);
+  for (const tile of crowded) {
+    const all = [...tile.querySelectorAll('.chip:not(.blamed, .new)')];
+    const rest = h('span.chip.rest', {title: all.map(each => each.title || each.textContent).join('\n')});
+    let count = 0;
+    while (count < all.length && tile.scrollHeight > tile.clientHeight + 1) {
+      all[all.length - ++count].remove();
+      rest.textContent = `+${count}`;
+      tile.querySelector('.chips').append(rest);
+    }
+  }
 }
 
 // Have the pod move from the queue to its tile.

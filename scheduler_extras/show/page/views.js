@@ -23,9 +23,24 @@ function line(entry) {
     h('a', {href: addressOf(entry), onclick: event => { event.preventDefault(); view.mode = 'nodes'; go(entry); }}, lineOf(entry)));
 }
 
+// A line about a file, without its folder; all lines of one edit, in one.
+const withoutFolder = text => text.replace(/^\S*\/(?=[^/\s]+: )/, '');
+function editInWords(entry) {
+  const [file, ...rest] = lineOf(entry).split(': ');
+  if (entry.kind !== 'note' || !/^[+-] /.test(rest[0])) return lineOf(entry);
+  const lines = known.entries.filter(each => each.kind === 'note' && Math.abs(entry.at - each.at) < .2).map(lineOf);
+  return `${file}: ${lines.filter(each => each.startsWith(`${file}: `)).map(each => names(each.slice(file.length + 2).replace('Priority ', ' '))).join(', ')}`;
+}
+
+// What keeps a pod from most of the nodes, without how many these are.
+function mainReason(message) {
+  const reasons = [...message.replace(/^0\/\d+ nodes are available: /, '').matchAll(/(\d+) (.+?)(?=, \d+ |\.? preemption: |\.?$)/g)];
+  return reasons.sort((a, b) => b[1] - a[1])[0]?.[2].replace('node(s) ', '') || message;
+}
+
 function lineOf(entry) {
   if (entry.kind === 'change') return entry.lines.join('; ');
-  if (entry.kind === 'note' || entry.kind === 'run') return entry.text;
+  if (entry.kind === 'note' || entry.kind === 'run') return withoutFolder(entry.text);
   if (entry.node === null) return `${short(entry.pod)} ✗ ${entry.outcome?.remedy || entry.message}`;
   const total = entry.kind === 'decision' && entry.fit.length ? ` (${entry.fit.length} of ${entry.nodes} fit, ${number(totalOf(entry, entry.node))})` : '';
   return `${short(entry.pod)} → ${entry.node}${total}`;
@@ -66,7 +81,7 @@ const KEYS = [
   ['t', 'timeline'], ['/', 'find'], ['p', 'pending pods: what would help'], ['y', 'manifest of the pod'], ['e', 'Policy'],
   ['g', 'guess first: click a node'], ['a', 'by hand: new decisions wait for →'], ['b', 'big letters'],
   ['s', 'save as page'], ['?', 'this list']];
-const help = () => h('table.help', {}, KEYS.map(([keys, text]) => h('tr', {}, h('th', {}, keys), h('td', {}, text))));
+const help = () => h('table.help', {}, KEYS.map(([keys, text]) => h('tr', {}, h('th', {}, DOES[keys] ? h('button', {onclick: DOES[keys]}, keys) : keys), h('td', {}, text))));
 
 // One line for an operator, and the last thing that has happened.
 function footer() {
@@ -76,16 +91,16 @@ function footer() {
   const recent = known.entries.filter(each => each.node && last && last.at - each.at < 10);
   const reasons = new Map();
   const lasts = new Map(known.entries.filter(each => each.pod).map(each => [each.pod, each]));
-  lasts.forEach(each => { if (!each.node) reasons.set(each.message, (reasons.get(each.message) || 0) + 1); });
+  lasts.forEach(each => { if (!each.node) reasons.set(mainReason(each.message), (reasons.get(mainReason(each.message)) || 0) + 1); });
   const top = [...reasons].sort((a, b) => b[1] - a[1])[0];
   const queue = queueNow();
   const {leader, refused} = connection.operator;
   const words = [leader, isConnected() && recent.length > 1 && `${number(recent.length / 10)} pods/s`, `${queue.count} wait`,
     isConnected() && queue.count > 0 && h('span', {'data-since': queue.oldest}, ago(queue.oldest)),
     refused > 0 && h('b.no', {}, `${plural(refused, 'write')} refused`),
-    reasons.size > 1 && `most often: ${top[0].replace(/^0\/\d+ nodes are available: /, '').slice(0, 60)}`];
-  return h('footer', {}, known.problem ? h('p.no', {role: 'alert', title: known.problem}, known.problem)
-    : h('p', {}, last && h('time', {}, clock(last.at)), ' ', last ? lineOf(last) : ''),
+    reasons.size > 1 && `most often: ${top[0]}`];
+  return h('footer', {}, known.problem ? h('p.no', {role: 'alert', title: known.problem}, withoutFolder(known.problem))
+    : h('p', {}, last && h('time', {}, clock(last.at)), ' ', last ? editInWords(last).replace(/0\/\d+ nodes are available: /, '') : ''),
     h('p.operator', {}, words.filter(Boolean).flatMap((each, i) => i ? [' · ', each] : [each])));
 }
 
