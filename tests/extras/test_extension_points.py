@@ -164,7 +164,7 @@ def test_what_a_rule_wants_deleted_and_is_not_there_is_no_change_of_manifests(sp
     assert spy.seen.count("permit") == 1
 
 
-@table("error", {"refused": (Unschedulable("no"),), "broken": (RuntimeError("oops"),)})
+@table("error", {"refused": Unschedulable("no"), "broken": RuntimeError("oops")})
 def test_what_prepared_a_binding_is_not_sent_again_if_that_is_given_up(spy, error):
     spy.answers["pre_bind"] = [("PATCH", "/api/v1/namespaces/default/pods/p", {})]
     server = Server(node("n"), pod("p"))

@@ -351,8 +351,8 @@ def test_old_nodes_are_not_kept():
 
 
 @table("breaks", {
-    "rules that work": (lambda: None,), "a rule that breaks": (lambda: 1 / 0,),
-    "a rule that calls sys.exit": (lambda: sys.exit("no"),),
+    "rules that work": lambda: None, "a rule that breaks": lambda: 1 / 0,
+    "a rule that calls sys.exit": lambda: sys.exit("no"),
 })
 def test_what_rules_need_for_a_first_pod_is_looked_up_before_its_turn(breaks):
     """Once, not in each pass; and for no pod are rules asked that may say something else each time."""

@@ -359,7 +359,7 @@ def hostile(tmp_path_factory):
     return ["--cluster", folder / "cluster.json", "--plugins", folder / "rules.py", "--policy", folder / "policy.json"]
 
 
-@table("csp", {"with its Content-Security-Policy": (True,), "without": (False,)})
+@table("csp", {"with its Content-Security-Policy": True, "without": False})
 def test_43_scripts_in_every_field_do_nothing(csp, chromium, pages, hostile, tmp_path):
     assert len(PAYLOADS) == 43
     url = pages(*hostile, program=UNCHECKED)
@@ -391,6 +391,60 @@ def test_what_would_slip_through_is_stopped_by_the_policy_of_the_page(browse, ch
     time.sleep(0.2)
     assert page.execute_script("return window.owned") is None
     assert [entry["message"] for entry in chromium.get_log("browser") if "Content Security Policy" in entry["message"]]
+
+
+LIVE = """
+    connection.is = 'live';
+    guess.on = arguments[1];
+    Object.assign(view, {live: true, at: decisions()[0], step: Infinity});
+    render();
+    if (guess.on) guess.choice = 'node-a';
+    const warehouse = decisions().find(each => each.node === null), before = known.entries.length;
+    take({...warehouse, n: known.last + 1, message: warehouse.message + arguments[0]});
+    arrived(known.entries.slice(before));
+    const shown = view.at.pod;
+    guess.on = guess.choice = null;
+    return shown;"""
+
+
+@table("more, guesses, shown", {
+    "for the same reasons: it does not take the page": ("", False, "default/web-1"),
+    "for another reason": (" More.", False, "default/warehouse"),
+    "for another reason, while the class looks at the answer to its guess": (" More.", True, "default/web-1"),
+})
+def test_a_pod_that_is_tried_again_stays_pending(more, guesses, shown, browse):
+    page = browse("--cluster", DEMO)
+    assert page.execute_script(LIVE, more, guesses) == shown
+
+
+@table("height", {"on a projector": 720, "where tiles have hardly any room": 400})
+def test_a_new_taint_stands_out_where_labels_have_no_room(height, browse):
+    page = browse("--cluster", DEMO)
+    show_on(page, 1280, height, "light")
+    page.execute_script("""
+        connection.is = 'live';
+        Object.assign(view, {live: true, at: decisions().at(-1), step: Infinity});
+        render();
+        const record = nodes.get('node-b'), labels = {...record.labels};
+        for (let i = 0; i < 90; i++) labels[`number-${i}-of-many`] = 'x'.repeat(20);
+        take({kind: 'nodes', n: known.last + 1, at: Date.now() / 1000, nodes: {'node-b': {...record, labels}}});
+        view.at = {...view.at, n: known.last};
+        take({kind: 'nodes', n: known.last + 1, at: Date.now() / 1000, nodes: {'node-b': {...record, labels, taints: ['today:NoSchedule']}}});
+        known.entries.push(view.at);
+        render();""")
+    chips = page.execute_script("return [...document.querySelectorAll('[data-node=node-b] .chip')].map(each => [each.innerText, each.className])")
+    show_on(page, *SCREENS["a projector"])
+    assert [text for text, kind in chips if "changed" in kind] == ["today:NoSchedule"]
+    assert [text for text, kind in chips if re.fullmatch("[+][0-9]+", text)]
+
+
+def test_who_makes_room_is_framed_while_the_pod_waits_for_them(browse):
+    page = browse("--cluster", EXAMPLES / "preemption.yaml", "--preempt")
+    page.execute_script("""
+        const {n} = decisions()[0];
+        take({kind: 'outcome', n: known.last + 1, of: n, line: '', waits: '', remedy: 'It waits until they have gone.', victims: [], notes: []});
+        go(decisions()[0]);""")
+    assert "It waits until" in text_of(page, ".because") and "goes: cleanup goes: backup" in tiles(page)["right"]
 
 
 def edit(path, before, after):

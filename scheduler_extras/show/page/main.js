@@ -134,7 +134,7 @@ const DOES = {
   ArrowDown: () => leap(1), ArrowUp: () => leap(-1), Home: () => decisions()[0] && go(decisions()[0], 0), End: toTheEnd,
   n: () => show('nodes'), m: () => show('matrix'), t: () => show('timeline'), p: () => show('pending'), y: () => show('manifest'),
   e: () => show('policy'), '?': () => show('help'), Escape: () => { view.mode = 'nodes'; render(); }, s: save, g: toggleGuess,
-  a: () => { view.byHand = !view.byHand; }, b: () => document.documentElement.classList.toggle('big') || render(),
+  a: () => { view.byHand = !view.byHand; }, b: () => { document.documentElement.classList.toggle('big'); render(); },
   '/': () => { view.mode = 'timeline'; render(); document.getElementById('find').focus(); }};
 
 onkeydown = event => {

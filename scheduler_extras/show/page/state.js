@@ -31,7 +31,7 @@ function take(frame) {
     frame.rows.forEach(([at, pod, node, message]) => enter({kind: 'brief', at, pod, node, message, repeats: saysAgain({pod, node, message})}));
   } else if (frame.kind === 'outcome') {
     const about = known.entries.find(each => each.n === frame.of);
-    if (about) about.outcome = frame;
+    if (about) about.outcome = {...frame, victims: frame.victims.length ? frame.victims : about.outcome?.victims || []};  // it waits for them
   } else if (frame.kind === 'queue') {
     known.queue = frame;
   } else {
@@ -55,6 +55,7 @@ const endsProblem = text => text.split(':')[0] === known.problem.split(':')[0] |
 // Forget entries that are too old: the server has done so, too.
 function forget() {
   if (known.entries.length > 3000) known.entries.splice(0, known.entries.length - 2500);
+  for (const pod of known.lasts.keys()) if (known.lasts.size > 3000) known.lasts.delete(pod);
 }
 
 // Bring `nodes` to what they were after so many changes.

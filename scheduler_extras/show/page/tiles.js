@@ -101,24 +101,23 @@ function race(decision, name) {
   }));
 }
 
-// The pods that make room for this one: they may be on their nodes for a while.
-const victimsOf = decision => decisions().filter(each => each.uid === decision.uid && each.n <= decision.n).flatMap(each => each.outcome?.victims || []);
-
 // The pods on a node, and its taints and labels; the pod in question first, what is to blame in a red frame, then what is new.
 function chips(node, decision, about, blame, lines) {
   const is = key => decision && key === decision.pod;
-  const goes = new Set(decision ? victimsOf(decision) : []);
+  const goes = new Set(decision?.outcome?.victims || []);
   const isNew = text => lines.some(line => line.includes(`+ taint ${text}`) || line.includes(`+ label ${text}`));
   const marks = [...(node.cordoned ? [['cordon', 'cordoned']] : []), ...node.taints.map(each => [`taint:${each}`, each])];
   const asked = JSON.stringify(decision ? decision.asks : '');
   const labels = Object.entries(node.labels).map(([key, value]) => [`label:${key}`, `${key}=${value}`, asked.includes(key.split('/').pop())]);
   labels.sort((a, b) => blame.has(b[0]) - blame.has(a[0]) || b[2] - a[2]);
-  const isEarly = ([token, text], i) => blame.has(token) || isNew(text);
+  const isEarly = ([token, text]) => blame.has(token) || isNew(text);
   const absent = [...blame].filter(each => each.startsWith('label:') && each !== HOSTNAME && !labels.some(([token]) => token === each));
   const pods = [...node.pods].reverse().filter(([key]) => !is(key));
   pods.sort((a, b) => blame.has(`pod:${b[0]}`) - blame.has(`pod:${a[0]}`) || goes.has(b[0]) - goes.has(a[0]));
   const others = node.used.pods - node.pods.length;
-  const chip = (token, text, kind) => h(`span.chip.${kind}${blame.has(token) ? '.blamed' : ''}${isNew(text) ? '.changed' : ''}`, {title: text}, text.replace(/[\w.-]+\//, '').split(/(?<=:)(?=\w+$)/).map(each => h('span', {}, each)));
+  // The effect of a taint is a word of its own: a line breaks before it, not within it.
+  const words = text => text.replace(/[\w.-]+\//, '').split(/(?<=:)(?=\w+$)/).map(each => h('span', {}, each));
+  const chip = (token, text, kind) => h(`span.chip.${kind}${blame.has(token) ? '.blamed' : ''}${isNew(text) ? '.changed' : ''}`, {title: text}, words(text));
   return h('div.chips', {},
     about.is === 'best' && h('span.chip.pod.new', {'data-pod': decision.pod}, `+ ${short(decision.pod)}`),
     marks.filter(isEarly).map(([token, text]) => chip(token, text, 'mark')),
@@ -135,13 +134,15 @@ function chips(node, decision, about, blame, lines) {
 function fitChips() {
   const crowded = [...document.querySelectorAll('.tile')].filter(each => each.scrollHeight > each.clientHeight + 1);
   for (const tile of crowded) {
-    const all = [...tile.querySelectorAll('.chip:not(.blamed, .new)')];
+    const all = [...tile.querySelectorAll('.chip:not(.blamed, .changed, .new)')];
     const rest = h('span.chip.rest', {title: all.map(each => each.title || each.textContent).join('\n')});
     let count = 0;
     while (count < all.length && tile.scrollHeight > tile.clientHeight + 1) {
       all[all.length - ++count].remove();
       rest.textContent = `+${count}`;
-      tile.querySelector('.chips').append(rest);
+      const pod = tile.querySelector('.chip.new');
+      if (pod) pod.after(rest);
+      else tile.querySelector('.chips').append(rest);
     }
   }
 }

@@ -23,19 +23,26 @@ function line(entry) {
     h('a', {href: addressOf(entry), onclick: event => { event.preventDefault(); view.mode = 'nodes'; go(entry); }}, lineOf(entry)));
 }
 
-// A line about a file, without its folder; all lines of one edit, in one.
+// A line about a file, without its folder.
 const withoutFolder = text => text.replace(/^\S*\/(?=[^/\s]+: )/, '');
+
+// The line of an entry. An edit of the Policy has a line of the log for each rule: they become one.
 function editInWords(entry) {
-  const [file, ...rest] = lineOf(entry).split(': ');
-  if (entry.kind !== 'note' || !/^[+-] /.test(rest[0])) return lineOf(entry);
-  const lines = known.entries.filter(each => each.kind === 'note' && Math.abs(entry.at - each.at) < .2).map(lineOf);
-  return `${file}: ${lines.filter(each => each.startsWith(`${file}: `)).map(each => names(each.slice(file.length + 2).replace('Priority ', ' '))).join(', ')}`;
+  const file = lineOf(entry).split(': ')[0] + ': ';
+  const isEdit = line => line.startsWith(`${file}+ `) || line.startsWith(`${file}- `);
+  if (entry.kind !== 'note' || !isEdit(lineOf(entry))) return lineOf(entry);
+  const notes = known.entries.filter(each => each.kind === 'note' && Math.abs(entry.at - each.at) < .2);
+  const rules = notes.map(lineOf).filter(isEdit).map(line => line.slice(file.length));
+  return file + rules.map(rule => rule.replace('Priority ', ' ').replace(/^(- .*) ×\d+$/, '$1')).join(', ');
 }
+
+const withoutCount = message => message.replace(/0\/\d+ nodes are available: /, '');
 
 // What keeps a pod from most of the nodes, without how many these are.
 function mainReason(message) {
-  const reasons = [...message.replace(/^0\/\d+ nodes are available: /, '').matchAll(/(\d+) (.+?)(?=, \d+ |\.? preemption: |\.?$)/g)];
-  return reasons.sort((a, b) => b[1] - a[1])[0]?.[2].replace('node(s) ', '') || message;
+  const reasons = [...withoutCount(message).matchAll(/(\d+) (.+?)(?=, \d+ |\.? preemption: |\.?$)/g)];
+  const [[, , reason] = []] = reasons.sort((a, b) => b[1] - a[1]);
+  return reason?.replace('node(s) ', '') || message;
 }
 
 function lineOf(entry) {
@@ -100,7 +107,7 @@ function footer() {
     refused > 0 && h('b.no', {}, `${plural(refused, 'write')} refused`),
     reasons.size > 1 && `most often: ${top[0]}`];
   return h('footer', {}, known.problem ? h('p.no', {role: 'alert', title: known.problem}, withoutFolder(known.problem))
-    : h('p', {}, last && h('time', {}, clock(last.at)), ' ', last ? editInWords(last).replace(/0\/\d+ nodes are available: /, '') : ''),
+    : h('p', {}, last && h('time', {}, clock(last.at)), ' ', last ? withoutCount(editInWords(last)) : ''),
     h('p.operator', {}, words.filter(Boolean).flatMap((each, i) => i ? [' · ', each] : [each])));
 }
 
