@@ -120,7 +120,7 @@ class PooledProxy:
         except ApiError:
             raise
         except Exception as error:
-            raise trouble_with(self.server, error, self.account) from error
+            raise unreachable(self.server, error, self.account) from error
 
     def content(self, response: HttpResponse, data: bytes, method: str, path: str) -> JsonObject:
         """Return the JSON of a response. Raises ApiError if it reports a failure, or is not JSON."""
@@ -166,7 +166,7 @@ def unauthorized(server: str, account: ServiceAccount | None) -> ServerUnavailab
     return ServerUnavailable(0, f"{server}: 401 Unauthorized: {why}; trying again")
 
 
-def trouble_with(server: str, error: Exception, account: ServiceAccount | None = None) -> ServerUnavailable:
+def unreachable(server: str, error: Exception, account: ServiceAccount | None = None) -> ServerUnavailable:
     """Return the ServerUnavailable for a request without a response, with a hint at what to do."""
     hint = "is `kubectl proxy` running there? To run without a cluster, use --cluster FILE"
     if isinstance(error, ssl.SSLError) and account:

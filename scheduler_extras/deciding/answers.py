@@ -133,26 +133,14 @@ def answers_about(nodes: dict, key: Hashable | None, snapshot: Any, ask: Callabl
 
     nodes: {name: Node}. ask: returns {name: answer} for some nodes, such as `for_each(function of a node)`.
     """
-    cache = snapshot.answers
-    entry = cache.entry(key, basis)
-    if entry is None:
-        answers = ask(nodes)
-        result = then(nodes, answers)
-    else:
-        changes = cache.changes_for(entry.answers)
-        are_same_nodes = nodes is entry.nodes or nodes == entry.nodes  # `is` takes no time
-        if are_same_nodes and entry.version == changes.version:
-            return entry.result
-        answers, differ = current_answers(entry, nodes, ask, changes.since(entry.version), are_same_nodes)
-        if are_same_nodes and not differ:
-            result = entry.result
-        elif len(answers) > len(nodes):  # there are answers about other nodes, too
-            result = then(nodes, {name: answers[name] for name in nodes})
-        else:
-            result = then(nodes, answers)
-    version = cache.changes_for(answers).version
-    cache.keep(key, Entry(basis, result, version, nodes, answers), len(snapshot.nodes))
-    return result
+    return result_about(nodes, key, snapshot, ask, basis, from_all, then)
+
+
+def from_all(then: Callable, nodes: dict, entry: Entry, answers: dict, differ: dict) -> Any:
+    """Return then(nodes, the answers about these nodes alone)."""
+    if len(answers) > len(nodes):
+        answers = {name: answers[name] for name in nodes}
+    return then(nodes, answers)
 
 
 def index_of_nodes(key: Hashable, snapshot: Any, ask: Callable, update: Callable,
@@ -162,22 +150,39 @@ def index_of_nodes(key: Hashable, snapshot: Any, ask: Callable, update: Callable
     ask: as for `answers_about`. update: returns the index, from the last one or None, the previous answers
     {name: answer}, and those that differ from them.
     """
+    return result_about(snapshot.nodes, key, snapshot, ask, basis, from_last, update)
+
+
+def from_last(update: Callable, nodes: dict, entry: Entry, answers: dict, differ: dict) -> Any:
+    """Return update(the last index, the previous answers, those that differ)."""
+    return update(entry.result, entry.answers, differ)
+
+
+NO_ENTRY = Entry(None, None)  # for the first result under a key
+
+
+def result_about(nodes: dict, key: Hashable | None, snapshot: Any, ask: Callable, basis: object,
+                 make: Callable, function: Callable) -> Any:
+    """Return the cached result while it is valid, else make(function, nodes, entry, answers, differ).
+
+    entry: the last Entry. differ: the answers that differ from those in it.
+    """
     cache = snapshot.answers
-    nodes = snapshot.nodes
     entry = cache.entry(key, basis)
     if entry is None:
         answers = ask(nodes)
-        index = update(None, {}, answers)
+        result = make(function, nodes, NO_ENTRY, answers, answers)
     else:
         changes = cache.changes_for(entry.answers)
         are_same_nodes = nodes is entry.nodes or nodes == entry.nodes  # `is` takes no time
         if are_same_nodes and entry.version == changes.version:
             return entry.result
         answers, differ = current_answers(entry, nodes, ask, changes.since(entry.version), are_same_nodes)
-        index = update(entry.result, entry.answers, differ) if differ else entry.result
+        is_valid = are_same_nodes and not differ
+        result = entry.result if is_valid else make(function, nodes, entry, answers, differ)
     version = cache.changes_for(answers).version
-    cache.keep(key, Entry(basis, index, version, nodes, answers), len(nodes))
-    return index
+    cache.keep(key, Entry(basis, result, version, nodes, answers), len(snapshot.nodes))
+    return result
 
 
 def current_answers(entry: Entry, nodes: dict, ask: Callable, changed: frozenset,

@@ -72,8 +72,7 @@ class BindingCycle:
     def hand_over(self, decision: FullDecision, requests: list[tuple]) -> None:
         """Let a thread bind the pod, or first send the requests of PreBind. `Results` handles the outcome.
 
-        A pod that Permit holds is reported. One that waits in PreBind is not, as in kube-scheduler: in most
-        cases it is bound soon, and the report would cost two requests.
+        A pod that Permit holds is reported. One that waits in PreBind is not, as in kube-scheduler.
         """
         self.end_attempt(decision)
         try:

@@ -44,33 +44,29 @@ class LiveCluster:
         self.results = Results(self.cycle)
         self.pending = SchedulingQueue(self.cache)
         self.at_rest = at_rest  # called when a pass is over, and while the loop waits
-        self.began_at = 0.0  # when the last pass began, in monotonic seconds
         self.warmed_up_for: dict[str, FullPolicy] = {}  # the Policies for which warm_up has run
 
     def begin_pass(self, policies: dict[str, FullPolicy]) -> None:
         """Find out which pods are due. Raises ApiError."""
+        began_at = time.monotonic()
         pods = self.renew_queue(self.refresh(policies), policies)
         self.pending.note_changes()
         self.errors.server_errors.clear()
         self.warm_up()
-        self.due = DuePods(self.pending.due(pods), self.began_at)
+        self.due = DuePods(self.pending.due(pods), began_at)
 
     def refresh(self, policies: dict[str, FullPolicy]) -> list[FullPod]:
         """Apply all updates, and post events for waiting pods that have begun to terminate. Raises ApiError.
 
         Return the pods that name one of these schedulers, and have no node yet.
         """
-        self.began_at = time.monotonic()
         self.cache.follow(policies)
         while self.cache.terminating:
             self.cycle.recorder.record_skipped(self.cache.terminating.pop())
         return [*self.cache.waiting.values()]
 
     def renew_queue(self, waiting: list[FullPod], policies: dict[str, FullPolicy]) -> list[FullPod]:
-        """Bring the queue up to date. Return the pods to try, in order.
-
-        Assumed pods fall back if they are gone, or if their Policy has changed.
-        """
+        """Let outdated assumed pods fall back, and renew the records. Return the pods to try, in order."""
         pods = {pod.uid: pod for pod in waiting if is_ours_and_ready(pod, policies)}
         for decision in self.pending.outdated(pods, policies):
             self.cycle.fall_back(decision)
@@ -80,15 +76,15 @@ class LiveCluster:
     def next_pod(self, stop: threading.Event) -> FullPod | None:
         """Return the next pod to schedule; None ends the pass. Raises ApiError.
 
-        Assumed pods whose turn comes before advance on the way. Before the pass ends, the results of Bindings
-        are handled. If this raises, the next pass handles them.
+        Assumed pods whose turn comes first advance on the way. When no pod is left, this handles the results
+        of Bindings. If it raises, the next pass handles them.
         """
         while pod := self.pop_due(stop):
             decision = pod.record.decision
             if not decision:
                 return pod
             self.cycle.advance(decision)
-        self.pending.note_pass(self.began_at)
+        self.pending.note_pass(self.due.began_at)
         self.results.handle()  # of Bindings, among others
         self.errors.raise_server_error()
         return None
@@ -112,7 +108,7 @@ class LiveCluster:
 
     def has_urgent_pod(self) -> bool:
         """Return whether a new or changed pod should be tried before the next pass is due."""
-        return any(self.pending.is_urgent(pod, self.began_at) for pod in self.cache.arrived.values())
+        return any(self.pending.is_urgent(pod, self.due.began_at) for pod in self.cache.arrived.values())
 
     def rest(self, seconds: float, stop: threading.Event) -> None:
         """Wait for the next pass, `stop`, or a pod to try; after a failed pass, for longer."""

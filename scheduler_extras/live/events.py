@@ -59,7 +59,7 @@ class Recorder:
             with record.published.writing if part == "condition" else contextlib.nullcontext():
                 if record.published.messages[part] != message:
                     continue  # a newer message has replaced this one
-                if record.may_be_bound() or not write(self.writer.attempt, requests[part]):
+                if record.may_be_bound() or not send_note(self.writer.attempt, requests[part]):
                     record.published.forget(message, parts[place:])
                     return
 
@@ -71,7 +71,7 @@ class Recorder:
         """Record the event that a waiting pod is skipped because it is terminating."""
         message = f"skip schedule deleting pod: {pod.key}"
         skipped = request_by(event, pod, "Warning", "FailedScheduling", message)
-        self.writer.start(write, self.writer.attempt, skipped)
+        self.writer.start(send_note, self.writer.attempt, skipped)
 
 
 def pod_condition(pod: FullPod, reason: str, message: str) -> tuple:
@@ -89,10 +89,10 @@ def record_event(writer: Any, request: tuple) -> None:
 
     While the API server is unavailable, retry for some seconds, unless all threads are busy.
     """
-    write(writer.api.request, request, pauses=LASTING, unless=writer.is_busy)
+    send_note(writer.api.request, request, pauses=LASTING, unless=writer.is_busy)
 
 
-def write(send: Callable, request: tuple, **patience) -> bool:
+def send_note(send: Callable, request: tuple, **patience) -> bool:
     """Send an event or a condition. Return False if it must be sent again."""
     try:
         patiently(send, *request, **patience)

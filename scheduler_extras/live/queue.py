@@ -51,7 +51,7 @@ class SchedulingQueue(dict):
         super().__init__()
         self.cache = cache
         self.observer = Observer()  # serve/ has one that counts
-        self.next_pop_at = 0.0  # from when on pods may be popped from backoff; this takes 1/20 of the time
+        self.next_pop_at = 0.0  # pops from backoff pause until then, and so take at most 1/20 of the time
 
     def outdated(self, pods: dict[str, FullPod], policies: dict[str, FullPolicy]) -> list[FullDecision]:
         """Return the decisions about assumed pods that are gone, or have another Policy now."""
@@ -89,8 +89,8 @@ class SchedulingQueue(dict):
         """Return pods in the order in which to try them: by priority, then by how long they have waited.
 
         A rule's queue_sort counts before these; of several, the last one counts most. Pods that have met a
-        server error come after those that have not. Assumed pods come last, because they may
-        wait for others: the one whose last attempt was first goes first.
+        server error come after those that have not. Assumed pods come last, because they may wait for others:
+        the one whose last attempt was first goes first.
         """
         pods = [*pods]
         rules = [rule for policy in policies.values() for rule in policy.rules_with["queue_sort"]]

@@ -21,7 +21,7 @@ class WaitsFor(enum.Enum):
     """What a pending pod waits for. docs/design.md describes the transitions."""
 
     NODE = "node"  # a node that fits
-    POST_FILTER = "remedy"  # no node fits: the requests of PostFilter are being sent; then a node again
+    POST_FILTER = "post_filter"  # no node fits: the requests of PostFilter are being sent; then a node again
     PERMIT = "permit"  # it is assumed; a rule does not permit the binding yet
     PRE_BIND = "pre_bind"  # it is assumed; requests of PreBind have not taken effect yet
     BINDING = "binding"  # its Binding is being sent

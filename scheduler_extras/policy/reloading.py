@@ -136,8 +136,8 @@ class PolicyFile:
                 if not self.policies:
                     raise
                 time.sleep(SAVING_SECONDS)
-                if self.versions() != versions:  # an editor was saving it
-                    return self.reload_if_changed()
+                if self.versions() != versions:  # an editor is saving it: the next pass reads it again
+                    return self.policies
                 log.error("%s; still using the last good Policy", error)
         return self.policies
 

@@ -25,7 +25,7 @@ NOT_SERVED: dict[str, dict] = {}
 
 
 class DisruptionBudget(NamedTuple):
-    """What the status of a PodDisruptionBudget says."""
+    """A PodDisruptionBudget and its status, without its selector."""
 
     key: str
     raw: dict  # the API's JSON
@@ -105,19 +105,20 @@ def budgets_to_change(victim: PendingDeletion, snapshot: FullSnapshot) -> list[s
 
 def read_budgets(snapshot: FullSnapshot) -> tuple[BudgetSelectors, dict[str, DisruptionBudget]]:
     """Return the selectors of all budgets, and {namespace/name: DisruptionBudget}."""
-    raws = all_budgets(snapshot)
+    budgets = all_budgets(snapshot)
 
     def read() -> tuple[BudgetSelectors, dict[str, DisruptionBudget]]:
-        """Parse the budgets."""
-        selectors = {key: pick(raw, dict, "spec").get("selector") for key, raw in raws.items()}
-        filed = memo("selectors of budgets", snapshot, selectors, lambda: BudgetSelectors(file(selectors)))
-        return filed, {key: parse(key, raw) for key, raw in raws.items()}
+        """Parse the selectors, if one has changed, and the status of each budget."""
+        raw_selectors = {key: pick(raw, dict, "spec").get("selector") for key, raw in budgets.items()}
+        selectors = memo("selectors of budgets", snapshot, raw_selectors,
+                         lambda: BudgetSelectors(filed_by_label(raw_selectors)))
+        return selectors, {key: with_status(key, raw) for key, raw in budgets.items()}
 
-    return memo("budgets", snapshot, [raws], read)
+    return memo("budgets", snapshot, [budgets], read)
 
 
-def file(selectors: dict[str, Any]) -> dict:
-    """Return the selectors, {namespace/name: JSON}, parsed and filed under a label that a match needs.
+def filed_by_label(selectors: dict[str, Any]) -> dict:
+    """Return the selectors, {namespace/name: JSON}, parsed and filed under the labels that a match may need.
 
     With this index, a pod is compared only with budgets that may select it.
     """
@@ -130,8 +131,8 @@ def file(selectors: dict[str, Any]) -> dict:
     return filed
 
 
-def parse(key: str, raw: dict) -> DisruptionBudget:
-    """Parse a PodDisruptionBudget."""
+def with_status(key: str, raw: dict) -> DisruptionBudget:
+    """Return a PodDisruptionBudget with its status parsed."""
     status = pick(raw, dict, "status")
     return DisruptionBudget(
         key, raw, pick(status, int, "disruptionsAllowed"), pick(status, dict, "disruptedPods"),
