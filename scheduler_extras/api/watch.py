@@ -1,4 +1,4 @@
-"""List and watch: a Reflector for each resource receives its changes.
+"""The watch: a Reflector for each resource receives its changes, and lists it again if need be.
 
 live/object_store.py starts the Reflectors and applies their updates. Upstream: client-go's reflector.
 """
@@ -89,10 +89,11 @@ SEVERAL = 3  # watches that fail in a row before a warning
 
 
 class Reflector:
-    """Lists a resource, then watches its changes. Upstream: client-go's Reflector.
+    """Watches a resource, and lists it again if the watch cannot be continued.
 
-    Its thread puts updates into a queue, (resource, what, content): LISTED with all objects; ADDED, MODIFIED
-    or DELETED with the object; or, if a LIST fails, FAILED with the status and message of the error.
+    The loop makes the first LIST, and passes its version; client-go's Reflector makes it itself. Its thread
+    puts updates into the buffer `updates`, (resource, what, content): LISTED with all objects; ADDED,
+    MODIFIED or DELETED with the object; or, if a LIST fails, FAILED with the status and message of the error.
     """
 
     def __init__(self, api: Any, resource: str, version: str, updates: Any):
@@ -104,7 +105,7 @@ class Reflector:
         self.error: Exception | None = None  # of the last request, if it failed
 
     def work(self) -> None:
-        """List and watch, forever."""
+        """Watch, and list again where that is needed, forever."""
         while True:
             began = time.monotonic()
             self.error = None

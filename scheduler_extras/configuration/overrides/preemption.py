@@ -47,7 +47,7 @@ class Behavior136(Behavior):
         return -pod.priority, started(pod), 0 if has_started else -number, pod.key
 
     def reject_if_waiting(self, victim: FullPod) -> bool:
-        """If the victim waits at Permit, reject it there, so that it need not be deleted. Return whether."""
+        """If the victim waits at Permit, reject it instead of deleting it. Return whether this was done."""
         is_held = victim.record is not None and victim.record.is_held()
         if is_held:
             victim.record.decision.give_up(Unschedulable("preempted"))
