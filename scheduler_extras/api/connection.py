@@ -11,7 +11,7 @@ import re
 import socket
 import ssl
 import time
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 
 
 MOST_BYTES = 2**30  # of a response: a page of 500 objects, each of the largest size that etcd accepts
@@ -56,15 +56,19 @@ class Connection:
                 return True
         return False
 
-    def ask(self, head: bytes, body: bytes, seconds: float) -> HttpResponse:
+    def ask(self, head: bytes, body: bytes, seconds: float,
+            check: Callable[[], None] = lambda: None) -> HttpResponse:
         """Send a request, and return its HttpResponse, whose body must also be read within `seconds`.
 
+        check: called immediately before the request is sent. If it raises, nothing is sent.
         Raises OSError, BadResponse; NoResponse if the connection ends before the first byte.
         """
         self.silence = None
         self.ends_at = time.monotonic() + seconds
         try:
-            self.send(head + body, seconds)
+            message = head + body
+            check()
+            self.send(message, seconds)
             return HttpResponse(self)
         except BaseException:
             self.close()

@@ -6,6 +6,7 @@ proxy.py sends its requests through it.
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Callable
 from urllib.parse import SplitResult
 
 from scheduler_extras.api.connection import HttpResponse, Connection, NoResponse
@@ -23,20 +24,21 @@ class ConnectionPool:
         self.account = account
         self.idle: list[Connection] = []  # connections whose last response was read to its end
 
-    def ask(self, head: bytes, data: bytes, seconds: float, may_be_sent_again: bool) -> HttpResponse:
+    def ask(self, head: bytes, data: bytes, seconds: float, may_be_sent_again: bool,
+            check: Callable[[], None]) -> HttpResponse:
         """Send a request, and return its HttpResponse. Raises OSError, ServerUnavailable, BadResponse.
 
         A server may close an idle connection just as it is reused. The request is then sent once more on a
-        new connection, unless this could carry it out twice.
+        new connection, unless this could carry it out twice. check: as in `Connection.ask`.
         """
         connection = self.idle_connection()
         if connection:
             try:
-                return connection.ask(head, data, seconds)
+                return connection.ask(head, data, seconds, check)
             except NoResponse:
                 if not may_be_sent_again:
                     raise
-        return self.new_connection().ask(head, data, seconds)
+        return self.new_connection().ask(head, data, seconds, check)
 
     def idle_connection(self) -> Connection | None:
         """Return an idle connection, or None."""

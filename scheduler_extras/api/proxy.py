@@ -12,7 +12,7 @@ import json
 import re
 import ssl
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 from urllib.parse import quote, urlencode, urlsplit
 
@@ -53,9 +53,12 @@ class PooledProxy:
         self.observer = Observer()  # serve/ has one that counts
 
     def request(self, method: str, path: str, body: JsonObject | None = None, params: Params | None = None,
-                accept: str = JSON) -> JsonObject:
-        """Send a request, and return the JSON of the response. Raises ApiError, whose message has a hint."""
-        response, data = self.exchange(method, path, body, params, accept)
+                accept: str = JSON, check: Callable[[], None] = lambda: None) -> JsonObject:
+        """Send a request, and return the JSON of the response. Raises ApiError, whose message has a hint.
+
+        check: called immediately before the request is sent. It may raise ApiError, which prevents that.
+        """
+        response, data = self.exchange(method, path, body, params, accept, check)
         return self.content(response, data, method, path)
 
     def get(self, path: str, params: Params | None = None, accept: str = JSON) -> JsonObject:
@@ -64,10 +67,10 @@ class PooledProxy:
                       stop=STOP)
 
     def exchange(self, method: str, path: str, body: JsonObject | None, params: Params | None,
-                 accept: str) -> tuple[HttpResponse, bytes]:
+                 accept: str, check: Callable[[], None]) -> tuple[HttpResponse, bytes]:
         """Send a request. Return its HttpResponse and the body. Raises ApiError."""
         with self.blamed():
-            response = self.ask(ANSWER_SECONDS, method, path, body, params, accept)
+            response = self.ask(ANSWER_SECONDS, method, path, body, params, accept, check)
             data = response.read()
             self.pool.keep(response)
             return response, data
@@ -86,13 +89,13 @@ class PooledProxy:
             yield from objects_of(lines, path)
 
     def ask(self, seconds: float, method: str, path: str, body: JsonObject | None, params: Params | None,
-            accept: str) -> HttpResponse:
+            accept: str, check: Callable[[], None] = lambda: None) -> HttpResponse:
         """Send a request, and return its HttpResponse, whose body must be read within `seconds`."""
         head, data = self.message(method, path, body, params, accept)
         began = time.monotonic()
         response = None
         try:
-            response = self.pool.ask(head, data, seconds, may_be_sent_again(method, path, body))
+            response = self.pool.ask(head, data, seconds, may_be_sent_again(method, path, body), check)
         finally:
             code = str(response.status) if response else "<error>"
             self.observer.request_ended(method, code, time.monotonic() - began)

@@ -94,9 +94,15 @@ class Writer(ThreadPool):
 
     def attempt(self, *request) -> dict:
         """Send a request once, unless another replica may lead. Return the response. Raises ApiError."""
+        return self.api.request(*request, check=self.check_that_it_leads)
+
+    def check_that_it_leads(self) -> None:
+        """Raise Conflict if another replica may lead.
+
+        Checked as late as possible: a process may be stopped for minutes between any two lines.
+        """
         if not self.may_write():
             raise Conflict(409, "this replica does not lead any more")
-        return self.api.request(*request)
 
     def send_in_order(self, result: Result, latest_if_waiting: Callable[[FullPod], FullPod | None]) -> None:
         """Send requests one after another until one fails, and report the result.

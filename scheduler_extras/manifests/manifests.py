@@ -6,7 +6,7 @@ It answers LISTs and writes as an API server does, so that the loop of live/ run
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from scheduler_extras.api.responses import NotFound
@@ -47,8 +47,13 @@ class Manifests(ManifestObjects):
         """Answer a LIST. The media type that `accept` asks for is ignored."""
         return self.request("GET", path, None, params)
 
-    def request(self, method: str, path: str, body: Any = None, params: dict | None = None) -> dict:
-        """Answer a GET, bind, nominate or delete a pod, and accept all other writes without effect."""
+    def request(self, method: str, path: str, body: Any = None, params: dict | None = None,
+                check: Callable[[], None] = lambda: None) -> dict:
+        """Answer a GET, bind, nominate or delete a pod, and accept all other writes without effect.
+
+        check: called first. It may raise ApiError, which prevents the request.
+        """
+        check()
         if method == "GET":
             if not params:
                 return self.one(path)

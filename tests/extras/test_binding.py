@@ -137,7 +137,7 @@ def test_where_a_binding_had_no_answer_the_pod_itself_says_whether_it_is_bound(t
     server.failures |= {"binding": [0], "p": [503, 0, 401, {"items": 7}]}
     plain = server.request
 
-    def request(method, path, body=None, params=None, accept=None):
+    def request(method, path, body=None, params=None, accept=None, check=None):
         if path.endswith("/binding"):
             server.put(pod("p", metadata={"uid": there["uid"]}, nodeName=there["nodeName"]))
         return plain(method, path, body, params)
@@ -163,7 +163,7 @@ def test_a_pod_whose_writes_fail_holds_nobody_up(clock, caplog):
                     *(pod(f"fine-{i}") for i in range(30)))
     plain = server.request
 
-    def request(method, path, body=None, params=None):
+    def request(method, path, body=None, params=None, check=None):
         if "/odd-" in path:
             raise error_of(500, "the webhook has failed")
         return plain(method, path, body, params)
@@ -212,7 +212,7 @@ def test_a_write_that_hangs_holds_up_its_pod_only(monkeypatch):
     server, answer = Server(node("n", cpu="3"), *(pod(f"pod-{i}", {"cpu": "1"}) for i in range(2))), threading.Event()
     plain = server.request
 
-    def request(method, path, body=None, params=None):
+    def request(method, path, body=None, params=None, check=None):
         if path.endswith("pod-0/binding"):
             answer.wait(3600)
         return plain(method, path, body, params)
@@ -291,7 +291,7 @@ def test_a_prepared_pod_is_not_tried_again_while_its_binding_is_under_way(clock,
     server, answer = Server(node("n", cpu="1"), pod("p", {"cpu": "1"})), threading.Event()
     prepared, plain = [[("PATCH", "/api/v1/namespaces/default/pods/p", {})]], server.request
 
-    def request(method, path, body=None, params=None, accept=None):
+    def request(method, path, body=None, params=None, accept=None, check=None):
         if path.endswith("/binding"):
             answer.wait(3600)
         return plain(method, path, body, params)
@@ -384,7 +384,7 @@ def test_what_a_rule_wants_sent_or_raises_does_harm_to_its_pod_only(hook, answer
     server = Server(node("n"), pod("odd", priority=9), pod("fine"))
     plain = server.request
 
-    def request(method, path, body=None, params=None, accept=None):
+    def request(method, path, body=None, params=None, accept=None, check=None):
         assert isinstance(path, str) and (json.dumps(body) or True)
         return plain(method, path, body, params)
 
@@ -403,7 +403,7 @@ def test_pods_whose_bindings_always_fail_do_not_keep_those_behind_them_from_bein
     server = Server(node("n"), *(pod(f"bad-{i:02}", priority=9) for i in range(30)), *(pod(f"fine-{i}") for i in range(3)))
     plain = server.request
 
-    def request(method, path, body=None, params=None):
+    def request(method, path, body=None, params=None, check=None):
         if "/bad-" in path and path.endswith("binding"):
             raise error_of(500, "the webhook says no")
         return plain(method, path, body, params)
@@ -437,7 +437,7 @@ def test_a_binding_that_fails_late_is_a_failure_of_a_single_pass_too(caplog):
     server = Server(node("n"), pod("p"))
     plain = server.request
 
-    def request(method, path, body=None, params=None):
+    def request(method, path, body=None, params=None, check=None):
         if path.endswith("binding"):
             threading.Event().wait(1)
             raise error_of(403, "no right to bind")

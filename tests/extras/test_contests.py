@@ -201,7 +201,7 @@ def test_scenarios_with_extenders_end_as_with_kube_scheduler(contested, tmp_path
 class SlowServer(Server):
     """An API server in memory, whose pods do not end by themselves."""
 
-    def request(self, method, path, body=None, params=None, accept=None):
+    def request(self, method, path, body=None, params=None, accept=None, check=None):
         if method == "DELETE":
             place = "pods", *path.split("/")[-3::2]
             self.objects[place] = self.objects[place] | {"metadata": self.objects[place]["metadata"] | GOING}
@@ -259,7 +259,7 @@ STAGES = {f"{record['version']} {record['scenario']['seed']}": record for record
 class StagedServer(SlowServer):
     """An API server in memory that goes on from stage to stage."""
 
-    def request(self, method, path, body=None, params=None, accept=None):
+    def request(self, method, path, body=None, params=None, accept=None, check=None):
         answer = super().request(method, path, body, params, accept)
         conditions = (body or {}).get("status", {}).get("conditions")
         if method == "PATCH" and conditions:

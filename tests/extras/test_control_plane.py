@@ -193,7 +193,7 @@ def test_two_pages_of_pods_are_all_bound_and_no_node_is_overcommitted(control_pl
     assert max(cpu.values()) <= 4000 and max(memory.values()) <= 8192 and max(Counter(places.values()).values()) <= 25
 
     class SmallPages(PooledProxy):
-        def request(self, method, path, body=None, params=None, accept=JSON):
+        def request(self, method, path, body=None, params=None, accept=JSON, check=None):
             return super().request(method, path, body, {**params, "limit": 150}, accept)
 
     items, _ = list_all(SmallPages(control_plane.server), "pods")
@@ -237,7 +237,7 @@ def test_gated_and_deleted_pods_and_pods_with_claims_are_not_bound(control_plane
     control_plane.request("DELETE", "namespaces/default/pods/going", params={"gracePeriodSeconds": 0})
 
     class NewerApiServer(PooledProxy):
-        def request(self, method, path, body=None, params=None, accept=JSON):
+        def request(self, method, path, body=None, params=None, accept=JSON, check=None):
             answer = super().request(method, path, body, params, accept)
             for item in answer.get("items", []) if method == "GET" else ():
                 if item["metadata"]["name"] == "gated":

@@ -70,7 +70,8 @@ class Cluster(Server):
         """The names of the nodes that are not cordoned."""
         return {name for name, thing in self.by_name("nodes").items() if not thing["spec"].get("unschedulable")}
 
-    def request(self, method, path, body=None, params=None, accept=None):
+    def request(self, method, path, body=None, params=None, accept=None, check=lambda: None):
+        check()
         is_fault = method != "GET" and self.chance.random() < self.faults
         status, is_carried_out = self.chance.choice([(500, True), (500, False), (0, True), (0, False), (403, False), (409, False), (429, False)])
         if is_fault and not is_carried_out:

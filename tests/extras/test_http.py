@@ -10,7 +10,7 @@ import pytest
 from helpers.everywhere import replace
 from scheduler_extras.api.connection import Connection
 from scheduler_extras.api.proxy import PooledProxy
-from scheduler_extras.api.responses import error_of
+from scheduler_extras.api.responses import Conflict, error_of
 from scheduler_extras.api.retries import LASTING, patiently
 from scheduler_extras.common.errors import ApiError, ServerUnavailable
 from scheduler_extras.options import read_arguments
@@ -223,6 +223,24 @@ def test_it_is_not_sent_again_if(ends, opened, raw, monkeypatch):
     with pytest.raises(ServerUnavailable):
         api.request("GET", NODES)
     assert server.opened == opened
+
+
+def test_a_request_is_checked_each_time_immediately_before_it_is_sent(raw, monkeypatch):
+    """A replica may have stopped leading while the request was prepared, or before it is sent once more."""
+    server = raw([answer(), None], [MORE])
+    api = PooledProxy(server.url)
+    api.request("GET", NODES)
+    monkeypatch.setattr(Connection, "is_idle", lambda connection: True)
+    checks = iter([None, error_of(409, "this replica does not lead any more")])
+
+    def check():
+        error = next(checks)
+        if error:
+            raise error
+
+    with pytest.raises(Conflict):
+        api.request("DELETE", f"{PODS}/p", OF_UID, check=check)
+    assert len(server.asked) == 2 and not api.pool.idle, "a GET, and the first DELETE"
 
 
 EVENT = b'{"type": "ADDED", "object": {"metadata": {"name": "a", "resourceVersion": "5"}}}\n'

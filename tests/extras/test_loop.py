@@ -183,7 +183,7 @@ def test_a_pod_that_is_no_object_is_named_and_passed_over(caplog):
     server = Server(node("n"), pod("p"))
     plain = server.request
 
-    def request(method, path, body=None, params=None):
+    def request(method, path, body=None, params=None, check=None):
         answer = plain(method, path, body, params)
         if path.endswith("/pods") and "!=" in params["fieldSelector"]:
             answer["items"] += [{"metadata": {"name": "worse"}, "spec": 7}]

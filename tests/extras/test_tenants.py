@@ -273,7 +273,7 @@ def test_a_quota_that_is_used_up_by_events_is_said_once(monkeypatch, caplog):
     cluster = Told(monkeypatch, node("n"))
     plain = cluster.server.request
 
-    def request(method, path, body=None, params=None, accept=None):
+    def request(method, path, body=None, params=None, accept=None, check=None):
         if path.endswith("/events"):
             raise ApiError(403, f'POST {path}: 403 Forbidden: events "{body["metadata"]["name"]}" is forbidden: exceeded quota: q')
         return plain(method, path, body, params, accept)
@@ -348,7 +348,7 @@ def test_claims_that_are_too_large_to_be_changed_are_no_trouble_of_the_api_serve
                    *(claim(name, of="csi") for name in names), policy=PROVIDER["my-scheduler"])
     plain, asked = cluster.server.request, []
 
-    def request(method, path, body=None, params=None):
+    def request(method, path, body=None, params=None, check=None):
         if method == "PATCH" and "claims" in path:
             asked.append(path)
             raise TooLarge(413, "PATCH: 500: etcdserver: request is too large")

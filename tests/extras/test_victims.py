@@ -410,7 +410,7 @@ def test_in_which_order_the_requests_are_sent():
 def test_budgets_are_looked_up_once(monkeypatch):
     asked, plain = [], Manifests.request
 
-    def request(api, method, path, *more):
+    def request(api, method, path, *more, **options):
         """Answer as an API server that has no policy/v1."""
         asked.append(path)
         if path.startswith("/apis/policy/v1/"):

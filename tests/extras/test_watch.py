@@ -21,7 +21,7 @@ class Streams(Manifests):
     def __init__(self, *streams):
         self.streams, self.lists, self.asked = list(streams), 0, []
 
-    def request(self, method, path, body=None, params=None):
+    def request(self, method, path, body=None, params=None, check=None):
         self.lists += 1
         return {"items": [], "metadata": {"resourceVersion": str(1000 * self.lists)}}
 

@@ -67,7 +67,7 @@ def test_the_watch_shows_a_pod_before_its_binding_is_answered(told):
     cluster = told(node("n", cpu="2"))
     plain = cluster.server.request
 
-    def request(method, path, body=None, params=None):
+    def request(method, path, body=None, params=None, check=None):
         answer = plain(method, path, body, params)
         if path.endswith("/binding"):
             cluster.tell("MODIFIED", cluster.stamp(pod("a", ONE, nodeName="n")))
@@ -118,7 +118,7 @@ def test_somebody_else_binds_elsewhere_what_is_assumed_here(told):
     cluster.comes(pod("a", {"cpu": "2"}))
     plain = cluster.server.request
 
-    def request(method, path, body=None, params=None):
+    def request(method, path, body=None, params=None, check=None):
         if path.endswith("/binding"):
             cluster.tell("MODIFIED", cluster.put(pod("a", {"cpu": "2"}, nodeName="m")))
         return plain(method, path, body, params)

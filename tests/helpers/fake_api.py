@@ -40,7 +40,8 @@ class Server(Manifests):
             except Malformed:  # as if an API server had let it pass
                 self.objects[place_of(thing, kind_of(thing))] = thing
 
-    def request(self, method, path, body=None, params=None, accept=None):
+    def request(self, method, path, body=None, params=None, accept=None, check=lambda: None):
+        check()
         self.requests.append((method, path, params or {}, body))
         failure = self.failures.get(path.rpartition("/")[2])
         failure = failure.pop(0) if failure else None
