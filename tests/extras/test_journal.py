@@ -13,6 +13,7 @@ from helpers.control_plane import free_port, wait_for
 from helpers.everywhere import replace
 from scheduler_extras.policy.reading import read_policy
 from scheduler_extras.policy.reloading import load_policies
+from scheduler_extras.rules.spreading import HOSTNAME
 from scheduler_extras.serve.pages import events_of
 from scheduler_extras.show import journal as journals
 from scheduler_extras.show.journal import Journal
@@ -95,6 +96,9 @@ def about(decision, name):
     "a label is missing": (pod("p", nodeSelector={"disk": "ssd"}), [node("a")], "no disk", ["label:disk"], "label a disk=ssd"),
     "a label is another one": (
         pod("p", nodeSelector={"disk": "ssd"}), [node("a", labels={"disk": "hdd"})], "disk=hdd, not ssd", ["label:disk"], "label a disk=ssd"),
+    "it is pinned to another node": (
+        pod("p", nodeSelector={HOSTNAME: "b"}), [node("a", labels={HOSTNAME: "a"})], f"{HOSTNAME}=a, not b", [f"label:{HOSTNAME}"],
+        f"do without {HOSTNAME}=b in the pod"),
     "it is cordoned": (pod("p"), [node("a", unschedulable=True)], "cordoned", ["cordon"], "uncordon a"),
     "a pod has the port": (
         pod("p", **PORT), [node("a"), pod("q", nodeName="a", **PORT)], "q has port 80", ["pod:default/q"], "free port 80 on a"),
@@ -109,6 +113,12 @@ def about(decision, name):
 def test_of_a_node_that_does_not_fit_it_has_the_cause_and_the_least_change_that_would_help(incoming, objects, words, blame, help):
     [decision] = frames(journal_of(decide(ALL, incoming, *objects)))
     assert about(decision, "a") == (words, blame) and decision["help"] == help
+
+
+def test_a_pod_pinned_to_a_cordoned_node_is_helped_by_uncordoning_it():
+    nodes = [node("new", labels={HOSTNAME: "new"}), node("old", labels={HOSTNAME: "old"}, unschedulable=True)]
+    [decision] = frames(journal_of(decide(ALL, pod("p", nodeSelector={HOSTNAME: "old"}), *nodes)))
+    assert decision["help"] == "uncordon old"
 
 
 def test_of_several_changes_the_smallest_is_named():

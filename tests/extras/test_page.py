@@ -215,6 +215,7 @@ def test_guess_first_waits_for_a_click_and_counts(browse):
     page = browse("--cluster", DEMO)
     press(page, "g", Keys.ARROW_RIGHT)
     assert kinds(page) == ["open"] * 5, "it waits"
+    assert not page.find_elements(By.CSS_SELECTOR, ".adds, .over"), "the bars tell nothing before the guess"
     for name, score in {"node-a": "guessed right: 0 of 1", "node-b": "guessed right: 1 of 2"}.items():
         page.find_element(By.CSS_SELECTOR, f"[data-node={name}]").click()
         assert text_of(page, ".score") == score

@@ -36,6 +36,11 @@ from scheduler_extras.show.picture import amounts_of
 from scheduler_extras.show.text import shorten
 
 
+# Labels that the kubelet or the cloud gives a node: they say what it is, and nobody changes them to fit a pod.
+FACTS = ("kubernetes.io/", "beta.kubernetes.io/", "node.kubernetes.io/", "topology.kubernetes.io/",
+         "failure-domain.beta.kubernetes.io/")
+
+
 @dataclass
 class Cause:
     """Why a node does not fit a pod."""
@@ -89,15 +94,19 @@ def labels(decision: FullDecision, node: FullNode, reason: str) -> Cause:
     """Return the Cause: labels that the pod requires and the node lacks."""
     words, blame = [], []
     for key, operator, values, has in unmet_requirements(decision.pod, node):
-        wanted = ", ".join(values)
+        value = ", ".join(values)
         if operator != "In":
-            wanted = f"{operator} {wanted}".rstrip()
-        words.append(has if has.startswith("no ") else f"{has}, not {wanted}")
+            value = f"{operator} {value}".rstrip()
+        words.append(has if has.startswith("no ") else f"{has}, not {value}")
         blame.append(f"label:{key}")
     selector = decision.pod.node_selector.items()
     missing = [f"{key}={value}" for key, value in selector if node.labels.get(key) != value]
-    label = ", ".join(missing or [each.removeprefix("label:") for each in blame])
-    return Cause("; ".join(words) or "labels", blame, f"label {{node}} {label}", len(blame) / 10)
+    wanted = missing or [each.removeprefix("label:") for each in blame]
+    if any(label.startswith(FACTS) for label in wanted):
+        change, size = f"do without {', '.join(wanted)} in the pod", len(wanted)
+    else:
+        change, size = f"label {{node}} {', '.join(wanted)}", len(wanted) / 10
+    return Cause("; ".join(words) or "labels", blame, change, size)
 
 
 def cordon(decision: FullDecision, node: FullNode, reason: str) -> Cause:

@@ -60,7 +60,7 @@ const sofar = () => !view.at || view.live && view.done && !guess.on ? known.entr
 
 const queueNow = () => view.live || !view.at ? known.queue : view.at.queue;
 
-const verb = change => /^(tolerate|label|uncordon|free|move)/.test(change) ? change : `have ${change}`;
+const verb = change => /^(tolerate|label|uncordon|free|move|do without)/.test(change) ? change : `have ${change}`;
 
 function leftSide(decision) {
   const queue = queueNow();

@@ -60,6 +60,9 @@ function tile(name, decision, step) {
 const plain = words => words.replace(/\b[\w-]+(\.[\w-]+)+\//g, '');
 const HOSTNAME = 'label:kubernetes.io/hostname';  // the name of the node: it has no chip
 
+// Whether the page waits for a guess.
+const isGuessing = decision => guess.on && !guess.choice && decision && !isEnd(decision, view.step);
+
 // How good the guess was, once the winner is known.
 function guessInWords(decision, name, step) {
   if (!decision.node || !isEnd(decision, step)) return 'your guess';
@@ -68,21 +71,23 @@ function guessInWords(decision, name, step) {
   return behind ? `your guess: ${number(behind)} less` : 'your guess: right';
 }
 
-// What others use of a node, what the pod would add (hatched), and by how much that is too much (red).
+// What others use of a node, what the pod would add (hatched), and by how much that is too much (red): it would tell
+// where the pod does not fit, so not while somebody guesses.
 function bars(name, node, decision, about, blame) {
   const wanted = decision ? decision.requests : {};
   const isThere = decision && node.pods.some(([key]) => key === decision.pod);
   const special = Object.keys({...node.room, ...node.used}).filter(each => each.includes('/'));
   const resources = [...new Set(['cpu', 'memory', ...special, ...Object.keys(wanted), ...(blame.has('room:pods') ? ['pods'] : [])])];
   return h('div.bars', {}, resources.filter(each => node.room[each] || wanted[each]).slice(0, 4).map(resource => {
-    const room = node.room[resource] || 0, adds = about.is === 'out' && !blame.has(`room:${resource}`) ? 0 : wanted[resource] || 0;
+    const room = node.room[resource] || 0, isOut = about.is === 'out' && !blame.has(`room:${resource}`);
+    const adds = isOut || isGuessing(decision) ? 0 : wanted[resource] || 0;
     const used = (node.used[resource] || 0) - (isThere ? wanted[resource] || 0 : 0);
     const percent = value => `${Math.min(100 * value / Math.max(room, used + adds, 1), 100)}%`;
     const over = Math.max(used + adds - room, 0);
     return h(`div.bar${blame.has(`room:${resource}`) ? '.blamed' : ''}`, {title: `${resource}: ${amount(resource, used)} in use, ${amount(resource, room)} in all`},
       h('span', {}, resourceName(resource)),
       h('i.track', {'aria-hidden': 'true'}, h('i.used', {style: {width: percent(used)}}),
-        h('i.adds', {style: {left: percent(used), width: percent(adds - over)}}),
+        adds > 0 && h('i.adds', {style: {left: percent(used), width: percent(adds - over)}}),
         over > 0 && h('i.over', {style: {left: percent(Math.max(room, used)), width: percent(Math.min(over, adds))}})),
       h('span.amounts', {}, bare(resource, used), adds > 0 && h('small', {}, '+' + bare(resource, adds)), '/' + amount(resource, room)));
   }));
