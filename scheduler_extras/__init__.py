@@ -18,7 +18,7 @@ from scheduler_extras.common.errors import Unschedulable
 from scheduler_extras.deciding.rule import SKIP, Rejected
 from scheduler_extras.policy.own_rules import predicate, priority
 from scheduler_extras.reading.label_selectors import label_selector, labels_match
-from scheduler_extras.rules.always import nominate
+from scheduler_extras.rules.nominating import nominate
 from scheduler_extras.rules.simulation import reasons_supposing
 
 if Path(__file__).with_name("configuration").joinpath("__init__.py").exists():  # it can be deleted

@@ -21,10 +21,10 @@ import scheduler
 from scheduler import log
 from scheduler_extras.api.proxy import PooledProxy
 from scheduler_extras.api.service_account import service_account
-from scheduler_extras.common.blame import FAILURE, what_broke
+from scheduler_extras.common.blame import what_broke
 from scheduler_extras.common.chance import CHANCE
 from scheduler_extras.common.clocks import HEARTBEAT, STOP, in_background
-from scheduler_extras.common.errors import ApiError, InputError
+from scheduler_extras.common.errors import ApiError, FAILURE, InputError
 from scheduler_extras.live.writer import DryRun, Writer
 from scheduler_extras.manifests.manifests import Manifests
 from scheduler_extras.manifests.writer import WriterOfManifests
@@ -140,5 +140,5 @@ def main(argv: Sequence[str] | None = None) -> int:
             give_up_output(error)
         else:  # a mistake in the loop, for example
             log.error("%s", what_broke(error))
-            log.debug("how it came to that:", exc_info=error)
+            log.debug("traceback:", exc_info=error)
         return 1

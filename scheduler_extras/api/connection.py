@@ -83,7 +83,7 @@ class Connection:
         except (ConnectionError, ssl.SSLEOFError, ssl.SSLZeroReturnError) as error:
             raise NoResponse(*error.args) from error
         if not has_begun:
-            raise NoResponse("the connection was closed without an answer")
+            raise NoResponse("the connection was closed without a response")
 
     def receive(self) -> bool:
         """Wait for more bytes. Return False if the server has closed the connection."""
@@ -100,7 +100,7 @@ class Connection:
     def receive_more(self) -> None:
         """Receive more bytes of an incomplete response. Raises BadResponse if there are none."""
         if not self.receive():
-            raise BadResponse("the answer was cut off")
+            raise BadResponse("the response was cut off")
 
     def line(self) -> str:
         """Read a line, without its end."""
@@ -108,7 +108,7 @@ class Connection:
         while (end := self.received.find(b"\n", searched)) < 0:
             searched = len(self.received)
             if searched > LONGEST_LINE:
-                raise BadResponse("a line of the answer is too long")
+                raise BadResponse("a line of the response is too long")
             self.receive_more()
         line = self.take(end + 1)
         return line.decode("latin-1").rstrip("\r\n")
@@ -154,7 +154,7 @@ class HttpResponse:
         line = self.connection.line()
         match = re.fullmatch(r"HTTP/1\.([01]) +([1-9][0-9]{2})(?: +(.*))?", line)
         if not match:
-            raise BadResponse(f"not an HTTP answer: {line:.80}")
+            raise BadResponse(f"not an HTTP response: {line:.80}")
         version, status, reason = match.groups()
         return int(version), int(status), reason or ""
 
@@ -169,7 +169,7 @@ class HttpResponse:
             name = name.lower()
             value = value.strip()
             if name == "content-length" and headers.get(name, value) != value:
-                raise BadResponse("Content-Length comes twice")
+                raise BadResponse("conflicting Content-Length headers")
             headers[name] = value
         raise BadResponse(f"more than {MOST_HEADERS} headers")
 
@@ -204,7 +204,7 @@ class HttpResponse:
         match = form.fullmatch(text)
         size = int(match[1], base) if match else MOST_BYTES + 1
         if size > MOST_BYTES:
-            raise BadResponse(f"not a size that can be: {text:.80}")
+            raise BadResponse(f"invalid size: {text:.80}")
         return size
 
     def chunks(self) -> Iterator[bytes]:

@@ -18,9 +18,9 @@ from typing import Any
 from scheduler import log
 from scheduler_extras.api.responses import Conflict, NotFound
 from scheduler_extras.common.clocks import STOP, in_background, within
+from scheduler_extras.common.election_defaults import ELECTION
 from scheduler_extras.common.errors import ServerUnavailable
 from scheduler_extras.common.log_texts import warn_once
-from scheduler_extras.policy.policy import ELECTION
 from scheduler_extras.reading.fields import JsonObject, pick, text_at
 
 

@@ -8,8 +8,7 @@ from __future__ import annotations
 import json
 import re
 
-from scheduler_extras.common.blame import FAILURE
-from scheduler_extras.common.errors import ApiError, ServerUnavailable
+from scheduler_extras.common.errors import ApiError, FAILURE, ServerUnavailable
 from scheduler_extras.common.log_texts import warn_once
 
 

@@ -21,7 +21,7 @@ from scheduler_extras.reading.pods_and_nodes import key_in
 # components of Kubernetes read the API like this.
 
 
-UNFINISHED = "status.phase!=Succeeded,status.phase!=Failed"  # a field selector: pods that have not ended
+UNFINISHED = "status.phase!=Succeeded,status.phase!=Failed"  # a field selector: pods that have not finished
 
 
 def path_of(resource: str) -> str:

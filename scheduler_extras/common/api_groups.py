@@ -1,6 +1,6 @@
 """Kinds of API objects: which group and version each resource belongs to.
 
-api/watch.py and live/object_store.py build paths from it.
+api/watch.py builds paths from it; live/object_store.py checks names against it.
 """
 
 

@@ -7,18 +7,15 @@ import contextlib
 import difflib
 import functools
 import inspect
-import re
-import threading
 import traceback
 import types
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from numbers import Real
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 from scheduler import Rule
-from scheduler_extras.common.errors import InputError, Unschedulable
-from scheduler_extras.common.log_texts import at_most, one_line, warn_once
+from scheduler_extras.common.errors import FAILURE, InputError
+from scheduler_extras.common.log_texts import one_line, warn_once
 
 
 # The code of a rule's function -> the rule's name; if rules share it, the name of the last one. It is global,
@@ -46,11 +43,6 @@ def note_rule(name: str, functions: Iterable[Any]) -> None:
     """Register functions of a rule, so that messages name the rule if one of them fails or is slow."""
     codes = filter(None, map(code_of, functions))
     RULE_OF.update(dict.fromkeys(codes, name))
-
-
-# Set when a rule or a write fails, or the API server is unavailable: with --once, the exit code is then 1. It
-# is global, because rules are called in many places, and in threads.
-FAILURE = threading.Event()
 
 
 @contextlib.contextmanager
@@ -102,49 +94,6 @@ def attribute_meant(error: BaseException) -> str:
     return f'; did you mean "{near[0]}"?' if near else ""
 
 
-def check_points(rule: Any, points: Mapping[str, Any], function: Callable[..., Any] | None = None) -> None:
-    """Raise InputError if points are not numbers, Unschedulable if they are not from 0 to 100.
-
-    Unschedulable sets FAILURE even if only one node fits, so that the score makes no difference.
-    """
-    scores = points.values()
-    if {*map(type, scores)} == {int} and min(scores) >= 0 and max(scores) <= 100:
-        return  # the usual case, checked fast
-    for name, score in points.items():
-        check_number(rule, score, function)
-        if not 0 <= score <= 100:
-            FAILURE.set()
-            expected = "a score must be from 0 to 100, after `reduce` if there is one"
-            place = place_of(rule, function)
-            raise Unschedulable(f"{rule.title} gives {name} the score {score}: {expected} ({place})")
-
-
-def check_number(rule: Rule, score: Any, function: Callable[..., Any] | None = None) -> None:
-    """Raise InputError if a score is not a number."""
-    if isinstance(score, bool) or not isinstance(score, Real):
-        expected = "return a number from 0 to 100, or any number with a `reduce`"
-        raise wrong_answer(rule, expected, score, function)
-
-
-STRINGS = "yield strings, or return a list of them"  # what a predicate must do
-
-
-def strings_of(rule: Rule, answer: Any, function: Callable[..., Any] | None = None) -> list[str]:
-    """Return the strings that a function of a rule yields. Raises InputError for anything else."""
-    strings: list[Any] = list(answer) if isinstance(answer, (list, tuple, types.GeneratorType)) else [None]
-    if not all(isinstance(each, str) and each for each in strings):
-        raise wrong_answer(rule, STRINGS, answer, function)
-    return strings
-
-
-def wrong_answer(
-    rule: Rule, expected: str, answer: Any, function: Callable[..., Any] | None = None
-) -> InputError:
-    """Return the error that names the expected answer, the actual one, and the rule's place."""
-    shown = re.sub(" at 0x[0-9a-f]+", "", repr(answer))  # addresses differ from run to run
-    return InputError(f"{expected}, not {at_most(60, shown)} ({place_of(rule, function)})")
-
-
 def place_of(rule: Rule, function: Callable[..., Any] | None = None) -> str:
     """Return the name of a rule, and the line of one of its functions, by default the main one."""
     code = code_of(function or rule.function)
@@ -154,14 +103,3 @@ def place_of(rule: Rule, function: Callable[..., Any] | None = None) -> str:
 def line_of(code: types.CodeType) -> str:
     """Return the file and line where the code of a function begins."""
     return f"{Path(code.co_filename).name}, line {code.co_firstlineno}"
-
-
-def request_by(function: Callable[..., Any], *things: Any) -> tuple[str, str, Any]:
-    """Return the request from a function of the script. Raises InputError if an edit has broken it."""
-    request = function(*things)
-    fits = isinstance(request, tuple) and len(request) == 3 and str(request[1]).startswith("/")
-    if not fits:
-        shown = at_most(60, repr(request))
-        code: Any = code_of(function)
-        raise InputError(f"{code.co_name}: return (method, /path, body), not {shown} ({line_of(code)})")
-    return request

@@ -3,6 +3,13 @@
 All packages raise and catch them.
 """
 
+import threading
+
+
+# Set when a rule or a write fails, or the API server is unavailable: with --once, the exit code is then 1. It
+# is global, because rules are called in many places, and in threads.
+FAILURE = threading.Event()
+
 
 class InputError(ValueError):
     """A file or a rule is unusable. The message is one line: the place, the mistake, what is expected."""

@@ -7,7 +7,10 @@ from typing import Any
 
 
 class Observer:
-    """Ignores all events. The loop's thread calls its methods, except for `answered`."""
+    """Ignores all events.
+
+    The loop's thread calls its methods, except `request_ended`, which any thread may call.
+    """
 
     def queued(self) -> None:
         """A new pod has entered the queue."""

@@ -11,7 +11,7 @@ from scheduler_extras.deciding.rule import FullRule, Rejected
 from scheduler_extras.deciding.snapshot import FullSnapshot
 from scheduler_extras.policy.policy import FullPolicy
 from scheduler_extras.reading.pods_and_nodes import FullNode, FullPod
-from scheduler_extras.rules.always import nominate
+from scheduler_extras.rules.nominating import nominate
 from scheduler_extras.rules.preemption import no_preemption_message
 
 

@@ -9,10 +9,10 @@ import re
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
+from scheduler_extras.common.election_defaults import ELECTION
 from scheduler_extras.deciding.extension_points import EXTENSION_POINTS
 from scheduler_extras.deciding.rule import PREDICATES, PRIORITIES, DURING_SCHEDULING
 from scheduler_extras.policy.extenders import EXTENDER, FILTERED
-from scheduler_extras.policy.policy import ELECTION
 from scheduler_extras.reading.fields import JsonObject
 from scheduler_extras.reading.hints import REPLACEMENTS
 from scheduler_extras.reading.label_selectors import OPERATORS

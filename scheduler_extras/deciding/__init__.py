@@ -1,1 +1,1 @@
-"""Decisions: rules, the snapshot, the cache of answers, calling rules, and the decision itself."""
+"""What decisions are made of: rules, the snapshot, cached answers, calling rules; policy/ has the algorithm."""

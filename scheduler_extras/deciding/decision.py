@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from scheduler import Decision, log, sum_up
-from scheduler_extras.common.blame import FAILURE, what_broke
-from scheduler_extras.common.errors import ApiError, Malformed, ServerUnavailable, Unschedulable
+from scheduler_extras.common.blame import what_broke
+from scheduler_extras.common.errors import ApiError, FAILURE, Malformed, ServerUnavailable, Unschedulable
 from scheduler_extras.deciding.rule import WHATEVER_THE_NODE, Rejected, Unresolvable
 from scheduler_extras.deciding.snapshot import FullSnapshot
 

@@ -1,6 +1,6 @@
 """The other extension points of the scheduling framework, at which a rule may have functions: hooks.
 
-live/ calls them after the decision; the rules about claims and preemption have some.
+live/ and policy/ call them before and after the decision; docs/design.md has a table.
 """
 
 from __future__ import annotations
@@ -8,8 +8,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from scheduler_extras.common.blame import FAILURE, what_broke, wrong_answer
-from scheduler_extras.common.errors import Unschedulable
+from scheduler_extras.common.blame import what_broke
+from scheduler_extras.common.errors import FAILURE, Unschedulable
+from scheduler_extras.common.rule_answers import wrong_answer
 from scheduler_extras.deciding.rule import FullRule
 from scheduler_extras.reading.pods_and_nodes import FullPod
 
@@ -23,7 +24,7 @@ from scheduler_extras.reading.pods_and_nodes import FullPod
 # sending them. A thread sends the requests of a pod one after another until one fails. Requests of
 # post_filter and pre_bind are dropped once the pod is gone.
 # bind and post_bind are called in other threads, for several pods at once. They may send requests, but must
-# not change the pod, or read nodes and snapshots, and they need locks for shared state. bind has a minute.
+# not change the pod, or read nodes and snapshots, and they need locks for shared state. Each has a minute.
 # If a hook fails or calls sys.exit, only its pod is affected. (A queue_sort that fails is ignored.)
 
 

@@ -11,7 +11,7 @@ import types
 from collections.abc import Callable, Generator, Iterable, Iterator
 from typing import Any
 
-from scheduler_extras.common.blame import STRINGS, check_number, check_points, strings_of, wrong_answer
+from scheduler_extras.common.rule_answers import STRINGS, check_number, check_points, strings_of, wrong_answer
 from scheduler_extras.deciding.answers import AnswerCache, PodIndependent, answer_each, answers_about
 from scheduler_extras.deciding.decision import Vote
 from scheduler_extras.deciding.recorded_reads import RecordingView, cache_key_of, recorded_reads

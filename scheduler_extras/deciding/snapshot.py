@@ -10,7 +10,14 @@ from dataclasses import dataclass, field
 
 from scheduler_extras.deciding.answers import AnswerCache
 from scheduler_extras.reading.pods_and_nodes import FullNode, FullPod
-from scheduler_extras.reading.quantities import add_to
+
+
+@dataclass
+class Victim:
+    """A pod that is deleted for another one, and the budgets that protected it when it was chosen."""
+
+    pod: FullPod  # its current version
+    budgets: dict[str, dict]  # {namespace/name: the API's JSON}
 
 
 @dataclass(eq=False)
@@ -24,7 +31,7 @@ class FullSnapshot:
     policies: dict = field(default_factory=dict)  # schedulerName -> Policy
     nominated: list = field(default_factory=list)  # pending pods, of any scheduler, with a nominated node
     derived: dict = field(default_factory=dict)  # what rules have computed from objects, by keys of their own
-    victims: dict = field(default_factory=dict)  # uid -> Victim, of each pod that is preempted
+    victims: dict[str, Victim] = field(default_factory=dict)  # by uid: pods that are being preempted
     time_rule: Callable | None = None  # called with the time of rules: (rule, whether for metadata, seconds)
 
     def put(self, pod: FullPod, node: FullNode) -> None:
@@ -34,10 +41,7 @@ class FullSnapshot:
 
     def take_off(self, pod: FullPod, node: FullNode) -> None:
         """Remove a pod from a node, if it is there."""
-        removed = node._pods.pop(pod.uid, None)
-        if removed:
-            add_to(node._requested, {name: -amount for name, amount in removed.requests.items()})
-            add_to(node._nonzero, {name: -amount for name, amount in removed.nonzero.items()})
+        if node.remove(pod):
             self.note_change(node, is_by_pod=True)
 
     def note_change(self, node: FullNode, is_by_pod: bool = False) -> None:

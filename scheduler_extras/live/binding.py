@@ -27,7 +27,8 @@ from scheduler_extras.reading.pods_and_nodes import FullNode
 class BindingCycle:
     """Carries out decisions, from Assume and Reserve, or PostFilter, to the thread that binds the pod.
 
-    It runs in the loop's thread. Upstream: schedule_one.go.
+    It runs in the loop's thread. Unlike upstream's binding cycle, it also has the end of the scheduling
+    cycle: PostFilter, Assume, Reserve, and handleSchedulingFailure (`put_off`). Upstream: schedule_one.go.
     """
 
     def __init__(self, cache: Cache, writer: Writer, show: Callable[[FullDecision], None],
@@ -138,7 +139,7 @@ class BindingCycle:
     def show_if_new(self, decision: FullDecision) -> None:
         """Show a decision once it has been carried out, unless it repeats the last one.
 
-        It is never shown if another client binds or deletes the pod before.
+        It is never shown if another client binds or deletes the pod first.
         """
         record = decision.pod.record
         is_under_way = self.writer.is_live and record.waits_for in (WaitsFor.POST_FILTER, WaitsFor.BINDING)
@@ -156,9 +157,9 @@ def run_reserve(decision: FullDecision, node: FullNode, snapshot: FullSnapshot) 
 
 
 def run_unreserve(decision: FullDecision, snapshot: FullSnapshot) -> list[tuple]:
-    """Call Unreserve of the rules. Return the requests to send."""
+    """Call Unreserve of the rules, the last one first. Return the requests to send."""
     requests: list[tuple] = []
-    for rule in decision.policy.rules_with["unreserve"]:
+    for rule in reversed(decision.policy.rules_with["unreserve"]):
         with warn_if_broken(decision.pod.key):
             requests += call_hook(rule, "unreserve", decision.pod, snapshot) or []
     return requests

@@ -1,6 +1,6 @@
 """All that the loop works with: the cache, the queue, the binding cycle, and the writer.
 
-The loop calls its methods. runs.py creates one, for a live cluster or for manifests.
+The loop calls its methods. runs.py and show/compare.py create one, for a live cluster or for manifests.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ import threading
 import time
 from collections.abc import Callable
 
-from scheduler_extras.common.blame import FAILURE
 from scheduler_extras.common.clocks import HEARTBEAT
+from scheduler_extras.common.errors import FAILURE
 from scheduler_extras.deciding.decision import FullDecision
 from scheduler_extras.deciding.snapshot import FullSnapshot
 from scheduler_extras.live.binding import BindingCycle

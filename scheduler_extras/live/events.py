@@ -13,10 +13,10 @@ from typing import Any
 from scheduler import event
 from scheduler_extras.api.responses import Conflict, NotFound
 from scheduler_extras.api.retries import LASTING, patiently
-from scheduler_extras.common.blame import request_by
 from scheduler_extras.common.clocks import now
 from scheduler_extras.common.errors import ApiError, ServerUnavailable
 from scheduler_extras.common.log_texts import at_most, warn_once
+from scheduler_extras.common.rule_answers import request_by
 from scheduler_extras.deciding.decision import FullDecision
 from scheduler_extras.live.record import PodRecord
 from scheduler_extras.reading.fields import pick
@@ -80,7 +80,7 @@ def pod_condition(pod: FullPod, reason: str, message: str) -> tuple:
     before = pick(pod.raw, list, "status", "conditions", of=dict)
     if ("PodScheduled", "False") not in [(each.get("type"), each.get("status")) for each in before]:
         condition["lastTransitionTime"] = now()  # otherwise the patch leaves the old time
-    return "PATCH", f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}/status", {
+    return "PATCH", f"{pod.path}/status", {
         "metadata": {"uid": pod.uid}, "status": {"conditions": [condition]}}
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from scheduler_extras.deciding.snapshot import FullSnapshot
 from scheduler_extras.reading.fields import text_at
 from scheduler_extras.reading.pods_and_nodes import FullPod
-from scheduler_extras.rules.always import is_nomination
+from scheduler_extras.rules.nominating import is_nomination
 
 
 class Nominations:

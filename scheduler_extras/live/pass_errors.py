@@ -7,9 +7,8 @@ from __future__ import annotations
 
 from scheduler import log
 from scheduler_extras.api.retries import backoff
-from scheduler_extras.common.blame import FAILURE
 from scheduler_extras.common.clocks import STOP
-from scheduler_extras.common.errors import ServerUnavailable
+from scheduler_extras.common.errors import FAILURE, ServerUnavailable
 
 
 MOST_SERVER_ERRORS = 10  # pods in a row that meet one, before the pass ends

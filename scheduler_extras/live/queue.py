@@ -151,7 +151,10 @@ def is_ours_and_ready(pod: FullPod, policies: dict[str, FullPolicy]) -> bool:
 
 
 def passes_pre_enqueue(pod: FullPod, policy: FullPolicy) -> bool:
-    """Return whether a pod has no scheduling gates, and passes PreEnqueue of the rules."""
+    """Return whether a pod may enter the queue.
+
+    It is neither terminating nor finished, has no scheduling gates, and passes PreEnqueue of the rules.
+    """
     if pod.terminating or pod.gates or pod.phase in ("Succeeded", "Failed"):
         return False
     reason = run_pre_enqueue(pod, policy)

@@ -17,8 +17,7 @@ from scheduler_extras.deciding.decision import FullDecision
 from scheduler_extras.live.binding import BindingCycle
 from scheduler_extras.live.record import WaitsFor
 from scheduler_extras.live.writer import Result, Step
-from scheduler_extras.rules.always import is_nomination, nominate
-from scheduler_extras.rules.preemption import nomination_of
+from scheduler_extras.rules.nominating import is_nomination, nomination_of, nominate
 from scheduler_extras.rules.preemption_requests import count_deletions
 
 

@@ -16,10 +16,11 @@ from typing import Any
 from scheduler import binding
 from scheduler_extras.api.responses import Conflict, NotFound, TooLarge
 from scheduler_extras.api.retries import forever, patiently
-from scheduler_extras.common.blame import request_by, warn_if_broken
+from scheduler_extras.common.blame import warn_if_broken
 from scheduler_extras.common.clocks import within
 from scheduler_extras.common.errors import ApiError, InputError, ServerUnavailable, Unschedulable
 from scheduler_extras.common.log_texts import warn_once
+from scheduler_extras.common.rule_answers import request_by
 from scheduler_extras.deciding.decision import FullDecision
 from scheduler_extras.deciding.extension_points import call_hook
 from scheduler_extras.deciding.rule import FullRule
@@ -29,7 +30,8 @@ from scheduler_extras.reading.fields import text_at
 from scheduler_extras.reading.pods_and_nodes import FullPod
 
 
-# All writes are made in threads, and results.py handles their results. A dry run writes nothing. A replica
+# All writes are made in threads. results.py handles the results of Bindings and of rules' requests; events
+# and conditions report none. A dry run writes nothing. A replica
 # that does not lead writes nothing either (`attempt`), except events about pods that it has bound
 # (`record_scheduled`). A request that fails with 5xx is sent up to three times (`patiently`), but a DELETE
 # only once, because it may have deleted the pod without a response.
@@ -102,7 +104,7 @@ class Writer(ThreadPool):
         Checked as late as possible: a process may be stopped for minutes between any two lines.
         """
         if not self.may_write():
-            raise Conflict(409, "this replica does not lead any more")
+            raise Conflict(409, "this replica is no longer the leader")
 
     def send_in_order(self, result: Result, latest_if_waiting: Callable[[FullPod], FullPod | None]) -> None:
         """Send requests one after another until one fails, and report the result.
@@ -134,7 +136,7 @@ class Writer(ThreadPool):
                 return self.attempt(method, path, body)
             return patiently(self.attempt, method, path, body)
         except (Conflict, NotFound):
-            is_its_own = f"{path}/".startswith(f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}/")
+            is_its_own = f"{path}/".startswith(f"{pod.path}/")
             may_have_gone = method == "DELETE" or step is Step.POST_FILTER
             if is_its_own or not (may_have_gone and self.may_write()):
                 raise
@@ -165,7 +167,7 @@ class Writer(ThreadPool):
     def fetch_pod(self, pod: FullPod) -> dict:
         """Return the JSON of the pod of this name; {} if it is gone or hidden. Raises ServerUnavailable."""
         try:
-            raw = self.api.request("GET", f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}")
+            raw = self.api.request("GET", pod.path)
         except ServerUnavailable:
             raise
         except ApiError as error:

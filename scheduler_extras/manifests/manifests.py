@@ -20,7 +20,7 @@ from scheduler_extras.manifests.loading import load, no_object
 from scheduler_extras.manifests.objects import ManifestObjects
 from scheduler_extras.manifests.workload import active
 from scheduler_extras.reading.fields import pick, text_at
-from scheduler_extras.rules.always import is_nomination
+from scheduler_extras.rules.nominating import is_nomination
 
 
 class Manifests(ManifestObjects):

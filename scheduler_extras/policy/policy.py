@@ -1,6 +1,6 @@
 """A Policy in force: its active rules and extenders, and how they decide together.
 
-`schedule` in deciding/ calls it.
+`schedule` in schedule.py calls it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ from scheduler_extras.deciding.rule import PREDICATES, FullRule, Rejected
 from scheduler_extras.deciding.snapshot import FullSnapshot
 from scheduler_extras.reading.pods_and_nodes import FullNode, FullPod
 from scheduler_extras.rules.always import ALWAYS_ASKED
-from scheduler_extras.rules.preemption import NoPreemption, is_hopeless
+from scheduler_extras.rules.preemption import NoPreemption
+from scheduler_extras.rules.preemption_behavior import is_hopeless
 
 
 # Sample pods for `warm_up`: the pod of a Deployment, and one with a spread constraint.
@@ -188,6 +189,3 @@ def add_up(decision: FullDecision, prepared: list, nodes: dict[str, FullNode]) -
 
 
 CONFIGURATION_VERSION = "kubescheduler.config.k8s.io/v1"  # a Policy may have it, too
-
-
-ELECTION = {"leaseDuration": 15, "renewDeadline": 10, "retryPeriod": 2}  # seconds, as kube-scheduler's

@@ -9,8 +9,9 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-from scheduler_extras.common.blame import signature_of, strings_of, what_broke
+from scheduler_extras.common.blame import signature_of, what_broke
 from scheduler_extras.common.errors import InputError
+from scheduler_extras.common.rule_answers import strings_of
 from scheduler_extras.deciding.rule import CATALOGUES, PREDICATES, PRIORITIES, FullRule
 from scheduler_extras.policy.extenders import (
     EXTENDER, FILTERED, extender_problems, extenders_of, left_to_extenders

@@ -164,7 +164,7 @@ class PolicyFile:
                 status = Path(path).stat()
                 is_file = stat.S_ISREG(status.st_mode)
                 if self.policies and not (is_file or stat.S_ISDIR(status.st_mode)):
-                    raise InputError(f"{path}: it is no plain file any more")
+                    raise InputError(f"{path}: it is no longer a regular file")
                 if is_file and status.st_size > MOST_BYTES:
                     raise InputError(f"{path}: it has more than {MOST_BYTES} bytes")
 

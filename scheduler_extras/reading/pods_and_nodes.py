@@ -91,6 +91,11 @@ class FullPod:
         self.uncounted_cpu = uncounted_cpu(self.spec)
         self.nonzero_incoming = read_only(incoming | {"cpu": incoming["cpu"] - self.uncounted_cpu})
 
+    @property
+    def path(self) -> str:
+        """The path of the pod in the API."""
+        return f"/api/v1/namespaces/{self.namespace}/pods/{self.name}"
+
     @functools.cached_property
     def required_terms(self) -> list[JsonObject] | None:
         """The valid terms of the required node affinity, which are the only ones that can match; or None."""
@@ -195,6 +200,14 @@ class FullNode:
         self._pods[pod.uid] = pod
         add_to(self._requested, pod.requests)
         add_to(self._nonzero, pod.nonzero)
+
+    def remove(self, pod: FullPod) -> bool:
+        """Take a pod off the node. Return whether it was there."""
+        removed = self._pods.pop(pod.uid, None)
+        if removed:
+            add_to(self._requested, {name: -amount for name, amount in removed.requests.items()})
+            add_to(self._nonzero, {name: -amount for name, amount in removed.nonzero.items()})
+        return removed is not None
 
 
 # The attributes of a FullNode that do not depend on the pods on it.

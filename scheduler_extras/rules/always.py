@@ -1,6 +1,6 @@
 """Predicates that are active under any Policy: claims of devices, and room for nominated pods.
 
-policy/policy.py calls them after the Policy's own. Rules that preempt call `nominate`.
+policy/policy.py calls them after the Policy's own.
 """
 
 from __future__ import annotations
@@ -9,10 +9,8 @@ import collections
 import functools
 from typing import Any
 
-from scheduler_extras.deciding.extension_points import Request
 from scheduler_extras.deciding.rule import SKIP, FullRule, Rejected
 from scheduler_extras.deciding.snapshot import FullSnapshot
-from scheduler_extras.reading.fields import pick
 from scheduler_extras.reading.pods_and_nodes import FullNode, FullPod, with_pods
 from scheduler_extras.rules.simulation import Simulation, first_reasons, prepared_for_nodes
 
@@ -67,22 +65,6 @@ def room_for_nominated(pod: FullPod, node: FullNode, metadata: Rivals) -> list[s
     if with_pods not in node.derived or node.derived[with_pods][0] != there:
         node.derived[with_pods] = there, with_pods(node, [*node.pods.values(), *there])
     return first_reasons(prepared, node.derived[with_pods][1])
-
-
-def nominate(pod: FullPod, node_name: str | None, snapshot: FullSnapshot) -> Request:
-    """Nominate a pod to a node in the snapshot; None ends its nomination. Return the request to write it."""
-    snapshot.nominated = [other for other in snapshot.nominated if other.uid != pod.uid]
-    if node_name:
-        status = pick(pod.raw, dict, "status") | {"nominatedNodeName": node_name}
-        snapshot.nominated.append(FullPod(pod.raw | {"status": status}))
-    return "PATCH", f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}/status", {
-        "metadata": {"uid": pod.uid}, "status": {"nominatedNodeName": node_name}}
-
-
-def is_nomination(request: Request) -> bool:
-    """Return whether a request nominates a pod to a node, or ends its nomination."""
-    method, _, body = request
-    return method == "PATCH" and "nominatedNodeName" in pick(body, dict, "status")
 
 
 ALWAYS_ASKED = [

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from scheduler_extras.common.errors import ApiError, InvalidSelector
 from scheduler_extras.deciding.answers import memo
-from scheduler_extras.deciding.snapshot import FullSnapshot
+from scheduler_extras.deciding.snapshot import FullSnapshot, Victim
 from scheduler_extras.reading.fields import pick
 from scheduler_extras.reading.label_selectors import label_selector, labels_match
 from scheduler_extras.reading.pods_and_nodes import FullPod
@@ -52,7 +52,7 @@ class BudgetSelectors:
         return keys
 
 
-def protected_by_budgets(pods: Sequence[FullPod], snapshot: FullSnapshot) -> list[FullPod]:
+def violating_budgets(pods: Sequence[FullPod], snapshot: FullSnapshot) -> list[FullPod]:
     """Return the pods whose deletion would violate a budget if all pods before them were deleted, too.
 
     Victims of other preemptors count as well, until the budget's controller has counted them.
@@ -63,15 +63,15 @@ def protected_by_budgets(pods: Sequence[FullPod], snapshot: FullSnapshot) -> lis
     for uid, victim in snapshot.victims.items():
         if uid not in uids:
             taken.update(budgets_to_change(victim, snapshot))
-    protected = []
+    violating = []
     for pod in pods:
-        is_protected = False
+        violates = False
         for budget in budgets_that_protect(pod, snapshot):
             taken[budget.key] += 1
-            is_protected |= taken[budget.key] > budget.allowed
-        if is_protected:
-            protected.append(pod)
-    return protected
+            violates |= taken[budget.key] > budget.allowed
+        if violates:
+            violating.append(pod)
+    return violating
 
 
 def budgets_of(pod: FullPod, snapshot: FullSnapshot) -> dict[str, dict]:
@@ -86,15 +86,7 @@ def budgets_that_protect(pod: FullPod, snapshot: FullSnapshot) -> list[Disruptio
     return [budget for budget in found if pod.name not in budget.counted]
 
 
-@dataclass
-class PendingDeletion:
-    """A pod that is deleted for another one, and the budgets that protected it when it was chosen."""
-
-    pod: FullPod  # its current version
-    budgets: dict[str, dict]
-
-
-def budgets_to_change(victim: PendingDeletion, snapshot: FullSnapshot) -> list[str]:
+def budgets_to_change(victim: Victim, snapshot: FullSnapshot) -> list[str]:
     """Return the keys of the budgets whose controller has not yet counted the deletion of a victim.
 
     Budgets that no controller has ever observed are left out, because their status never changes.

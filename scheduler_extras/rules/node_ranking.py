@@ -16,7 +16,7 @@ class Victims:
     """The pods that have to be deleted from a node so that the preemptor fits."""
 
     pods: list[FullPod]  # the first one represents all of them when nodes are compared
-    violations: int  # how many of them a budget protects
+    violations: int  # how many of the deletions violate a budget
 
 
 def importance(pod: FullPod) -> tuple:

@@ -13,15 +13,18 @@ from typing import Any
 from scheduler import sum_up
 from scheduler_extras.common.chance import CHANCE
 from scheduler_extras.common.errors import Unschedulable
+from scheduler_extras.deciding.extension_points import Request
 from scheduler_extras.deciding.prepared_rules import PreparedRule, prepare
-from scheduler_extras.deciding.rule import Rejected, Unresolvable, predicate
+from scheduler_extras.deciding.rule import Rejected, predicate
 from scheduler_extras.deciding.snapshot import FullSnapshot
 from scheduler_extras.reading.pods_and_nodes import FullNode, FullPod
-from scheduler_extras.rules.always import ALWAYS_ASKED, nominate
-from scheduler_extras.rules.budgets import protected_by_budgets
-from scheduler_extras.rules.node_ranking import Victims, importance, pick_one_node
+from scheduler_extras.rules.always import ALWAYS_ASKED
+from scheduler_extras.rules.budgets import violating_budgets
+from scheduler_extras.rules.node_ranking import Victims, pick_one_node
+from scheduler_extras.rules.nominating import nominate, nomination_of
+from scheduler_extras.rules.preemption_behavior import PreemptionBehavior, is_hopeless
 from scheduler_extras.rules.preemption_requests import make_room
-from scheduler_extras.rules.simulation import Simulation, is_leaving, prepared_for_nodes
+from scheduler_extras.rules.simulation import Simulation, prepared_for_nodes
 
 
 class NoPreemption(list):
@@ -32,55 +35,9 @@ class NoPreemption(list):
         self.why = why  # a text, or {node: the reasons that remain there}
 
 
-class Behavior:
-    """How kube-scheduler 1.20 preempts, where later versions differ."""
-
-    def in_order(self, victims: list[FullPod]) -> list[FullPod]:
-        """Return the victims, the one that represents them first: pods that a budget protects come first."""
-        return victims
-
-    def is_waited_for(self, victim: FullPod, snapshot: FullSnapshot) -> bool:
-        """Return whether a nominated pod waits until this one is gone before it preempts any others."""
-        return is_leaving(victim, snapshot)
-
-    def keeps_nomination(self, pod: FullPod, node_name: str, failed: dict, snapshot: FullSnapshot) -> bool:
-        """Return whether a pod stays nominated to a node although preemption does not help it now.
-
-        Unlike in 1.20, two pods of equal priority do not block each other on one node forever.
-        """
-        rivals = [other for other in snapshot.nominated if other.uid != pod.uid
-                  and other.nominated_node == node_name and other.priority == pod.priority]
-        return not rivals and not all(is_hopeless(failed.get(name, {})) for name in snapshot.nodes)
-
-    def event_message(self, pod: FullPod, node: FullNode) -> str:
-        """Return the message of the event of a victim."""
-        return f"Preempted by {pod.key} on node {node.name}"
-
-    def importance(self, number: int, pod: FullPod) -> tuple:
-        """Return the sort key of a pod on a node; the most important pod comes first. (MoreImportantPod)
-
-        number: its position among the pods of the node.
-        """
-        return importance(pod)
-
-    def reject_if_waiting(self, victim: FullPod) -> bool:
-        """Return False: 1.20 deletes victims that wait at Permit."""
-        return False
-
-    def is_too_small(self, node: FullNode, pod: FullPod, against: dict[str, list[str]]) -> bool:
-        """Return whether a node is skipped because the pod would not fit it even if it were empty.
-
-        against: {predicate: its reasons} of the node.
-        """
-        return False
-
-    def ends_nominations(self, victims: Iterable[FullPod]) -> bool:
-        """Return whether less important pods lose their nomination to the node of these victims."""
-        return True
-
-
 def preempt(pod: FullPod, failed: dict, snapshot: FullSnapshot, percentage: int = 10, absolute: int = 100,
-            behavior: Behavior = Behavior()) -> Any:  # noqa: B008
+            behavior: PreemptionBehavior = PreemptionBehavior()  # noqa: B008
+            ) -> tuple[list[Request], str] | NoPreemption:
     """Choose victims for a pod that fits no node. Return (requests, what they do), or NoPreemption.
 
     percentage, absolute: the search ends when so many candidates are found, in percent of the nodes and in
@@ -88,12 +45,12 @@ def preempt(pod: FullPod, failed: dict, snapshot: FullSnapshot, percentage: int 
     """
     if pod.spec.get("preemptionPolicy") == "Never":
         return NoPreemption("not eligible due to preemptionPolicy=Never.")
-    home = nomination_of(pod, snapshot)
-    if waits_for_victims(pod, snapshot.nodes.get(home), failed, snapshot, behavior):
-        return keep_waiting(pod, home, snapshot)
+    nominated_node = nomination_of(pod, snapshot)
+    if waits_for_victims(pod, snapshot.nodes.get(nominated_node), failed, snapshot, behavior):
+        return keep_waiting(pod, nominated_node, snapshot)
     found, against = candidates(pod, failed, snapshot, percentage, absolute, behavior)
     if not found:
-        return NoPreemption(against, withdrawal(pod, home, failed, snapshot, behavior))
+        return NoPreemption(against, withdrawal(pod, nominated_node, failed, snapshot, behavior))
     try:
         found = left_by_extenders(pod, found, snapshot)
     except Unschedulable as error:
@@ -127,43 +84,36 @@ def no_preemption_message(decision: Any) -> str:
 
 # Waiting: a preemptor stays nominated to the node until it is bound.
 
-def nomination_of(pod: FullPod, snapshot: FullSnapshot) -> str | None:
-    """Return the name of the node to which the pod is nominated, or None."""
-    return next((other.nominated_node for other in snapshot.nominated if other.uid == pod.uid), None)
+def waits_for_victims(pod: FullPod, node: FullNode | None, failed: dict, snapshot: FullSnapshot,
+                      behavior: PreemptionBehavior) -> bool:
+    """Return whether less important pods are still terminating on the node to which the pod is nominated.
 
-
-def waits_for_victims(pod: FullPod, home: FullNode | None, failed: dict, snapshot: FullSnapshot,
-                      behavior: Behavior) -> bool:
-    """Return whether less important pods are still terminating on the node to which the pod is nominated."""
-    if home is None or is_hopeless(failed.get(home.name, {})):
+    Upstream: PodEligibleToPreemptOthers.
+    """
+    if node is None or is_hopeless(failed.get(node.name, {})):
         return False
     return any(other.priority < pod.priority and behavior.is_waited_for(other, snapshot)
-               for other in home.pods.values())
+               for other in node.pods.values())
 
 
-def keep_waiting(pod: FullPod, home: str | None, snapshot: FullSnapshot) -> tuple[list, str]:
+def keep_waiting(pod: FullPod, nominated_node: str | None, snapshot: FullSnapshot) -> tuple[list, str]:
     """Return no requests, while victims terminate; but repeat the nomination if it was never written."""
-    requests = [] if pod.nominated_node == home else [nominate(pod, home, snapshot)]
-    return requests, f"It waits until the pods that are being deleted on {home} have gone."
+    requests = [] if pod.nominated_node == nominated_node else [nominate(pod, nominated_node, snapshot)]
+    return requests, f"It waits until the pods that are being deleted on {nominated_node} have gone."
 
 
-def withdrawal(pod: FullPod, home: str | None, failed: dict, snapshot: FullSnapshot,
-               behavior: Behavior) -> list:
+def withdrawal(pod: FullPod, nominated_node: str | None, failed: dict, snapshot: FullSnapshot,
+               behavior: PreemptionBehavior) -> list:
     """Return, in a list, the request that ends the pod's nomination; [] if it has none or keeps it."""
-    if not home or behavior.keeps_nomination(pod, home, failed, snapshot):
+    if not nominated_node or behavior.keeps_nomination(pod, nominated_node, failed, snapshot):
         return []
     return [nominate(pod, None, snapshot)]
 
 
 # Where it helps.
 
-def is_hopeless(against: dict) -> bool:
-    """Return whether a node would not fit even without pods. against: {predicate: its reasons}."""
-    return any(isinstance(reason, Unresolvable) for reasons in against.values() for reason in reasons)
-
-
 def candidates(pod: FullPod, failed: dict, snapshot: FullSnapshot, percentage: int, absolute: int,
-               behavior: Behavior) -> tuple[dict[FullNode, Victims], dict[str, tuple[str, ...]]]:
+               behavior: PreemptionBehavior) -> tuple[dict[FullNode, Victims], dict[str, tuple[str, ...]]]:
     """Return {node: its Victims} of nodes that the pod fits without these, and {node: the reasons} of others.
 
     The search starts at a random node. It ends with enough candidates, one of which violates no budget.
@@ -188,7 +138,7 @@ def candidates(pod: FullPod, failed: dict, snapshot: FullSnapshot, percentage: i
     return found, against
 
 
-def victims_on(pod: FullPod, node: FullNode, snapshot: FullSnapshot, behavior: Behavior,
+def victims_on(pod: FullPod, node: FullNode, snapshot: FullSnapshot, behavior: PreemptionBehavior,
                prepared: list[PreparedRule] | None) -> tuple[Victims | None, tuple[str, ...]]:
     """Return the Victims on a node, or None and the reasons why there are none. (selectVictimsOnNode)"""
     lower = lower_on(node, pod, behavior)
@@ -199,12 +149,12 @@ def victims_on(pod: FullPod, node: FullNode, snapshot: FullSnapshot, behavior: B
     reasons = simulation.reasons()
     if reasons:
         return None, tuple(reasons)
-    protected = protected_by_budgets(lower, snapshot)
-    in_order = sorted(lower, key=lambda other: other not in protected)  # protected ones may return first
+    violating = violating_budgets(lower, snapshot)
+    in_order = sorted(lower, key=lambda other: other not in violating)  # those are reprieved first
     gone = [other for other in in_order if not simulation.reprieve(other)]
     if not gone:  # only an extender refuses the node
         return None, (NO_VICTIMS,)
-    return Victims(behavior.in_order(gone), sum(other in protected for other in gone)), ()
+    return Victims(behavior.in_order(gone), sum(other in violating for other in gone)), ()
 
 
 def prepared_for_any_node(pod: FullPod, snapshot: FullSnapshot) -> list[PreparedRule] | None:
@@ -216,7 +166,7 @@ def prepared_for_any_node(pod: FullPod, snapshot: FullSnapshot) -> list[Prepared
         return None
 
 
-def lower_on(node: FullNode, pod: FullPod, behavior: Behavior) -> list[FullPod]:
+def lower_on(node: FullNode, pod: FullPod, behavior: PreemptionBehavior) -> list[FullPod]:
     """Return the pods of lower priority on a node, the most important one first."""
     numbered = [(number, other) for number, other in enumerate(node.pods.values())
                 if other.priority < pod.priority]
@@ -227,7 +177,9 @@ def lower_on(node: FullNode, pod: FullPod, behavior: Behavior) -> list[FullPod]:
 # Which node.
 
 def not_refused(pod: FullPod, found: dict[FullNode, Victims]) -> dict[FullNode, Victims]:
-    """Return the candidates on which no deletion has been refused; all of them if that leaves none."""
+    """Return the candidates on which no deletion has been refused.
+
+    If that leaves none, forget the refusals, and return all."""
     refused = refused_nodes(pod)
     left = {node: victims for node, victims in found.items() if node.name not in refused}
     if not left:

@@ -6,20 +6,20 @@ preemption.py chooses the victims and returns these requests. Upstream: PrepareC
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 from scheduler import event
 from scheduler_extras.common.clocks import now
 from scheduler_extras.deciding.extension_points import Request
-from scheduler_extras.deciding.snapshot import FullSnapshot
+from scheduler_extras.deciding.snapshot import FullSnapshot, Victim
 from scheduler_extras.reading.pods_and_nodes import FullNode, FullPod
-from scheduler_extras.rules.always import nominate
-from scheduler_extras.rules.budgets import PendingDeletion, budgets_of
+from scheduler_extras.rules.budgets import budgets_of
+from scheduler_extras.rules.nominating import nominate, nominated_below
+from scheduler_extras.rules.preemption_behavior import PreemptionBehavior
 from scheduler_extras.rules.simulation import is_leaving
 
 
 def make_room(pod: FullPod, node: FullNode, victims: list[FullPod], snapshot: FullSnapshot,
-              behavior: Any) -> list[Request]:
+              behavior: PreemptionBehavior) -> list[Request]:
     """Return the requests that nominate the pod to the node, and then delete the victims.
 
     Also records the nomination and the victims in the snapshot.
@@ -28,7 +28,7 @@ def make_room(pod: FullPod, node: FullNode, victims: list[FullPod], snapshot: Fu
     """
     remaining = [victim for victim in victims if not is_leaving(victim, snapshot)]
     for victim in remaining:
-        snapshot.victims[victim.uid] = PendingDeletion(victim, budgets_of(victim, snapshot))
+        snapshot.victims[victim.uid] = Victim(victim, budgets_of(victim, snapshot))
     requests = []
     if behavior.ends_nominations(victims):
         requests += [nominate(other, None, snapshot) for other in nominated_below(pod, node, snapshot)]
@@ -40,20 +40,9 @@ def make_room(pod: FullPod, node: FullNode, victims: list[FullPod], snapshot: Fu
     return requests
 
 
-def nominated_below(pod: FullPod, node: FullNode, snapshot: FullSnapshot) -> list[FullPod]:
-    """Return the pods of lower priority that are nominated to the node. (getLowerPriorityNominatedPods)"""
-    return [other for other in snapshot.nominated if other.scheduler in snapshot.policies
-            and other.nominated_node == node.name and other.priority < pod.priority]
-
-
-def path_of(pod: FullPod) -> str:
-    """Return the path of a pod in the API."""
-    return f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}"
-
-
 def deletion(victim: FullPod) -> Request:
     """Return the request that deletes a pod by name and uid, so that it deletes no newer pod of that name."""
-    return "DELETE", path_of(victim), {"preconditions": {"uid": victim.uid}}
+    return "DELETE", victim.path, {"preconditions": {"uid": victim.uid}}
 
 
 def count_deletions(requests: Iterable[Request]) -> int:
@@ -63,7 +52,7 @@ def count_deletions(requests: Iterable[Request]) -> int:
 
 def disruption(victim: FullPod, pod: FullPod) -> Request:
     """Return the request that sets the victim's DisruptionTarget condition, which Job controllers read."""
-    return "PATCH", f"{path_of(victim)}/status", {"metadata": {"uid": victim.uid}, "status": {"conditions": [{
+    return "PATCH", f"{victim.path}/status", {"metadata": {"uid": victim.uid}, "status": {"conditions": [{
         "type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler",
         "message": f"{pod.scheduler}: preempting to accommodate a higher priority pod",
         "lastTransitionTime": now()}]}}

@@ -85,7 +85,7 @@ class RecordedMetrics:
             "scheduler_preemption_victims", "Victims of a preemption.", exponential(1, 2, 7))
         self.requests = Counter(
             "rest_client_requests_total",
-            "Requests to the API server, by status code; <error>: without an answer.",
+            "Requests to the API server, by status code; <error>: no response.",
             "code", "method", "host")
         self.request_seconds = Histogram(
             "rest_client_request_duration_seconds", "Seconds until the API server's answer begins.",

@@ -1,6 +1,6 @@
 """--compare: the decisions of several Policies about the same manifests.
 
-runs.py calls `compare` in place of the loop.
+command_line.py calls `compare` in place of the loop.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """--drain NODE: whether a node can be drained, and where its pods would go.
 
-runs.py calls `show_drain` in place of the loop. Nothing is written. Upstream: kubectl/pkg/drain.
+command_line.py calls `show_drain` in place of the loop. Nothing is written. Upstream: kubectl/pkg/drain.
 """
 
 from __future__ import annotations

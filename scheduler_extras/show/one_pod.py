@@ -1,6 +1,6 @@
 """--explain POD and --fits POD: where one pod would go, and how many copies of it would fit.
 
-runs.py calls `show_one_pod` in place of the loop.
+command_line.py calls `show_one_pod` in place of the loop.
 """
 
 from __future__ import annotations

@@ -5,9 +5,9 @@ import inspect
 import pytest
 from helpers.everywhere import MODULES
 from helpers.everywhere import replace
-from scheduler_extras.common.blame import FAILURE
 from scheduler_extras.common.chance import CHANCE
 from scheduler_extras.common.clocks import STOP
+from scheduler_extras.common.errors import FAILURE
 from scheduler_extras.common.log_texts import WARNED
 from helpers.command_line import answering  # noqa: F401 (a fixture)
 from helpers.fake_api import clock, told  # noqa: F401 (fixtures)

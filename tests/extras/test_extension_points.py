@@ -6,8 +6,7 @@ import threading
 import pytest
 from helpers.everywhere import replace
 from scheduler_extras.api.responses import error_of
-from scheduler_extras.common.blame import FAILURE
-from scheduler_extras.common.errors import ServerUnavailable, Unschedulable
+from scheduler_extras.common.errors import FAILURE, ServerUnavailable, Unschedulable
 from scheduler_extras.deciding.rule import FullRule, Rejected
 from scheduler_extras.live.passes import make_passes
 from scheduler_extras.policy.own_rules import as_in_the_script

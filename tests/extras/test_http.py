@@ -231,7 +231,7 @@ def test_a_request_is_checked_each_time_immediately_before_it_is_sent(raw, monke
     api = PooledProxy(server.url)
     api.request("GET", NODES)
     monkeypatch.setattr(Connection, "is_idle", lambda connection: True)
-    checks = iter([None, error_of(409, "this replica does not lead any more")])
+    checks = iter([None, error_of(409, "this replica is no longer the leader")])
 
     def check():
         error = next(checks)

@@ -1,9 +1,9 @@
 """The arguments of plugins in a KubeSchedulerConfiguration, and what they change."""
 
 import pytest
+from scheduler_extras.common.election_defaults import ELECTION
 from scheduler_extras.deciding.rule import PREDICATES
 from scheduler_extras.policy.own_rules import as_in_the_script
-from scheduler_extras.policy.policy import ELECTION
 from scheduler_extras.policy.reading import set_up
 from scheduler_extras.reading.pods_and_nodes import FullNode, FullPod
 from scheduler_extras.rules.spreading import DEFAULT_SPREAD

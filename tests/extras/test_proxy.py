@@ -29,8 +29,8 @@ def test_an_object_that_cannot_be_read_hides_no_other_of_its_list(monkeypatch, c
     server = ApiServer(*(pod(f"p{i}") for i in range(3)))
     plain = PooledProxy.exchange
 
-    def answer(api, method, path, body, params, accept):
-        answer, data = plain(api, method, path, body, params, accept)
+    def answer(api, method, path, body, params, accept, check):
+        answer, data = plain(api, method, path, body, params, accept, check)
         is_whole = "PartialObjectMetadata" not in accept
         if path.endswith("/pods/p1") or (path.endswith("/pods") and is_whole):
             data = data.replace(b'"p1"', b'"p1", "x": ' + deep.encode())

@@ -80,7 +80,7 @@ def test_few_names_are_imported_from_the_script():
     assert imported <= FROM_THE_SCRIPT
 
 
-def run_bind_plugins(statement):
+def bound_names(statement):
     """The names that a statement binds at the top level, imports aside."""
     if isinstance(statement, (ast.FunctionDef, ast.ClassDef)):
         return [statement.name]
@@ -89,7 +89,7 @@ def run_bind_plugins(statement):
 
 
 def test_no_name_is_bound_twice_at_the_top_level():
-    bound = [(name, each) for name, tree in modules().items() for statement in tree.body for each in run_bind_plugins(statement)]
+    bound = [(name, each) for name, tree in modules().items() for statement in tree.body for each in bound_names(statement)]
     assert {each for each in bound if bound.count(each) > 1} == set()
 
 

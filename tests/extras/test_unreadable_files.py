@@ -190,7 +190,7 @@ def becomes_huge(path):
     os.truncate(path, 100 * 10**9)
 
 
-@table("becomes, said", {"a pipe": (becomes_a_pipe, "it is no plain file any more"), "a device": (becomes_a_device, "it is no plain file any more"),
+@table("becomes, said", {"a pipe": (becomes_a_pipe, "it is no longer a regular file"), "a device": (becomes_a_device, "it is no longer a regular file"),
                          "huge": (becomes_huge, "it has more than 1048576 bytes")})
 @pytest.mark.parametrize("name", ["policy.json", "rules.py"])
 def test_a_file_that_cannot_be_read_in_time_is_one_line_and_the_last_good_policy_stays(becomes, said, name, serve, start, tmp_path):

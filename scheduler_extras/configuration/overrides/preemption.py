@@ -11,11 +11,12 @@ from scheduler_extras.reading.fields import pick
 from scheduler_extras.reading.pods_and_nodes import FullNode, FullPod
 from scheduler_extras.rules.node_ranking import NOT_STARTED, importance, started
 from scheduler_extras.rules.of_the_script import insufficient
-from scheduler_extras.rules.preemption import Behavior, preempt
+from scheduler_extras.rules.preemption import preempt
+from scheduler_extras.rules.preemption_behavior import PreemptionBehavior
 from scheduler_extras.rules.simulation import is_leaving
 
 
-class Behavior136(Behavior):
+class PreemptionBehavior136(PreemptionBehavior):
     """How kube-scheduler 1.36 preempts."""
 
     def in_order(self, victims: list[FullPod]) -> list[FullPod]:
@@ -64,4 +65,5 @@ class Behavior136(Behavior):
         return not all(victim.terminating for victim in victims)
 
 
-OVERRIDES["Preemption"]["hooks"] = {"post_filter": functools.partial(preempt, behavior=Behavior136())}
+OVERRIDES["Preemption"]["hooks"] = {
+    "post_filter": functools.partial(preempt, behavior=PreemptionBehavior136())}

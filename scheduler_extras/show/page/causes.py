@@ -36,7 +36,7 @@ from scheduler_extras.show.picture import amounts_of
 from scheduler_extras.show.text import shorten
 
 
-# Labels that the kubelet or the cloud gives a node: they say what it is, and nobody changes them to fit a pod.
+# Beginnings of labels that the kubelet or the cloud gives a node: nobody changes these to fit a pod.
 FACTS = ("kubernetes.io/", "beta.kubernetes.io/", "node.kubernetes.io/", "topology.kubernetes.io/",
          "failure-domain.beta.kubernetes.io/")
 
@@ -102,11 +102,10 @@ def labels(decision: FullDecision, node: FullNode, reason: str) -> Cause:
     selector = decision.pod.node_selector.items()
     missing = [f"{key}={value}" for key, value in selector if node.labels.get(key) != value]
     wanted = missing or [each.removeprefix("label:") for each in blame]
-    if any(label.startswith(FACTS) for label in wanted):
-        change, size = f"do without {', '.join(wanted)} in the pod", len(wanted)
-    else:
-        change, size = f"label {{node}} {', '.join(wanted)}", len(wanted) / 10
-    return Cause("; ".join(words) or "labels", blame, change, size)
+    named = ", ".join(wanted)
+    is_fact = any(label.startswith(FACTS) for label in wanted)
+    change = f"do without {named} in the pod" if is_fact else f"label {{node}} {named}"
+    return Cause("; ".join(words) or "labels", blame, change, len(wanted) * (1 if is_fact else 0.1))
 
 
 def cordon(decision: FullDecision, node: FullNode, reason: str) -> Cause:
