@@ -19,7 +19,7 @@ from typing import Any
 
 import scheduler
 from scheduler import log
-from scheduler_extras.api.proxy import PooledProxy
+from scheduler_extras.api.client import ApiClient
 from scheduler_extras.api.service_account import service_account
 from scheduler_extras.common.blame import what_broke
 from scheduler_extras.common.chance import CHANCE
@@ -116,10 +116,10 @@ def journal_for(options: argparse.Namespace, path: str) -> Journal | None:
     return journal
 
 
-def api_server(url: str | None) -> PooledProxy:
+def api_server(url: str | None) -> ApiClient:
     """Return a client of the API server: through kubectl proxy, or directly in a pod without --server."""
     account = None if url else service_account()
-    return PooledProxy(account.server, account) if account else PooledProxy(url or PROXY)
+    return ApiClient(account.server, account) if account else ApiClient(url or PROXY)
 
 
 def writer_for(api: Any, options: argparse.Namespace) -> Writer:

@@ -26,7 +26,7 @@ from scheduler_extras.manifests.stateful_sets import pods_to_come
 from scheduler_extras.policy.policy import FullPolicy
 from scheduler_extras.policy.reloading import PolicyFile
 from scheduler_extras.reading.pods_and_nodes import FullPod
-from scheduler_extras.serve.gauges import State, for_an_operator, metrics_route
+from scheduler_extras.serve.gauges import ClusterGauges, operator_values, metrics_route
 from scheduler_extras.serve.health import health_routes
 from scheduler_extras.serve.metrics import Observations
 from scheduler_extras.serve.pages import page_routes
@@ -54,18 +54,18 @@ class Run:
         options = self.options
         is_listed = options.cluster or isinstance(options.explain, str) or options.fits or options.drain
         kind_of_cluster = ListedCluster if is_listed else LiveCluster
-        sum_up = getattr(self.report, "sum_up", lambda: None)
-        cluster = kind_of_cluster(writer, self.report, at_rest=sum_up)
+        print_counts = getattr(self.report, "print_counts", lambda: None)
+        cluster = kind_of_cluster(writer, self.report, at_rest=print_counts)
         if self.journal:
-            observe(cluster, self.journal)
+            attach_journal(cluster, self.journal)
         return cluster
 
 
-def observe(cluster: LiveCluster, journal: Journal) -> None:
+def attach_journal(cluster: LiveCluster, journal: Journal) -> None:
     """Make a journal record the decisions and changes of a cluster."""
-    cluster.show = both(cluster.show, journal.carried_out)
+    cluster.on_carried_out = both(cluster.on_carried_out, journal.carried_out)
     cluster.at_rest = both(cluster.at_rest, functools.partial(journal.note_changes, cluster))
-    cluster.observe = functools.partial(journal.decided, cluster)
+    cluster.on_decided = functools.partial(journal.decided, cluster)
 
 
 def both(*functions: Callable) -> Callable[..., None]:
@@ -85,10 +85,10 @@ def run_live(writer: Writer, run: Run) -> int:
     election = election_for(writer.api, run.policy_file.policies, options)
     if options.listen and run.journal:
         observations = Observations(cluster)
-        metrics = {"/metrics": metrics_route(observations, State(cluster, election))}
-        cluster.api.observer = cluster.cycle.observer = cluster.pending.observer = observations
+        metrics = {"/metrics": metrics_route(observations, ClusterGauges(cluster, election))}
+        cluster.api.observer = cluster.cycle.observer = cluster.queue.observer = observations
         listen(options.listen, metrics | health_routes(cluster, election)
-               | page_routes(run.journal.frames, functools.partial(for_an_operator, observations, election)))
+               | page_routes(run.journal.frames, functools.partial(operator_values, observations, election)))
     begin(cluster, run)
     return run_session(cluster, run.policy_file, run.stop, options, election)
 
@@ -192,7 +192,7 @@ def schedule_manifests(cluster: LiveCluster, run: Run) -> bool:
         pods = [*cluster.cache.pods.values()]
         new = {pod.uid for pod in pods} - placed.keys()
         reasons = mistakes_once({uid: record.published.messages["event"]
-                                 for uid, record in cluster.pending.items()})
+                                 for uid, record in cluster.queue.items()})
         screen.print(*picture(snapshot.nodes.values(), pods, screen, new),
                      *those_gone(placed, pods, screen),
                      *pods_without_node(pods, snapshot, screen, reasons),

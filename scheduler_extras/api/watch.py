@@ -44,18 +44,18 @@ def list_all(api: Any, resource: str, selector: str = "") -> tuple[list[JsonObje
     while params:
         try:
             try:
-                answer = patiently(api.get, path_of(resource), params)
+                response = patiently(api.get, path_of(resource), params)
             except Unreadable:
-                answer = readable_page(api, resource, params)
+                response = readable_page(api, resource, params)
             except NotFound:
                 if resource != "csistoragecapacities":
                     raise
                 return [], ""  # an old API server does not have them
-            if "items" not in answer:  # no API server sends this; as an empty list, it would overcommit nodes
+            if "items" not in response:  # no API server sends this; an empty list would overcommit nodes
                 raise Malformed("items: is missing")
-            things += pick(answer, list, "items", of=dict)
-            version = pick(answer, str, "metadata", "resourceVersion")
-            token = pick(answer, str, "metadata", "continue")
+            things += pick(response, list, "items", of=dict)
+            version = pick(response, str, "metadata", "resourceVersion")
+            token = pick(response, str, "metadata", "continue")
         except Malformed as error:
             raise ServerUnavailable(0, f"the list of {resource} is not as expected: {error}") from error
         params = page | {"continue": token} if token else {}

@@ -19,7 +19,7 @@ class Profile(FullPolicy):
     """A profile: a Policy that decides like kube-scheduler 1.36."""
 
     kind = "KubeSchedulerConfiguration"
-    has_to_ask_for_preemption = False  # DefaultPreemption runs, unless postFilter disables it
+    preempts_only_on_request = False  # DefaultPreemption runs, unless postFilter disables it
     unschedulable_seconds = 300  # upstream: DefaultPodMaxInUnschedulablePodsDuration
     retries_preemptors = False
     pops_from_backoff = True  # upstream: SchedulerPopFromBackoffQ, since 1.33

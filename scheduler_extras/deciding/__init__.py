@@ -1,1 +1,1 @@
-"""What decisions are made of: rules, the snapshot, cached answers, calling rules; policy/ has the algorithm."""
+"""What decisions are made of: rules, the snapshot, cached answers. The algorithm is in policy/."""

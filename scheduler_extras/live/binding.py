@@ -90,16 +90,24 @@ class BindingCycle:
     def put_off(self, decision: FullDecision) -> None:
         """After an attempt without a node: begin the backoff, send the requests of PostFilter, report why."""
         self.end_attempt(decision)
-        self.fall_back(decision)
+        self.requeue(decision)
         self.send(Step.POST_FILTER, decision, decision.requests)
         reason = decision.condition_reason
         self.observer.attempted(decision, "unschedulable" if reason == "Unschedulable" else "error")
         self.recorder.report(decision, "Warning", "FailedScheduling", reason, decision.message or "")
         self.show_if_new(decision)
 
+    def succeed(self, decision: FullDecision) -> None:
+        """Let a bound pod wait until the watch shows it on its node."""
+        decision.pod.record.wait_for(WaitsFor.CONFIRMATION)
+        self.bound += 1
+        self.errors.note_success()
+        self.observer.attempted(decision, "scheduled")
+        self.show_if_new(decision)
+
     def fail(self, decision: FullDecision, error: BaseException, heading: str = "") -> None:
         """Let a pod fall back after a failed write, and report the error."""
-        self.fall_back(decision)
+        self.requeue(decision)
         self.observer.attempted(decision, "error")
         self.note_server_error(decision, error)
         is_known = isinstance(error, (ApiError, Unschedulable))
@@ -109,7 +117,7 @@ class BindingCycle:
         if is_failure and got_through:  # without a response, the event would probably fail, too
             self.recorder.report(decision, "Warning", "FailedScheduling", "SchedulerError", f"{heading}{why}")
 
-    def fall_back(self, decision: FullDecision) -> None:
+    def requeue(self, decision: FullDecision) -> None:
         """Let a pod back off and wait for a node. If it was assumed, free its room, and run Unreserve."""
         record = decision.pod.record
         had_room = record.waits_for is not WaitsFor.NODE

@@ -34,15 +34,16 @@ class LiveCluster:
                  at_rest: Callable[[], None] = lambda: None):
         self.api = writer.api
         self.writer = writer
-        self.show: Callable[..., None] = show  # called with each decision that has been carried out
-        self.observe: Callable[[FullDecision], None] = lambda decision: None  # called before that
+        self.on_carried_out: Callable[..., None] = show  # called with each decision that has been carried out
+        self.on_decided: Callable[[FullDecision], None] = lambda decision: None  # called before that
         self.due = DuePods()  # not yet tried in this pass, which may end before this is empty
         self.errors = PassErrors()
         self.cache = Cache(writer.api, writer.is_live, self.OBJECT_STORE)
         self.snapshot = self.cache.snapshot
-        self.cycle = BindingCycle(self.cache, writer, lambda decision: self.show(decision), self.errors)
+        self.cycle = BindingCycle(
+            self.cache, writer, lambda decision: self.on_carried_out(decision), self.errors)
         self.results = Results(self.cycle)
-        self.pending = SchedulingQueue(self.cache)
+        self.queue = SchedulingQueue(self.cache)
         self.at_rest = at_rest  # called when a pass is over, and while the loop waits
         self.warmed_up_for: dict[str, FullPolicy] = {}  # the Policies for which warm_up has run
 
@@ -50,10 +51,10 @@ class LiveCluster:
         """Find out which pods are due. Raises ApiError."""
         began_at = time.monotonic()
         pods = self.renew_queue(self.refresh(policies), policies)
-        self.pending.note_changes()
-        self.errors.server_errors.clear()
+        self.queue.move_after_change()
+        self.errors.begin_pass()
         self.warm_up()
-        self.due = DuePods(self.pending.due(pods), began_at)
+        self.due = DuePods(self.queue.due(pods), began_at)
 
     def refresh(self, policies: dict[str, FullPolicy]) -> list[FullPod]:
         """Apply all updates, and post events for waiting pods that have begun to terminate. Raises ApiError.
@@ -68,10 +69,10 @@ class LiveCluster:
     def renew_queue(self, waiting: list[FullPod], policies: dict[str, FullPolicy]) -> list[FullPod]:
         """Let outdated assumed pods fall back, and renew the records. Return the pods to try, in order."""
         pods = {pod.uid: pod for pod in waiting if is_ours_and_ready(pod, policies)}
-        for decision in self.pending.outdated(pods, policies):
-            self.cycle.fall_back(decision)
-        self.pending.renew(pods, policies)
-        return self.pending.in_order(pods.values(), policies)
+        for decision in self.queue.outdated(pods, policies):
+            self.cycle.requeue(decision)
+        self.queue.renew(pods, policies)
+        return self.queue.in_order(pods.values(), policies)
 
     def next_pod(self, stop: threading.Event) -> FullPod | None:
         """Return the next pod to schedule; None ends the pass. Raises ApiError.
@@ -84,7 +85,7 @@ class LiveCluster:
             if not decision:
                 return pod
             self.cycle.advance(decision)
-        self.pending.note_pass(self.due.began_at)
+        self.queue.note_pass(self.due.began_at)
         self.results.handle()  # of Bindings, among others
         self.errors.raise_server_error()
         return None
@@ -108,7 +109,7 @@ class LiveCluster:
 
     def has_urgent_pod(self) -> bool:
         """Return whether a new or changed pod should be tried before the next pass is due."""
-        return any(self.pending.is_urgent(pod, self.due.began_at) for pod in self.cache.arrived.values())
+        return any(self.queue.is_urgent(pod, self.due.began_at) for pod in self.cache.arrived.values())
 
     def rest(self, seconds: float, stop: threading.Event) -> None:
         """Wait for the next pass, `stop`, or a pod to try; after a failed pass, for longer."""
@@ -122,7 +123,7 @@ class LiveCluster:
             return
         until = time.monotonic() + seconds
         while time.monotonic() < until and not stop.is_set():
-            if self.has_urgent_pod() or self.pending.could_pop():
+            if self.has_urgent_pod() or self.queue.could_pop():
                 return
             self.cache.apply_updates(patience=0.1)
             self.results.handle(patience=0)

@@ -59,7 +59,7 @@ class Recorder:
             with record.published.writing if part == "condition" else contextlib.nullcontext():
                 if record.published.messages[part] != message:
                     continue  # a newer message has replaced this one
-                if record.may_be_bound() or not send_note(self.writer.attempt, requests[part]):
+                if record.may_be_bound() or not send_report(self.writer.attempt, requests[part]):
                     record.published.forget(message, parts[place:])
                     return
 
@@ -71,7 +71,7 @@ class Recorder:
         """Record the event that a waiting pod is skipped because it is terminating."""
         message = f"skip schedule deleting pod: {pod.key}"
         skipped = request_by(event, pod, "Warning", "FailedScheduling", message)
-        self.writer.start(send_note, self.writer.attempt, skipped)
+        self.writer.start(send_report, self.writer.attempt, skipped)
 
 
 def pod_condition(pod: FullPod, reason: str, message: str) -> tuple:
@@ -89,16 +89,16 @@ def record_event(writer: Any, request: tuple) -> None:
 
     While the API server is unavailable, retry for some seconds, unless all threads are busy.
     """
-    send_note(writer.api.request, request, pauses=LASTING, unless=writer.is_busy)
+    send_report(writer.api.request, request, pauses=LASTING, unless=writer.is_busy)
 
 
-def send_note(send: Callable, request: tuple, **patience) -> bool:
+def send_report(send: Callable, request: tuple, **patience) -> bool:
     """Send an event or a condition. Return False if it must be sent again."""
     try:
         patiently(send, *request, **patience)
     except ApiError as error:
-        has_gone = isinstance(error, NotFound)
-        if isinstance(error, ServerUnavailable) or (has_gone and "/events/" in request[1]):
+        is_gone = isinstance(error, NotFound)
+        if isinstance(error, ServerUnavailable) or (is_gone and "/events/" in request[1]):
             return False
         # A patch gets 422 if another pod has taken the name.
         if not (isinstance(error, (Conflict, NotFound)) or error.status == 422):

@@ -36,5 +36,5 @@ def schedule_pending_pods(cluster: LiveCluster, policies: dict[str, FullPolicy],
     cluster.begin_pass(policies)  # applies updates from the watch, and finds out which pods are due
     while pod := cluster.next_pod(stop):  # highest priority first
         decision = schedule(pod, cluster.snapshot, policies[pod.scheduler])
-        cluster.observe(decision)
+        cluster.on_decided(decision)
         cluster.cycle.carry_out(decision)  # has the pod bound, or reports why it stays pending

@@ -124,7 +124,7 @@ class ObjectStore(dict):
                 if resource not in copied:
                     self[resource] = dict(self[resource])
                     copied.add(resource)
-                self.apply(resource, content, has_gone=what == "DELETED")
+                self.apply(resource, content, is_gone=what == "DELETED")
 
     def handle_failure(self, resource: str, why: tuple[int, str]) -> None:
         """Record why a LIST of a resource failed. A rule that reads the resource gets the error."""
@@ -132,12 +132,12 @@ class ObjectStore(dict):
         if resource not in ("nodes", "pods"):
             self.pop(resource, None)
 
-    def apply(self, resource: str, obj: JsonObject, has_gone: bool) -> None:
+    def apply(self, resource: str, obj: JsonObject, is_gone: bool) -> None:
         """Apply a change of an object, or its deletion."""
         key = key_in(obj)
         known = self[resource]
         before = known.get(key)
-        if has_gone:
+        if is_gone:
             if known.pop(key, None):
                 self.changed(resource, key, None)
         elif not is_same(before, obj):

@@ -22,6 +22,14 @@ class PassErrors:
         self.count = 0  # passes in a row that ended with an error
         self.server_errors: list[ServerUnavailable] = []  # since the pass began, or a pod was bound
 
+    def begin_pass(self) -> None:
+        """Forget the server errors of the last pass."""
+        self.server_errors.clear()
+
+    def note_success(self) -> None:
+        """Record that a pod was bound, so the API server is available."""
+        self.server_errors.clear()
+
     def note_server_error(self, error: ServerUnavailable) -> None:
         """Record that a request for a pod failed because the API server was unavailable."""
         FAILURE.set()

@@ -22,14 +22,14 @@ def decide_pods_before(pod: FullPod, cluster: LiveCluster, policies: dict[str, F
     if pod.key not in [each.key for each in cluster.due]:
         return 0
     count = 0
-    show = cluster.show
-    cluster.show = lambda decision: None
+    show = cluster.on_carried_out
+    cluster.on_carried_out = lambda decision: None
     while (other := cluster.next_pod(stop)) and other.key != pod.key:
         decision = schedule(other, cluster.snapshot, policies[other.scheduler])
         cluster.cycle.carry_out(decision)
         count += 1
     cluster.results.finish(cluster.writer.patience, stop)
-    cluster.show = show
+    cluster.on_carried_out = show
     return count
 
 
@@ -42,8 +42,8 @@ def make_passes(cluster: LiveCluster, policies: dict[str, FullPolicy], stop: thr
         cluster.results.finish(cluster.writer.patience, stop)
         if once or cluster.api.changes == before:
             break
-        cluster.pending.end_backoff()  # waiting is pointless: only this program changes manifests
-    for record in cluster.pending.values():
+        cluster.queue.end_backoff()  # waiting is pointless: only this program changes manifests
+    for record in cluster.queue.values():
         if record.decision:  # rules hold it
-            cluster.cycle.fall_back(record.decision)
+            cluster.cycle.requeue(record.decision)
     return cluster.refresh_snapshot(policies)

@@ -18,7 +18,7 @@ from scheduler_extras.deciding.rule import FullRule
 from scheduler_extras.live.backoff import BACKOFF_PER_SECOND, RetryOn
 from scheduler_extras.live.cache import Cache
 from scheduler_extras.live.record import PodRecord, WaitsFor
-from scheduler_extras.live.writer import warn_of_another
+from scheduler_extras.live.writer import warn_of_foreign_binding
 from scheduler_extras.policy.policy import FullPolicy
 from scheduler_extras.reading.pods_and_nodes import FullPod
 
@@ -78,7 +78,7 @@ class SchedulingQueue(dict):
             record = self[uid]
             latest = self.cache.pods.get(record.pod.key)
             if latest and latest.uid == uid and record.retry.failures and not record.may_be_bound():
-                warn_of_another(record.pod, latest.node_name)
+                warn_of_foreign_binding(record.pod, latest.node_name)
             is_unanswered = record.waits_for in (WaitsFor.BINDING, WaitsFor.POST_FILTER)
             is_unseen = record.waits_for is WaitsFor.CONFIRMATION and self.cache.latest_if_waiting(record.pod)
             if not (is_unanswered or is_unseen):
@@ -114,12 +114,12 @@ class SchedulingQueue(dict):
                     and pod.record.waits_for is WaitsFor.NODE]
         return due
 
-    def note_changes(self) -> None:
+    def move_after_change(self) -> None:
         """If the cluster has changed, record that pods which fitted no node may fit one now."""
         if self.cache.has_changed:
             self.cache.has_changed = False
             for record in self.values():
-                record.note_change()
+                record.retry_after_change()
 
     def note_pass(self, began_at: float) -> None:
         """Record the end of a pass. began_at: in monotonic seconds."""

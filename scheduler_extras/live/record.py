@@ -11,6 +11,7 @@ import threading
 import time
 from dataclasses import dataclass, field
 
+from scheduler_extras.common.errors import Unschedulable
 from scheduler_extras.deciding.decision import FullDecision
 from scheduler_extras.live.backoff import Retry, RetryOn
 from scheduler_extras.policy.policy import FullPolicy
@@ -101,7 +102,7 @@ class PodRecord:
         self.decision = None
         self.retry.back_off(decision)
 
-    def note_change(self) -> None:
+    def retry_after_change(self) -> None:
         """Record that the cluster has changed since the last attempt."""
         if self.retry.on is RetryOn.CHANGE:
             pops = self.policy is not None and self.policy.pops_from_backoff
@@ -121,6 +122,16 @@ class PodRecord:
         while self.changed:
             part, name, before = self.changed.pop()
             part[name] = before
+
+    @property
+    def refused_nodes(self) -> set[str]:
+        """The names of the nodes on which the API server has refused to delete victims of the pod."""
+        return self.retry.refused
+
+    def reject(self, reason: str) -> None:
+        """Let an assumed pod give up its node, for this reason."""
+        if self.decision:
+            self.decision.give_up(Unschedulable(reason))
 
     def is_held(self) -> bool:
         """Return whether the pod is assumed, but a rule does not permit its binding yet."""

@@ -15,7 +15,6 @@ from scheduler_extras.common.clocks import heartbeat
 from scheduler_extras.common.errors import ApiError
 from scheduler_extras.deciding.decision import FullDecision
 from scheduler_extras.live.binding import BindingCycle
-from scheduler_extras.live.record import WaitsFor
 from scheduler_extras.live.writer import Result, Step
 from scheduler_extras.rules.nominating import is_nomination, nomination_of, nominate
 from scheduler_extras.rules.preemption_requests import count_deletions
@@ -61,11 +60,7 @@ class Results:
         if result.error:
             self.cycle.fail(result.decision, result.error, heading="binding rejected: ")
         else:
-            result.decision.pod.record.wait_for(WaitsFor.CONFIRMATION)
-            self.cycle.bound += 1
-            self.cycle.observer.attempted(result.decision, "scheduled")
-            self.cycle.errors.server_errors.clear()
-            self.cycle.show_if_new(result.decision)
+            self.cycle.succeed(result.decision)
 
     def handle_post_filter(self, result: Result) -> None:
         """After the requests of PostFilter, let the pod wait for a node again.
@@ -80,7 +75,7 @@ class Results:
         record.end_post_filter()
         if result.error:
             decision.remedy = ""
-            record.note_change()
+            record.retry_after_change()
             self.cache.nominations.take_back(left)
             warn_of_write(result.error)
             is_refused = not (isinstance(result.error, Conflict) or has_status(result.error, 0, 429))

@@ -12,9 +12,9 @@ import time
 
 from scheduler import log
 from scheduler_extras.api.election import LeaderElection
-from scheduler_extras.api.proxy import load_libgcc, share_memory_among_threads
 from scheduler_extras.common.clocks import HEARTBEAT
 from scheduler_extras.common.errors import ApiError
+from scheduler_extras.common.libc import load_libgcc, share_memory_among_threads
 from scheduler_extras.live.cache import Cache
 from scheduler_extras.live.cluster import LiveCluster
 from scheduler_extras.live.loop import run_loop
@@ -36,16 +36,16 @@ def run_session(cluster: LiveCluster, policy_file: PolicyFile, stop: threading.E
     interval = min(options.interval, 0.3) if options.listen else options.interval  # edits show at once
     code = run_to_the_end(cluster, policy_file, stop, interval, options.once)
     if options.goes_on:
-        sum_up(cluster)
+        log_totals(cluster)
     stop.set()
     if election:
         election.release()
     return 1 if election and election.lost else code
 
 
-def sum_up(cluster: LiveCluster) -> None:
+def log_totals(cluster: LiveCluster) -> None:
     """Log how many pods this run has bound, and how many are pending."""
-    pending = [record for record in cluster.pending.values() if record.waits_for is not WaitsFor.CONFIRMATION]
+    pending = [record for record in cluster.queue.values() if record.waits_for is not WaitsFor.CONFIRMATION]
     log.info("bound %d, %d pending", cluster.cycle.bound, len(pending))
 
 

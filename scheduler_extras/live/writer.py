@@ -25,7 +25,7 @@ from scheduler_extras.deciding.decision import FullDecision
 from scheduler_extras.deciding.extension_points import call_hook
 from scheduler_extras.deciding.rule import FullRule
 from scheduler_extras.live.events import Recorder, record_event
-from scheduler_extras.live.threads import ThreadPool
+from scheduler_extras.live.thread_pool import ThreadPool
 from scheduler_extras.reading.fields import text_at
 from scheduler_extras.reading.pods_and_nodes import FullPod
 
@@ -118,9 +118,9 @@ class Writer(ThreadPool):
                 request = result.left[0]
                 if is_wanted_for_pod:
                     check_that_it_waits(pod, latest_if_waiting(pod))
-                answer = self.send_one(result.step, pod, *request)
-                if answer and is_wanted_for_pod and text_at(answer, "metadata", "uid") == pod.uid:
-                    check_that_it_waits(pod, FullPod(answer))
+                response = self.send_one(result.step, pod, *request)
+                if response and is_wanted_for_pod and text_at(response, "metadata", "uid") == pod.uid:
+                    check_that_it_waits(pod, FullPod(response))
                 result.left = result.left[1:]
         except Exception as error:  # a rule may return any request
             result.error = error
@@ -212,7 +212,7 @@ def write_binding(decision: FullDecision, writer: Writer, recorder: Recorder) ->
         if place == "" and isinstance(error, NotFound):  # the path of the Binding may be wrong
             error = Unschedulable(f"{error}, though the pod is there")
         elif place not in (None, "", decision.node):
-            warn_of_another(pod, place)
+            warn_of_foreign_binding(pod, place)
         if place != decision.node:
             writer.results.put(Result(Step.BIND, decision, error))
             return
@@ -224,7 +224,7 @@ def write_binding(decision: FullDecision, writer: Writer, recorder: Recorder) ->
             call_in_time(rule, "post_bind", pod, decision.node)
 
 
-def warn_of_another(pod: FullPod, node_name: str) -> None:
+def warn_of_foreign_binding(pod: FullPod, node_name: str) -> None:
     """Warn once for all pods that another client has bound a pod. node_name: "" if the pod has no node."""
     if node_name:
         what = f"{pod.key} is on {node_name}, but this scheduler did not bind it"
@@ -242,10 +242,10 @@ def bind(decision: FullDecision, writer: Writer) -> None:
             raise Unschedulable(f"{bound_by} says that the pod is bound to {node_name}, and it is not")
         return
     try:
-        answer = patiently(writer.attempt, *request_by(binding, pod, node_name))
+        response = patiently(writer.attempt, *request_by(binding, pod, node_name))
     except TooLarge as error:
         raise Unschedulable(f"with its node, the pod is larger than etcd takes: {error}") from error
-    if not text_at(answer, "kind"):  # all responses of an API server have a kind
+    if not text_at(response, "kind"):  # all responses of an API server have a kind
         raise ServerUnavailable(0, "the response to its Binding did not come from an API server")
 
 

@@ -48,7 +48,7 @@ class FullPolicy:
     initial_backoff: int = 1  # seconds of backoff after the first attempt; it doubles with each failure
     max_backoff: int = 10  # seconds
     kind = "Policy"  # of the file
-    has_to_ask_for_preemption = True  # kube-scheduler preempts by default, this program with --preempt
+    preempts_only_on_request = True  # kube-scheduler preempts by default, this program with --preempt
     unschedulable_seconds = 60  # after which a pod that fits no node is tried again without any change
     retries_preemptors = True  # at once: in 1.20, their new status moves them to activeQ
     pops_from_backoff = False  # whether an idle queue pops pods from backoff after a change
@@ -102,7 +102,7 @@ class FullPolicy:
         """Run PostFilter for a pod that fits no node, until a rule has a remedy."""
         if not (decision.failed and decision.fits_nowhere):
             return  # there are no nodes, or a rule has failed
-        is_silent = self.has_to_ask_for_preemption and not self.rules_with["post_filter"]
+        is_silent = self.preempts_only_on_request and not self.rules_with["post_filter"]
         if is_silent and may_have_victims(decision):
             how = "to do so, too: --preempt, or Preemption among the predicates"
             warn_once(f"kube-scheduler might delete less important pods to place {decision.pod.key}; {how}",

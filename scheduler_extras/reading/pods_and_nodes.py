@@ -9,7 +9,7 @@ import functools
 import marshal
 from collections.abc import Callable, Iterable
 from types import MappingProxyType as read_only
-from typing import Any
+from typing import Any, Protocol
 
 from scheduler import DEFAULT_REQUESTS, NO_REQUESTS, Taint
 from scheduler_extras.common.errors import InvalidSelector, Unschedulable
@@ -26,6 +26,28 @@ def key_in(obj: Any) -> str:
     """Return an object's namespace/name, or its name, even if the object is malformed."""
     parts = [text_at(obj, "metadata", "namespace"), text_at(obj, "metadata", "name")]
     return "/".join(filter(None, parts))
+
+
+class AttemptState(Protocol):
+    """What rules may ask of a pending pod's record, and change in it."""
+
+    since: float  # when the current wait of the pod began, in monotonic seconds
+
+    @property
+    def refused_nodes(self) -> set[str]:
+        """The names of the nodes on which the API server has refused to delete victims of the pod."""
+
+    def is_held(self) -> bool:
+        """Return whether the pod is assumed, but a rule does not permit its binding yet."""
+
+    def is_being_prepared(self) -> bool:
+        """Return whether the pod waits for requests of PreBind to take effect."""
+
+    def change_early(self, part: dict, name: str, value: object) -> None:
+        """Change a cached object in the same way as the write that follows."""
+
+    def reject(self, reason: str) -> None:
+        """Let the pod give up its node, for this reason."""
 
 
 class FullPod:
@@ -47,7 +69,7 @@ class FullPod:
         pick(raw, list, "status", "conditions", of=dict)  # raises if they are malformed
         self.derived: dict[Any, Any] = {}  # what rules have computed from the pod; see kept_with_pod
         self.signatures: dict[Any, Any] = {}  # names of attributes -> see `signature`
-        self.record: Any = None  # of a pending pod: its PodRecord
+        self.record: Any = None  # of a pending pod: the PodRecord that live/ keeps
         self.counts_on = ""  # the node on which the cache counts it: where it runs, or is assumed to run
 
     def read_metadata(self, raw: JsonObject) -> None:
@@ -90,6 +112,11 @@ class FullPod:
         self.nonzero = read_only(scored)
         self.uncounted_cpu = uncounted_cpu(self.spec)
         self.nonzero_incoming = read_only(incoming | {"cpu": incoming["cpu"] - self.uncounted_cpu})
+
+    @property
+    def attempt(self) -> AttemptState | None:
+        """The state of scheduling a pending pod; None for other pods."""
+        return self.record
 
     @property
     def path(self) -> str:

@@ -48,10 +48,10 @@ def affinity_around(pod: FullPod, snapshot: FullSnapshot) -> dict:
     namespaces = [snapshot.objects["namespaces"] for term in terms if term.namespace_selector]
     # The same for the predicate and the priority.
     basis = weakref.ref(pod), snapshot.answers.changes.version, namespaces
-    return memo("around", snapshot, basis, lambda: sum_up(own, near, placed.numbers, pod, snapshot))
+    return memo("around", snapshot, basis, lambda: add_up_scores(own, near, placed.numbers, pod, snapshot))
 
 
-def sum_up(own: dict, near: Iterable, numbers: dict, pod: FullPod,
+def add_up_scores(own: dict, near: Iterable, numbers: dict, pod: FullPod,
            snapshot: FullSnapshot) -> dict[str, collections.Counter]:
     """Sum up the pod's own terms, and those of others that may select it; see `affinity_around`.
 

@@ -195,7 +195,7 @@ def after_refusals(pod: FullPod) -> str:
 
 def refused_nodes(pod: FullPod) -> set[str]:
     """Return the names of the nodes on which the API server has refused to delete victims of the pod."""
-    return pod.record.retry.refused if pod.record else set()
+    return pod.attempt.refused_nodes if pod.attempt else set()
 
 
 def left_by_extenders(pod: FullPod, found: dict[FullNode, Victims],

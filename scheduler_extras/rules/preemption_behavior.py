@@ -1,6 +1,6 @@
 """How preemption behaves where versions of kube-scheduler differ: here, as in 1.20.
 
-preemption.py and preemption_requests.py call it. configuration/overrides/preemption.py has 1.36.
+preemption.py and preemption_requests.py call it. A later version has its own in configuration/.
 """
 
 from __future__ import annotations

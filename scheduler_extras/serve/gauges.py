@@ -24,7 +24,7 @@ from scheduler_extras.serve.server import Request, Response
 ASSUMED = (WaitsFor.PERMIT, WaitsFor.PRE_BIND, WaitsFor.BINDING, WaitsFor.CONFIRMATION)
 
 
-class State:
+class ClusterGauges:
     """Reads the queue and the cache of a cluster while the loop changes them."""
 
     def __init__(self, cluster: LiveCluster, election: LeaderElection | None):
@@ -34,22 +34,23 @@ class State:
     def pending_pods(self) -> dict[tuple[str], int]:
         """Return {(queue,): pods}, with the queues of kube-scheduler."""
         queues = collections.Counter(dict.fromkeys(["active", "backoff", "unschedulable", "gated"], 0))
-        for record in list(self.cluster.pending.values()):
+        for record in list(self.cluster.queue.values()):
             if record.waits_for not in ASSUMED:
                 queues[queue_of(record)] += 1
-        queues["gated"] += sum(bool(pod.gates) for pod in list(self.cluster.cache.waiting.values()))
+        waiting = list(self.cluster.cache.waiting.values())
+        queues["gated"] += sum(bool(pod.gates) and not pod.terminating for pod in waiting)
         return {(queue,): count for queue, count in queues.items()}
 
     def unschedulable_pods(self) -> dict[tuple[str, str], int]:
         """Return {(plugin, profile): pending pods that the plugin rejected at their last attempt}."""
-        records = list(self.cluster.pending.values())
+        records = list(self.cluster.queue.values())
         return collections.Counter((plugin, record.pod.scheduler) for record in records
                                    if record.waits_for not in ASSUMED for plugin in record.retry.rejected_by)
 
     def cache_size(self) -> dict[tuple[str], int]:
         """Return the numbers of nodes, of pods on nodes, and of assumed pods."""
         nodes = [node for node in list(self.cluster.cache.nodes.values()) if node.exists]
-        assumed = [record for record in list(self.cluster.pending.values()) if record.waits_for in ASSUMED]
+        assumed = [record for record in list(self.cluster.queue.values()) if record.waits_for in ASSUMED]
         pods = sum(len(node.pods) for node in nodes)
         return {("nodes",): len(nodes), ("pods",): pods, ("assumed_pods",): len(assumed)}
 
@@ -78,7 +79,7 @@ class State:
                   "version", "kube_scheduler", "python")]
 
 
-def for_an_operator(observations: Observations, election: LeaderElection | None) -> dict[str, Any]:
+def operator_values(observations: Observations, election: LeaderElection | None) -> dict[str, Any]:
     """Return the values for the operator's line of the page: which replica leads, and failed writes."""
     refused = [count for (code, method, _), count in list(observations.requests.numbers.items())
                if method != "GET" and code[0] in "45"]
@@ -90,7 +91,7 @@ def for_an_operator(observations: Observations, election: LeaderElection | None)
             "leader": "this replica leads" if leads else f"{holder} leads"}
 
 
-def metrics_route(observations: Observations, state: State) -> Callable[[Request], Response]:
+def metrics_route(observations: Observations, state: ClusterGauges) -> Callable[[Request], Response]:
     """Return a handler that answers a scrape."""
     def handler(request: Request) -> Response:
         """Export all metrics that have numbers."""

@@ -172,7 +172,7 @@ class Journal:
 
     def note_queue(self, cluster: LiveCluster) -> None:
         """Add a frame with the waiting pods, unless it would repeat the last one."""
-        if len(cluster.pending) > 10 * MOST_WAITING and time.monotonic() < self.queue_noted_at + 1:
+        if len(cluster.queue) > 10 * MOST_WAITING and time.monotonic() < self.queue_noted_at + 1:
             return  # a large queue takes long to read
         self.queue_noted_at = time.monotonic()
         waiting = records_of_waiting(cluster)
@@ -196,7 +196,7 @@ def file_record(path: str) -> dict:
 def records_of_waiting(cluster: LiveCluster) -> list[PodRecord]:
     """Return the records of the waiting pods; those that are due come first."""
     due = {pod.uid: pod.record for pod in cluster.due}
-    records = (due | dict(cluster.pending)).values()
+    records = (due | dict(cluster.queue)).values()
     return [record for record in records
             if record.waits_for not in (WaitsFor.BINDING, WaitsFor.CONFIRMATION)]
 

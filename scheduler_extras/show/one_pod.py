@@ -48,7 +48,7 @@ def show_one_pod(cluster: LiveCluster, policy_file: PolicyFile, stop: threading.
     others = decide_pods_before(pod, cluster, policies, stop) if is_in_a_run else 0
     when = "If scheduled now" if not others else f"After {others} other pod{'s' * (others > 1)},"
     decision = decide_now(pod, cluster, snapshot, policy)
-    cluster.show(decision, f"{pod.key} {stands}. {when} with {path}")
+    cluster.on_carried_out(decision, f"{pod.key} {stands}. {when} with {path}")
     return cluster.has_failed()
 
 
@@ -78,7 +78,7 @@ def decide_now(pod: FullPod, cluster: LiveCluster, snapshot: FullSnapshot,
     pod.node_name = ""
     pod.record = PodRecord(pod)
     decision = schedule(pod, snapshot, policy)
-    cluster.observe(decision)
+    cluster.on_decided(decision)
     policy.run_post_filter(decision, snapshot)
     if decision.node and cluster.cycle.assume(decision):
         run_permit_and_pre_bind(decision, snapshot)

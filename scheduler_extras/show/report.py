@@ -54,7 +54,7 @@ class Reporter:
         moment = time.strftime("%H:%M:%S  ") if self.options.goes_on else ""
         self.screen.print(*self.screen.folded(f"{moment}{text}", colour))
 
-    def sum_up(self) -> None:
+    def print_counts(self) -> None:
         """Print how many more pods stay pending for each reason, and reset the counts."""
         for why, count in self.others.items():
             if count:

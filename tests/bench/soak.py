@@ -26,7 +26,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 from helpers.control_plane import ControlPlane
 from helpers.extras import ROOT, node, pod
 from helpers.faulty import FaultProxy
-from scheduler_extras.live.threads import THREADS
+from scheduler_extras.live.thread_pool import THREADS
 
 COLUMNS = ("seconds", "pods made", "faults", "MiB", "threads", "sockets")
 SLACK = {"MiB": 4, "threads": 1, "sockets": 2}  # what may be more in the end
@@ -37,7 +37,7 @@ COMPARING = """
 import sys
 
 from scheduler_extras import command_line, runs
-from scheduler_extras.api.proxy import PooledProxy
+from scheduler_extras.api.client import PooledProxy
 from scheduler_extras.common.clocks import STOP
 from scheduler_extras.live.cluster import LiveCluster
 

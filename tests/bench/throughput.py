@@ -561,13 +561,13 @@ def decide_and_assume(cluster, thing):
     policy = cluster.snapshot.policies["my-scheduler"]
     waiting = FullPod(thing)
     waiting.record = PodRecord(waiting, policy=policy)
-    cluster.pending.observer.queued()
+    cluster.queue.observer.queued()
     decision = schedule(waiting, cluster.snapshot, policy)
-    cluster.observe(decision)
+    cluster.on_decided(decision)
     if decision.node:
         cluster.cycle.assume(decision)
         cluster.cycle.observer.attempted(decision, "scheduled")
-    cluster.show(decision)
+    cluster.on_carried_out(decision)
 
 
 def ratio_of_listening(count, path, pods):
@@ -579,15 +579,15 @@ def ratio_of_listening(count, path, pods):
     cluster, policies = in_memory(count, path)
     cluster.api.server = "http://127.0.0.1:1"
     cluster.refresh_snapshot(policies)
-    quiet = cluster.observe, cluster.show, cluster.cycle.observer
+    quiet = cluster.on_decided, cluster.on_carried_out, cluster.cycle.observer
     share, most = UNWATCHED
     observe(cluster, Journal(path, (share / 2, most / 2)))  # it is there for half of the time
-    listening = cluster.observe, cluster.show, Observations(cluster)
+    listening = cluster.on_decided, cluster.on_carried_out, Observations(cluster)
     took = {quiet: [], listening: []}
     things = iter(MORE_PODS[pods](12000))
     for turn in itertools.chain(*itertools.repeat(took, TURNS)):
-        cluster.observe, cluster.show, cluster.cycle.observer = turn
-        cluster.pending.observer = cluster.cycle.observer
+        cluster.on_decided, cluster.on_carried_out, cluster.cycle.observer = turn
+        cluster.queue.observer = cluster.cycle.observer
         cluster.snapshot.time_rule = None
         began = time.thread_time()
         for thing in itertools.islice(things, 50):

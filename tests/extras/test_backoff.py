@@ -35,7 +35,7 @@ def test_what_is_no_matter_of_nodes_is_tried_again_after_its_backoff_alone(clock
     policy, cluster, tried = FullPolicy([FullRule("Broken", broken)], []), scheduler_of(server), []
     for _ in range(40):
         make_pass(cluster, policy=policy)
-        tried.append(cluster.pending["uid-p"].retry.failures)
+        tried.append(cluster.queue["uid-p"].retry.failures)
         clock.now += 1
     assert [tried.count(attempts) for attempts in range(1, 7)] == [1, 2, 4, 8, 10, 10]
 
@@ -49,7 +49,7 @@ def test_a_configuration_says_how_long_pods_back_off(clock):
     cluster, tried = scheduler_of(server), []
     for _ in range(23):
         make_pass(cluster, policy=policy)
-        tried.append(cluster.pending["uid-p"].retry.failures)
+        tried.append(cluster.queue["uid-p"].retry.failures)
         clock.now += 1
     assert [tried.count(attempts) for attempts in range(1, 5)] == [3, 6, 7, 7]
 
@@ -65,7 +65,7 @@ def test_a_pod_that_takes_long_to_decide_about_has_no_more_than_a_tenth_of_the_l
     for _ in range(100):
         server.put(node("n", labels={"change": str(next(change))}))
         make_pass(cluster, policy=policy)
-        tried.append(cluster.pending["uid-odd"].retry.failures)
+        tried.append(cluster.queue["uid-odd"].retry.failures)
         clock.now += 1
     assert tried[-1] == 4, "in 112 seconds, of which it had 12"
     said = [message for message in caplog.messages if not message.startswith("kube-scheduler might delete")]
@@ -82,7 +82,7 @@ def test_a_pod_does_not_back_off_longer_for_an_api_server_that_answers_late(cloc
     for _ in range(2):
         make_pass(cluster, policy=policy)
         clock.now += FullPolicy([], []).max_backoff
-    assert cluster.pending["uid-p"].retry.failures == 2 and not [line for line in caplog.messages if "takes" in line]
+    assert cluster.queue["uid-p"].retry.failures == 2 and not [line for line in caplog.messages if "takes" in line]
 
 
 def test_pods_that_are_stuck_do_not_come_before_one_that_is_new(clock, monkeypatch):
@@ -116,13 +116,13 @@ def test_a_change_of_nodes_or_assigned_pods_has_pods_tried_once_their_backoff_is
     make_pass(cluster)
     clock.now += 5
     make_pass(cluster)
-    assert cluster.pending["uid-big"].retry.failures == 1
+    assert cluster.queue["uid-big"].retry.failures == 1
     change[0](server)
     make_pass(cluster)
-    assert cluster.pending["uid-big"].retry.failures == 2
+    assert cluster.queue["uid-big"].retry.failures == 2
     server.put(node("another", cpu="1"))
     make_pass(cluster)
-    assert cluster.pending["uid-big"].retry.failures == 2, "a change does not end the backoff"
+    assert cluster.queue["uid-big"].retry.failures == 2, "a change does not end the backoff"
     clock.now += 2
     make_pass(cluster)
-    assert cluster.pending["uid-big"].retry.failures == 3, "and is not forgotten"
+    assert cluster.queue["uid-big"].retry.failures == 3, "and is not forgotten"

@@ -10,7 +10,7 @@ from unittest.mock import Mock
 
 import pytest
 from helpers.everywhere import replace
-from scheduler_extras.api.proxy import PooledProxy
+from scheduler_extras.api.client import ApiClient
 from scheduler_extras.api.responses import error_of, TooLarge
 from scheduler_extras.common.errors import ApiError, ServerUnavailable, Unschedulable
 from scheduler_extras.deciding.rule import FullRule
@@ -48,12 +48,12 @@ def test_a_pod_whose_binding_always_fails_is_told_so_once(status, clock):
         make_pass(cluster)
         clock.now += 20
     assert len(server.sent("POST", "/events")) == len(server.sent("PATCH", "/status")) == 1
-    assert cluster.pending["uid-p"].retry.failures == 5
+    assert cluster.queue["uid-p"].retry.failures == 5
 
 
 @table("status", {"as if it were in trouble": 500, "as if somebody had been faster": 409})
 def test_what_etcd_does_not_take_is_an_error_of_its_own(status):
-    api = PooledProxy("http://127.0.0.1:1")
+    api = ApiClient("http://127.0.0.1:1")
     data = b'{"kind": "Status", "message": "etcdserver: request is too large"}'
     with pytest.raises(TooLarge, match="request is too large") as raised:
         api.content(SimpleNamespace(status=status, reason="", retry_after=lambda: 0), data, "POST", "/api/v1/pods")
@@ -99,10 +99,10 @@ def test_a_binding_that_fails(status, carried_out, clock, monkeypatch):
     cluster = scheduler_of(server)
     make_pass(cluster)
     if carried_out:
-        assert cluster.pending["uid-first"].retry.failures == 0 and "uid-first" in cluster.refresh_snapshot().nodes["n"].pods
+        assert cluster.queue["uid-first"].retry.failures == 0 and "uid-first" in cluster.refresh_snapshot().nodes["n"].pods
         assert [body["reason"] for *_, body in server.sent("POST", "/events")] == ["Scheduled"]
     else:
-        assert cluster.pending["uid-first"].retry.failures == 1, "it backs off"
+        assert cluster.queue["uid-first"].retry.failures == 1, "it backs off"
         assert not cluster.refresh_snapshot().nodes["n"].pods, "its room is free, as it is known not to be bound"
     server.put(pod("second", {"cpu": "1"}))
     for _ in range(3):
@@ -145,7 +145,7 @@ def test_where_a_binding_had_no_answer_the_pod_itself_says_whether_it_is_bound(t
     server.request = request
     cluster = scheduler_of(server)
     make_pass(cluster)
-    assert cluster.pending["uid-p"].retry.failures == attempts
+    assert cluster.queue["uid-p"].retry.failures == attempts
     assert len(server.sent("GET", "/pods/p")) == 5
 
 
@@ -155,7 +155,7 @@ def test_where_nobody_may_see_the_pod_a_binding_without_an_answer_has_failed(mon
     server.failures |= {"binding": [0], "p": [403]}
     cluster = scheduler_of(server)
     make_pass(cluster)
-    assert cluster.pending["uid-p"].retry.failures == 1
+    assert cluster.queue["uid-p"].retry.failures == 1
 
 
 def test_a_pod_whose_writes_fail_holds_nobody_up(clock, caplog):
@@ -191,7 +191,7 @@ def test_a_pod_is_tried_again_at_once_by_another_policy(clock):
     cluster, policy = scheduler_of(server), FullPolicy([refuses], [])
     for _ in range(2):
         make_pass(cluster, policy=policy)
-    assert [record.retry.failures for record in cluster.pending.values()] == [1], "by the same one it backs off"
+    assert [record.retry.failures for record in cluster.queue.values()] == [1], "by the same one it backs off"
     make_pass(cluster, policy=FullPolicy([], []))
     assert server.places() == {"p": "n"}
 
@@ -494,7 +494,7 @@ def test_a_thread_that_cannot_be_started(running, carried_out, monkeypatch):
         a_pass(cluster, {"my-scheduler": POLICY})
     assert bool(cluster.writer.awaited or server.places()) == carried_out
     monkeypatch.undo()
-    for record in cluster.pending.values():
+    for record in cluster.queue.values():
         record.retry.make_due()
     make_pass(cluster)
     wait_for("it is bound", server.places)

@@ -7,7 +7,7 @@ import socket
 import subprocess
 import threading
 
-from scheduler_extras.api.proxy import USER_AGENT
+from scheduler_extras.api.client import USER_AGENT
 from scheduler_extras.common.version import VERSION
 from helpers.command_line import DEMO
 from helpers.control_plane import free_port, wait_for

@@ -5,7 +5,7 @@ import time
 
 import pytest
 from helpers.everywhere import replace
-from scheduler_extras.api.proxy import PooledProxy
+from scheduler_extras.api.client import ApiClient
 from scheduler_extras.api.responses import error_of
 from scheduler_extras.api.retries import patiently
 from scheduler_extras.api.watch import list_all
@@ -16,7 +16,7 @@ from helpers.faulty import ApiServer
 
 def test_a_connection_has_five_seconds_and_an_answer_a_minute():
     server = ApiServer()
-    api = PooledProxy(server.url)
+    api = ApiClient(server.url)
     try:
         assert api.pool.new_connection().socket.gettimeout() == 5
         api.request("GET", "/api/v1/nodes")
@@ -28,7 +28,7 @@ def test_a_connection_has_five_seconds_and_an_answer_a_minute():
 
 def test_an_idle_connection_that_its_other_side_has_ended_is_opened_again():
     server = ApiServer(node("n"))
-    api = PooledProxy(server.url)
+    api = ApiClient(server.url)
     try:
         for _ in range(3):
             assert len(api.request("GET", "/api/v1/nodes")["items"]) == 1
@@ -42,7 +42,7 @@ def test_an_idle_connection_that_its_other_side_has_ended_is_opened_again():
 def test_a_request_has_the_body_that_it_is_given(body, sent):
     server = ApiServer(node("n"))
     try:
-        PooledProxy(server.url).request("GET", "/api/v1/nodes", body)
+        ApiClient(server.url).request("GET", "/api/v1/nodes", body)
         assert [asked.body for asked in server.asked] == [sent]
     finally:
         server.stop()
@@ -61,7 +61,7 @@ def test_a_request_that_the_api_server_fails_to_answer_is_sent_three_times():
 
 
 def test_a_proxy_that_does_not_answer_is_named_once_before_it_is_trouble(monkeypatch, caplog):
-    class Slow(PooledProxy):
+    class Slow(ApiClient):
         def request(self, *_):
             time.sleep(0.3)
             return {"items": []}

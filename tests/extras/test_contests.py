@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 
 import pytest
-from scheduler_extras.api.proxy import PooledProxy
+from scheduler_extras.api.client import ApiClient
 from helpers.control_plane import wait_for
 from helpers.extras import a_cluster, a_pass, node, pod, wait_until_told
 from helpers.fake_api import Server
@@ -114,7 +114,7 @@ def contest(control_plane, scenarios, start):
     Nobody schedules meanwhile, so that no chance decides which room is free first.
     """
     control_plane.clear()
-    api = PooledProxy(control_plane.server)
+    api = ApiClient(control_plane.server)
     api.request("DELETE", BUDGETS)
     for scenario in scenarios:
         scenario.set_up(api)
@@ -228,7 +228,7 @@ def replay(record, policies):
             a_pass(cluster, policies)
             cluster.results.handle(60)
             wait_until_told(cluster)
-            cluster.pending.end_backoff()
+            cluster.queue.end_backoff()
         states.append(server.state())
     return states
 
@@ -313,7 +313,7 @@ def play(scenario, policies):
             before.append(server.state())
             a_pass(cluster, policies)
             cluster.results.finish(60)
-            cluster.pending.end_backoff()
+            cluster.queue.end_backoff()
         states.append(server.state())
     return states
 

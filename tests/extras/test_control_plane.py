@@ -7,7 +7,7 @@ import threading
 from collections import Counter
 
 import pytest
-from scheduler_extras.api.proxy import PooledProxy
+from scheduler_extras.api.client import ApiClient
 from scheduler_extras.api.responses import JSON
 from scheduler_extras.api.watch import list_all
 from scheduler_extras.policy.reloading import load_policies
@@ -26,7 +26,7 @@ def policy_file(tmp_path, predicates, **priorities):
 
 def live_cluster(control_plane):
     """The scheduler's own view of the control plane, for a test that steps in between."""
-    return a_cluster(PooledProxy(control_plane.server))
+    return a_cluster(ApiClient(control_plane.server))
 
 
 def make_pass(cluster, report=lambda decision: None):
@@ -192,7 +192,7 @@ def test_two_pages_of_pods_are_all_bound_and_no_node_is_overcommitted(control_pl
         memory[places[key]] += int(requests["memory"].removesuffix("Mi"))
     assert max(cpu.values()) <= 4000 and max(memory.values()) <= 8192 and max(Counter(places.values()).values()) <= 25
 
-    class SmallPages(PooledProxy):
+    class SmallPages(ApiClient):
         def request(self, method, path, body=None, params=None, accept=JSON, check=None):
             return super().request(method, path, body, {**params, "limit": 150}, accept)
 
@@ -236,7 +236,7 @@ def test_gated_and_deleted_pods_and_pods_with_claims_are_not_bound(control_plane
                          pod("going", metadata={"finalizers": ["example.com/wait"]}))
     control_plane.request("DELETE", "namespaces/default/pods/going", params={"gracePeriodSeconds": 0})
 
-    class NewerApiServer(PooledProxy):
+    class NewerApiServer(ApiClient):
         def request(self, method, path, body=None, params=None, accept=JSON, check=None):
             answer = super().request(method, path, body, params, accept)
             for item in answer.get("items", []) if method == "GET" else ():

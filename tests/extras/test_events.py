@@ -192,7 +192,7 @@ def test_a_pod_that_waits_until_what_it_needs_has_taken_effect_is_shown_once_but
         a_pass(cluster, {"my-scheduler": policy}, lambda decision: decisions.append(
             (decision.node, decision.waits)))
         wait_until_told(cluster)
-        states.append([record.waits_for for record in cluster.pending.values()])
+        states.append([record.waits_for for record in cluster.queue.values()])
     assert states == [[WaitsFor.PRE_BIND]] * 3 + [[WaitsFor.CONFIRMATION], []]
     assert decisions == [("n", waits), ("n", "")]
     assert said_about(server) == ([("Normal", "Scheduled", "Successfully assigned default/p to n")], [])
@@ -204,8 +204,8 @@ def test_each_pass_says_how_many_pods_stay_pending_whoever_comes_last_in_it(caps
     rule = FullRule("Licence", lambda pod, node: ["no licence"] * ("big" in pod.name), hooks={"permit": lambda *_: 600})
     server = Server(node("n"), pod("held"))
     cluster, policies = scheduler_of(server), SimpleNamespace(reload_if_changed=lambda: {"my-scheduler": FullPolicy([rule], [])})
-    cluster.show = Reporter(read_arguments(["--once"]), Screen())
-    cluster.at_rest = cluster.show.sum_up
+    cluster.on_carried_out = Reporter(read_arguments(["--once"]), Screen())
+    cluster.at_rest = cluster.on_carried_out.print_counts
     said = []
     for names in ([], ["big-1", "big-2", "big-3"], [], ["big-4"]):
         server.put(*(pod(name) for name in names))
@@ -224,7 +224,7 @@ def test_a_pod_that_is_held_says_by_which_rule_once():
         make_pass(cluster, decisions, policy)
     waits = "Impatient does not permit the binding to n yet: it is early"
     assert [decision.waits for decision in decisions] == [waits]
-    assert [record.waits_for for record in cluster.pending.values()] == [WaitsFor.PERMIT]
+    assert [record.waits_for for record in cluster.queue.values()] == [WaitsFor.PERMIT]
     events, conditions = said_about(server)
     assert events == [("Normal", "Waiting", waits)]
     assert conditions == [("False", "Waiting", waits)], "the reason is none for which autoscalers make nodes"
@@ -238,7 +238,7 @@ def test_a_condition_that_cannot_be_written_costs_a_held_pod_neither_its_room_no
     decisions = []
     for _ in range(3):
         make_pass(cluster, policy=policy)
-        decisions.append(cluster.pending["uid-p"].decision)
+        decisions.append(cluster.queue["uid-p"].decision)
     assert decisions[0] is decisions[1] is decisions[2] is not None
     assert len(server.sent("PATCH", "/status")) == 4, "it is written later"
 

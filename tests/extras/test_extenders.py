@@ -240,7 +240,7 @@ def test_an_extender_that_does_not_bind_has_its_pod_back_off_and_that_is_said(se
         a_pass(cluster, policies)
         cluster.results.handle(patience=60)
     wait_until_told(cluster)
-    [record] = cluster.pending.values()
+    [record] = cluster.queue.values()
     assert (len(service.asked), record.retry.failures, server.places()) == (1, 1, {})
     [message] = [body["message"] for *_, body in server.sent("POST", "/events")]
     assert message.startswith(f"binding rejected: extender {service.url}") and said in message

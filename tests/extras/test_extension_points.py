@@ -54,7 +54,7 @@ def test_among_manifests_a_rule_is_asked_again_at_once_after_what(spy, asked, is
     spy.answers["pre_bind"] = lambda *_: requests if spy.seen.count("pre_bind") <= asked else None
     cluster = cluster_of(node("n"), pod("p"))
     decisions = []
-    cluster.show = decisions.append
+    cluster.on_carried_out = decisions.append
     snapshot = make_passes(cluster, spy.policies, threading.Event(), once=False)
     assert (cluster.api.objects["pods", "default", "p"]["spec"].get("nodeName") == "n") == is_bound
     waits = "" if is_bound else "Spy prepares the binding to n: it is to be seen"
@@ -274,7 +274,7 @@ def test_a_hook_that_fails_leaves_its_pod_pending(spy, point, before, error, mes
     assert [name for name in spy.seen if name in before] == before * 2
     assert server.places() == {}
     del spy.answers[point]
-    cluster.pending.clear()
+    cluster.queue.clear()
     make_pass(server, spy, cluster)
     assert len(server.places()) == 2, "what was refused left nothing behind; this rule does not look at resources"
 
@@ -370,17 +370,17 @@ def test_rules_that_do_not_return_from_bind_are_named_and_are_no_trouble_of_the_
     spy.answers["bind"] = lambda pod, node_name: threading.Event().wait(3600)
     server = Server(node("n"), *(pod(f"p-{i:02}") for i in range(12)))
     cluster, _ = make_pass(server, spy, live_cluster(server))
-    assert {record.retry.failures for record in cluster.pending.values()} == {1} and len(caplog.messages) == 12
+    assert {record.retry.failures for record in cluster.queue.values()} == {1} and len(caplog.messages) == 12
     said = "Spy: bind has not returned for 0.2 s"
     assert caplog.messages[0].endswith(said)
-    assert cluster.pending["uid-p-00"].published.messages["event"] == f"binding rejected: {said}"
+    assert cluster.queue["uid-p-00"].published.messages["event"] == f"binding rejected: {said}"
 
 
 def test_many_bindings_that_break_at_a_time_are_no_trouble_of_the_api_server(spy):
     spy.answers["bind"] = RuntimeError("oops")
     server = Server(node("n"), *(pod(f"p-{i:02}") for i in range(40)))
     cluster, decisions = make_pass(server, spy, live_cluster(server))
-    assert [record.retry.failures for record in cluster.pending.values()] == [1] * 40
+    assert [record.retry.failures for record in cluster.queue.values()] == [1] * 40
     assert not decisions, "none is shown that was not carried out"
 
 
@@ -426,7 +426,7 @@ def test_a_bind_that_breaks_is_looked_into(spy, caplog):
     spy.answers["bind"] = RuntimeError("oops")
     server = Server(node("n", cpu="1"), pod("p", {"cpu": "1"}))
     cluster, _ = make_pass(server, spy)
-    assert caplog.messages == [f"default/p: {OOPS}"] and [record.retry.failures for record in cluster.pending.values()] == [1]
+    assert caplog.messages == [f"default/p: {OOPS}"] and [record.retry.failures for record in cluster.queue.values()] == [1]
 
 
 def test_a_post_bind_that_breaks_changes_nothing(spy, caplog):

@@ -287,7 +287,7 @@ def settle(cluster, server, policies):
         for pod in server.pods():
             if pod.terminating:
                 del server.objects["pods", pod.namespace, pod.name]
-        cluster.pending.end_backoff()
+        cluster.queue.end_backoff()
 
 
 def history(seed, is_of_today):
@@ -309,7 +309,7 @@ def history(seed, is_of_today):
             cluster.errors.end_pass(error)
         cluster.results.finish(60)  # or else two would bind at a time
         wait_until_told(cluster)
-        cluster.pending.end_backoff()
+        cluster.queue.end_backoff()
     server.faults = 0.0
     server.count_those_who_go()
     server.accepted.clear()

@@ -8,8 +8,8 @@ import time
 
 import pytest
 from helpers.everywhere import replace
+from scheduler_extras.api.client import ApiClient
 from scheduler_extras.api.connection import Connection
-from scheduler_extras.api.proxy import PooledProxy
 from scheduler_extras.api.responses import Conflict, error_of
 from scheduler_extras.api.retries import LASTING, patiently
 from scheduler_extras.common.errors import ApiError, ServerUnavailable
@@ -112,7 +112,7 @@ MORE = answer(b'{"kind": "Other"}')
 })
 def test_provisional_answers_are_skipped(first, raw):
     server = raw([first, MORE])
-    api = PooledProxy(server.url)
+    api = ApiClient(server.url)
     assert [api.request("GET", NODES)["kind"] for _ in range(2)] == ["List", "Other"], "each request has its own answer"
     assert server.opened == 1
 
@@ -126,14 +126,14 @@ def test_provisional_answers_are_skipped(first, raw):
 })
 def test_a_connection_is_used_again_only_after(first, opened, raw):
     server = raw([first, MORE], [MORE])
-    api = PooledProxy(server.url)
+    api = ApiClient(server.url)
     assert [api.request("GET", NODES)["kind"] for _ in range(2)] == ["List", "Other"]
     assert server.opened == opened
 
 
 def test_bytes_that_come_late_behind_an_answer_go_to_no_other_request(raw):
     server = raw([answer(), (0.05, MORE)], [answer()])
-    api = PooledProxy(server.url)
+    api = ApiClient(server.url)
     api.request("GET", NODES)
     time.sleep(0.3)
     assert api.request("GET", NODES)["kind"] == "List" and server.opened == 2
@@ -141,7 +141,7 @@ def test_bytes_that_come_late_behind_an_answer_go_to_no_other_request(raw):
 
 def test_an_answer_may_last_as_long_as_its_connection(raw):
     server = raw([head("Connection: close") + EMPTY, RawServer.CLOSE])
-    assert PooledProxy(server.url).request("GET", NODES)["items"] == []
+    assert ApiClient(server.url).request("GET", NODES)["items"] == []
 
 
 @table("broken", {
@@ -164,7 +164,7 @@ def test_an_answer_may_last_as_long_as_its_connection(raw):
 @pytest.mark.parametrize("watches", [False, True])
 def test_an_answer_that_is_none_is_trouble(broken, watches, raw):
     server = raw([broken, RawServer.CLOSE])
-    api = PooledProxy(server.url)
+    api = ApiClient(server.url)
     with pytest.raises(ServerUnavailable, match=r"cannot reach http://127\.0\.0\.1:|has broken off"):
         list(api.watch(NODES, {}, 5)) if watches else api.request("GET", NODES)
     assert api.pool.idle == []
@@ -175,7 +175,7 @@ def test_whatever_a_connection_raises_is_trouble(error, raw, monkeypatch):
     def break_down(*arguments):
         raise error
     monkeypatch.setattr(Connection, "receive", break_down)
-    api = PooledProxy(raw([answer()]).url)
+    api = ApiClient(raw([answer()]).url)
     for ask in (lambda: api.request("GET", NODES), lambda: list(api.watch(NODES, {}, 5))):
         with pytest.raises(ServerUnavailable):
             ask()
@@ -198,7 +198,7 @@ OF_UID = {"preconditions": {"uid": "u"}}
 @pytest.mark.parametrize("ending", [None, RawServer.RESET])
 def test_a_request_on_an_idle_connection_that_ends_just_then_is_sent_once_more_if_that_does_no_harm(what, is_sent_again, ending, raw, monkeypatch):
     server = raw([answer(), ending], [MORE])
-    api = PooledProxy(server.url)
+    api = ApiClient(server.url)
     api.request("GET", NODES)
     monkeypatch.setattr(Connection, "is_idle", lambda connection: True)  # as it was a moment ago
     if is_sent_again:
@@ -216,7 +216,7 @@ def test_a_request_on_an_idle_connection_that_ends_just_then_is_sent_once_more_i
 })
 def test_it_is_not_sent_again_if(ends, opened, raw, monkeypatch):
     server = raw(*ends)
-    api = PooledProxy(server.url)
+    api = ApiClient(server.url)
     if len(ends[0]) > 1:
         api.request("GET", NODES)
     monkeypatch.setattr(Connection, "is_idle", lambda connection: True)
@@ -228,7 +228,7 @@ def test_it_is_not_sent_again_if(ends, opened, raw, monkeypatch):
 def test_a_request_is_checked_each_time_immediately_before_it_is_sent(raw, monkeypatch):
     """A replica may have stopped leading while the request was prepared, or before it is sent once more."""
     server = raw([answer(), None], [MORE])
-    api = PooledProxy(server.url)
+    api = ApiClient(server.url)
     api.request("GET", NODES)
     monkeypatch.setattr(Connection, "is_idle", lambda connection: True)
     checks = iter([None, error_of(409, "this replica is no longer the leader")])
@@ -250,17 +250,17 @@ EVENT = b'{"type": "ADDED", "object": {"metadata": {"name": "a", "resourceVersio
 def test_a_stream_may_be_silent_for_as_long_as_was_said(first, raw):
     """However its end is to be told: it is not that of an answer, which has five seconds to begin."""
     server = raw([first, (0.4, b"%x\r\n%b\r\n0\r\n\r\n" % (len(EVENT), EVENT) if b"chunked" in first else EVENT), RawServer.CLOSE])
-    api = PooledProxy(server.url)
+    api = ApiClient(server.url)
     began = time.monotonic()
     assert len(list(api.watch(NODES, {}, silence=1))) == 2
     assert time.monotonic() - began < 1
     with pytest.raises(ServerUnavailable, match="has broken off: timed out"):
-        list(PooledProxy(raw([first, (5, b"")]).url).watch(NODES, {}, silence=0.1))
+        list(ApiClient(raw([first, (5, b"")]).url).watch(NODES, {}, silence=0.1))
 
 
 def test_a_watch_that_nobody_reads_on_closes_its_connection(raw):
     server = raw([head("Connection: close") + EVENT * 2, (5, b"")])
-    stream = PooledProxy(server.url).watch(NODES, {}, silence=5)
+    stream = ApiClient(server.url).watch(NODES, {}, silence=5)
     assert next(stream)["type"] == "ADDED"
     stream.close()
     wait_for("the server sees the end", lambda: server.there[0].fileno() < 0 or server.there[0].recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT) == b"")
@@ -274,15 +274,15 @@ def test_an_answer_has_to_be_there_in_time(first, raw, monkeypatch):
     replace(monkeypatch, "ANSWER_SECONDS", 1)
     server = raw([b"", *first])
     with pytest.raises(ServerUnavailable, match="timed out"):
-        PooledProxy(server.url).request("GET", NODES)
+        ApiClient(server.url).request("GET", NODES)
 
 
 def test_an_answer_may_be_so_large_and_no_larger(raw, monkeypatch):
     replace(monkeypatch, "MOST_BYTES", len(EMPTY))
-    assert PooledProxy(raw([answer()]).url).request("GET", NODES)
+    assert ApiClient(raw([answer()]).url).request("GET", NODES)
     for larger in (answer(EMPTY + b" "), chunks(("10", EMPTY[:16]), (f"{len(EMPTY):x}", EMPTY), ("0", b"")), head("Connection: close") + EMPTY * 9):
         with pytest.raises(ServerUnavailable):
-            PooledProxy(raw([larger, RawServer.CLOSE]).url).request("GET", NODES)
+            ApiClient(raw([larger, RawServer.CLOSE]).url).request("GET", NODES)
 
 
 @table("retry_after, seconds", {"two seconds": ("2", 2), "none": (None, None), "an hour: ten seconds": ("3600", 10), "a date": ("Wed, 21 Oct 2026 07:28:00 GMT", None)})
@@ -293,7 +293,7 @@ def test_a_request_is_sent_again_after_the_seconds_that_the_api_server_says(retr
     pauses = []
     replace(monkeypatch, "rest", pauses.append)
     server = raw([refusal, refusal, answer()])
-    request = patiently, PooledProxy(server.url).request, "GET", NODES
+    request = patiently, ApiClient(server.url).request, "GET", NODES
     if status == 429 and seconds is None:
         with pytest.raises(ServerUnavailable):
             request[0](*request[1:])
@@ -304,7 +304,7 @@ def test_a_request_is_sent_again_after_the_seconds_that_the_api_server_says(retr
 
 def test_a_request_names_the_program_and_its_version(raw):
     server = raw([answer()])
-    PooledProxy(server.url).request("GET", NODES)
+    ApiClient(server.url).request("GET", NODES)
     assert re.search(r"\r\nUser-Agent: scheduler_extras/[\d.]+\r\n", server.asked[0])
 
 
@@ -317,7 +317,7 @@ def test_a_request_names_the_program_and_its_version(raw):
 def test_where_the_api_server_may_be(host, path, sent, raw):
     server = raw([answer()], host=host)
     options = read_arguments(["--server", f"{server.url}{path}/"])
-    assert PooledProxy(options.server).request("GET", NODES)["items"] == []
+    assert ApiClient(options.server).request("GET", NODES)["items"] == []
     assert server.asked[0].startswith(f"GET {sent} HTTP/1.1\r\nHost: {server.url.removeprefix('http://')}\r\n")
 
 

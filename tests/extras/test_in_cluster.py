@@ -17,8 +17,8 @@ import requests
 import yaml
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import padding
+from scheduler_extras.api.client import ApiClient
 from scheduler_extras.api.election import LeaderElection
-from scheduler_extras.api.proxy import PooledProxy
 from scheduler_extras.api.responses import error_of
 from scheduler_extras.common.errors import ApiError
 from helpers.control_plane import free_port, wait_for
@@ -158,7 +158,7 @@ def election(folder, **times):
 def lease(control_plane, method="GET", body=None):
     """Read or replace the Lease, or None."""
     try:
-        return PooledProxy(control_plane.server).request(method, f"{LEASES}/my-scheduler", body)
+        return ApiClient(control_plane.server).request(method, f"{LEASES}/my-scheduler", body)
     except ApiError as error:
         assert error.status == 404
         return None

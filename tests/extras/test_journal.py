@@ -39,7 +39,7 @@ def frames_of(*arguments, kind="decision", **options):
 
 def record(journal, decision):
     """Record a decision about a cluster in which no pod waits."""
-    journal.decided(types.SimpleNamespace(snapshot=decision.snapshot, pending={}, due=[]), decision)
+    journal.decided(types.SimpleNamespace(snapshot=decision.snapshot, queue={}, due=[]), decision)
 
 
 def journal_of(*decisions, budget=journals.ALL):

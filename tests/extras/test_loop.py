@@ -158,7 +158,7 @@ def test_a_pod_that_something_else_binds(caplog, is_tried, said):
         pending_pods(cluster, {"my-scheduler": POLICY})
     server.put(pod("p", {"cpu": "2"}, nodeName="n"))
     make_pass(cluster)
-    assert caplog.messages == said and not cluster.pending
+    assert caplog.messages == said and not cluster.queue
 
 
 def test_a_pod_that_was_bound_and_deleted_leaves_its_room():

@@ -244,7 +244,7 @@ def test_a_script_that_can_open_no_file_any_more_ends_as_it_is_to():
     """glibc would load a library then, to end the threads, and abort."""
     text = """
 import os, resource, sys, threading, time
-from scheduler_extras.api.proxy import load_libgcc
+from scheduler_extras.common.libc import load_libgcc
 
 def work():
     while True:

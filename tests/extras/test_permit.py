@@ -82,7 +82,7 @@ def test_permit_that_is_not_given_in_time_gives_the_room_back(spy, answer, said,
     monkeypatch.setattr(time, "monotonic", lambda: later)
     _, [decision] = make_pass(server, spy, cluster)
     assert decision.message == 'pod "p" rejected while waiting on permit: ' + said
-    assert spy.seen.count("unreserve") == 1 and not cluster.pending[decision.pod.uid].decision
+    assert spy.seen.count("unreserve") == 1 and not cluster.queue[decision.pod.uid].decision
 
 
 def test_a_held_pod_that_is_deleted_is_forgotten(spy):
@@ -91,7 +91,7 @@ def test_a_held_pod_that_is_deleted_is_forgotten(spy):
     cluster, _ = make_pass(server, spy)
     del server.objects["pods", "default", "p"]
     make_pass(server, spy, cluster)
-    assert [record.decision.pod.name for record in cluster.pending.values() if record.decision] == ["q"]
+    assert [record.decision.pod.name for record in cluster.queue.values() if record.decision] == ["q"]
     assert spy.seen.count("unreserve") == 1
 
 
@@ -102,7 +102,7 @@ def test_a_held_pod_that_somebody_binds_is_forgotten(spy):
     server.put(pod("p", nodeName="m"), pod("q"))
     for _ in range(2):
         make_pass(server, spy, cluster)
-    assert [record.decision.pod.name for record in cluster.pending.values() if record.decision] == ["q"]
+    assert [record.decision.pod.name for record in cluster.queue.values() if record.decision] == ["q"]
     assert spy.seen.count("unreserve") == 1
 
 
@@ -121,7 +121,7 @@ def test_a_held_pod_whose_node_goes_is_placed_again(spy):
     server.add(node("m"))
     _, [decision] = make_pass(server, spy, cluster)
     assert decision.message == "node n has gone"
-    cluster.pending[decision.pod.uid].retry.make_due()
+    cluster.queue[decision.pod.uid].retry.make_due()
     spy.answers["permit"] = None
     make_pass(server, spy, cluster)
     assert server.places() == {"p": "m"}

@@ -7,7 +7,7 @@ import subprocess
 import threading
 from collections import Counter
 
-from scheduler_extras.api.proxy import PooledProxy
+from scheduler_extras.api.client import ApiClient
 from scheduler_extras.rules.node_ranking import WHY, WHY_ONE
 from helpers.control_plane import free_port, wait_for
 from helpers.extras import MANIFESTS, node, pod, run_scheduler, table
@@ -54,7 +54,7 @@ def contest(control_plane, decide_all):
     These are such that each step of the choice decides somewhere.
     """
     control_plane.clear()
-    api = PooledProxy(control_plane.server)
+    api = ApiClient(control_plane.server)
     api.request("DELETE", BUDGETS)
     incoming = []
     for nodes, starts, pods, budgets, waiting in map(random_scenario, range(12, 32)):
@@ -130,7 +130,7 @@ def test_in_the_end_the_most_important_pods_run(contested, tmp_path, start_sched
     """
     (tmp_path / "policy.json").write_text(json.dumps(POLICY))
     contested.create(*(node(f"n{i}", cpu="8") for i in range(4)))
-    chance, api = random.Random(1), PooledProxy(contested.server)
+    chance, api = random.Random(1), ApiClient(contested.server)
     start_scheduler("--server", contested.server, "--policy", tmp_path / "policy.json",
                     "--interval=0.1")
     levels = sorted(["low", "middle", "high", "p10"] * 24, key=lambda level: LEVELS[level] + chance.randint(0, 150))

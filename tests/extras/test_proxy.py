@@ -3,7 +3,7 @@
 import io
 
 import pytest
-from scheduler_extras.api.proxy import PooledProxy, objects_of
+from scheduler_extras.api.client import ApiClient, objects_of
 from scheduler_extras.api.watch import list_all
 from scheduler_extras.common.errors import ServerUnavailable
 from helpers.extras import node, pod
@@ -27,7 +27,7 @@ def test_an_object_that_cannot_be_read_hides_no_other_of_its_list(monkeypatch, c
     """Such as one of a CustomResourceDefinition that is nested deeper than Python reads."""
     deep = "[" * 100_000 + "]" * 100_000
     server = ApiServer(*(pod(f"p{i}") for i in range(3)))
-    plain = PooledProxy.exchange
+    plain = ApiClient.exchange
 
     def answer(api, method, path, body, params, accept, check):
         answer, data = plain(api, method, path, body, params, accept, check)
@@ -36,9 +36,9 @@ def test_an_object_that_cannot_be_read_hides_no_other_of_its_list(monkeypatch, c
             data = data.replace(b'"p1"', b'"p1", "x": ' + deep.encode())
         return answer, data
 
-    monkeypatch.setattr(PooledProxy, "exchange", answer)
+    monkeypatch.setattr(ApiClient, "exchange", answer)
     try:
-        things, _ = list_all(PooledProxy(server.url), "pods")
+        things, _ = list_all(ApiClient(server.url), "pods")
         assert [thing["metadata"]["name"] for thing in things] == ["p0", "p2"]
         [said] = caplog.messages
         assert said.startswith("pods default/p1 is skipped: GET /api/v1/namespaces/default/pods/p1: 200 OK: ")

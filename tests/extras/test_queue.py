@@ -37,7 +37,7 @@ def test_with_nothing_else_to_do_a_change_ends_a_backoff(clock):
         change()
         make_pass(cluster, policy=PROFILE)
         clock.now += 0.5
-    assert cluster.pending["uid-big"].retry.failures == 40
+    assert cluster.queue["uid-big"].retry.failures == 40
     clock.now += 1
     server.put(node("m"))
     make_pass(cluster, policy=PROFILE)
@@ -76,9 +76,9 @@ def test_pods_in_backoff_are_tried_for_a_twentieth_of_the_time_at_most(clock):
     began, turns = clock.now, 0
     while clock.now < began + 200:
         change()
-        before = sum(record.retry.failures for record in cluster.pending.values())
+        before = sum(record.retry.failures for record in cluster.queue.values())
         make_pass(cluster, policy=policy)
-        turns += sum(record.retry.failures for record in cluster.pending.values()) - before
+        turns += sum(record.retry.failures for record in cluster.queue.values()) - before
         clock.now += 0.1
     beside_backoff = 30 * (4 + 200 / 10)  # after 1, 2, 4, 8 and then every 10 seconds
     assert turns * 0.01 < 200 / 20 + beside_backoff * 0.01

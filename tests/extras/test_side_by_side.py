@@ -3,7 +3,7 @@
 import json
 import random
 
-from scheduler_extras.api.proxy import PooledProxy
+from scheduler_extras.api.client import ApiClient
 from scheduler_extras.policy.reloading import load_policies
 from scheduler_extras.policy.schedule import schedule
 from scheduler_extras.reading.pods_and_nodes import FullPod
@@ -122,7 +122,7 @@ def test_kube_scheduler_chooses_a_node_that_we_score_highest(control_plane, tmp_
         "kube-scheduler", f"--kubeconfig={control_plane.kubeconfig()}", "--leader-elect=false", "--port=0",
         "--secure-port=0", "--scheduler-name=kube", "--kube-api-qps=5000", "--kube-api-burst=5000", *theirs)
     policies = load_policies(ours, "kube")
-    cluster = a_cluster(PooledProxy(control_plane.server))
+    cluster = a_cluster(ApiClient(control_plane.server))
     unique = pending = 0
     for i in range(count):
         snapshot = cluster.refresh_snapshot(policies)

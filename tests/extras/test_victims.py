@@ -24,7 +24,7 @@ def test_a_victim_whose_deletion_was_refused_is_deleted_by_the_next_attempt_on_a
     cluster = kind[0](server)
     for _ in range(2):
         make_pass(cluster, built())
-        cluster.pending.end_backoff()
+        cluster.queue.end_backoff()
     assert len(server.sent("DELETE", "/pods/a")) == 2
     assert [body["status"]["nominatedNodeName"] for *_, body in server.sent("PATCH", "/pods/p/status")
             if "nominatedNodeName" in body["status"]] == ["n", None, "n"]
@@ -45,7 +45,7 @@ def test_a_deletion_that_is_refused_after_another_preemptor_has_ended_the_nomina
     server.request = request
     for _ in range(2):
         make_pass(cluster, built())
-        cluster.pending.end_backoff()
+        cluster.queue.end_backoff()
     assert len(server.sent("DELETE", "/pods/a")) == 2
 
 
@@ -165,7 +165,7 @@ def test_that_nobody_may_be_deleted_is_one_line(monkeypatch, caplog):
     cluster = a_cluster(server)
     for _ in range(3):
         decisions = make_pass(cluster, built())
-        cluster.pending.end_backoff()
+        cluster.queue.end_backoff()
     assert caplog.messages == ["DELETE /api/v1/namespaces/default/pods/a: 403 Forbidden: RBAC does not allow it"] or caplog.messages == [
         "DELETE /api/v1/namespaces/default/pods/b: 403 Forbidden: RBAC does not allow it"]
     assert not any(decision.remedy for decision in decisions)
@@ -212,7 +212,7 @@ def test_when_a_pod_is_tried_again_that_has_preempted(policies, nominated, at_on
     cluster = a_cluster(server)
     make_pass(cluster, policies())
     assert preempted(server)["deleted"] == ["a"]
-    [record] = cluster.pending.values()
+    [record] = cluster.queue.values()
     assert (record.waits_for, record.is_due()) == (WaitsFor.NODE, at_once)
 
 
@@ -233,9 +233,9 @@ def test_a_pod_whose_victims_are_being_asked_to_go_is_not_tried_meanwhile():
     a_pass(cluster, built())
     assert asked.wait(60)
     for _ in range(3):
-        cluster.pending.end_backoff()
+        cluster.queue.end_backoff()
         a_pass(cluster, built())
-    [record] = cluster.pending.values()
+    [record] = cluster.queue.values()
     assert (record.waits_for, record.retry.failures) == (WaitsFor.POST_FILTER, 1)
     go_on.set()
     del cluster.results.handle
@@ -263,7 +263,7 @@ def test_a_victim_whose_binding_fails_is_a_victim_until_it_has_gone():
     a_pass(cluster, built())
     assert [*cluster.snapshot.victims] == ["uid-low"]
     go_on.set()
-    wait_for("the Binding is refused", lambda: handle(1) or cluster.pending["uid-low"].waits_for is WaitsFor.NODE)
+    wait_for("the Binding is refused", lambda: handle(1) or cluster.queue["uid-low"].waits_for is WaitsFor.NODE)
     assert [*cluster.snapshot.victims] == ["uid-low"]
 
 
@@ -273,7 +273,7 @@ def test_where_pods_may_not_be_deleted_the_next_best_node_is_tried():
     cluster, said = a_cluster(server), []
     for _ in range(2):
         said += [decision.remedy for decision in make_pass(cluster, built())]
-        cluster.pending.end_backoff()
+        cluster.queue.end_backoff()
     assert said == ["", "It preempts default/b on n, where that helps, as pods on m could not be deleted."]
     assert preempted(server)["deleted"] == ["a", "b"]
 
@@ -309,7 +309,7 @@ def test_a_victim_that_waits_for_permit(policies, deleted, said, monkeypatch):
     server.put(incoming())
     for _ in range(3):
         make_pass(cluster, {"my-scheduler": policy})
-        cluster.pending.end_backoff()
+        cluster.queue.end_backoff()
     wait_until_told(cluster)
     assert preempted(server)["deleted"] == deleted and preempted(server)["told"] == ["low"]
     assert server.places() == {"p": "n"}

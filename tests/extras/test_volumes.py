@@ -174,7 +174,7 @@ def test_volumes_are_set_aside_within_a_pass(is_live, objects, places):
     nodes = [decision.node for decision in decisions]
     assert [name and "a or b" for name in nodes] == places
     assert len({*nodes} - {None}) == 1
-    cluster.show = decisions.append
+    cluster.on_carried_out = decisions.append
     make_passes(cluster, policies, threading.Event(), once=False)
     assert {decision.node for decision in decisions} == {*nodes}, "what is set aside stays so"
 
@@ -205,7 +205,7 @@ def test_a_pod_whose_volume_is_not_made_in_time_gives_its_room_back_and_is_tried
 
     def make_pass():
         a_pass(cluster, policies, told.append)
-        return [record.waits_for.value for record in cluster.pending.values()]
+        return [record.waits_for.value for record in cluster.queue.values()]
 
     assert make_pass() == ["permit"]
     moment += 700
@@ -234,7 +234,7 @@ def test_who_does_not_fit_where_its_claim_is_to_be_provisioned_leaves_that_to_th
     decisions = []
     for _ in range(2):
         a_pass(cluster, policies, decisions.append)
-        cluster.pending.end_backoff()
+        cluster.queue.end_backoff()
     assert [decision.node for decision in decisions] == [None]
     assert data["metadata"]["annotations"] == {"volume.kubernetes.io/selected-node": "a"}
 

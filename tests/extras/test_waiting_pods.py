@@ -115,7 +115,7 @@ def test_a_held_pod_that_goes_is_called_off(told):
     gone = cluster.server.objects.pop(("pods", "default", "a"))
     cluster.tell("DELETED", gone)
     cluster.make_pass()
-    assert cluster.on("n") == [] and undone == ["a"] and not cluster.cluster.pending
+    assert cluster.on("n") == [] and undone == ["a"] and not cluster.cluster.queue
 
 
 def test_a_held_pod_that_is_not_to_be_tried_any_more_is_called_off_and_another_gets_its_room(told, monkeypatch):
@@ -205,7 +205,7 @@ def test_the_time_since_when_the_condition_is_false_is_written_once(told):
     written = cluster.server.sent("PATCH", "/status")[0][3]["status"]
     cluster.tell("MODIFIED", cluster.put(pod("a", {"cpu": "2"}, status=written)))
     cluster.tell("ADDED", cluster.put(node("m", cpu="1")), resource="nodes")
-    cluster.cluster.pending.end_backoff()
+    cluster.cluster.queue.end_backoff()
     cluster.make_pass()
     times = ["lastTransitionTime" in request[3]["status"]["conditions"][0] for request in cluster.server.sent("PATCH", "/status")]
     assert times == [True, False]

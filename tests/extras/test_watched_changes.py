@@ -2,7 +2,7 @@
 
 import gc
 
-from scheduler_extras.api.proxy import PooledProxy
+from scheduler_extras.api.client import ApiClient
 from scheduler_extras.deciding.rule import FullRule
 from scheduler_extras.policy.policy import FullPolicy
 from scheduler_extras.reading.pods_and_nodes import FullPod
@@ -67,10 +67,10 @@ def test_a_bound_pod_whose_name_another_one_has_is_forgotten(told):
     cluster = told(node("n"))
     cluster.comes(pod("a"))
     cluster.make_pass()
-    assert [*cluster.cluster.pending] == ["uid-a"]
+    assert [*cluster.cluster.queue] == ["uid-a"]
     cluster.tell("LISTED", cluster.put(pod("a"), uid="second"))
     assert cluster.on("n") == []
-    assert cluster.make_pass() == [("a", "n")] and [*cluster.cluster.pending] == ["second"]
+    assert cluster.make_pass() == [("a", "n")] and [*cluster.cluster.queue] == ["second"]
 
 
 def test_however_often_an_object_changes_it_is_read_once(told, monkeypatch):
@@ -176,7 +176,7 @@ def test_news_of_a_pod_without_a_spec_are_taken_in(told):
 def test_what_it_knows_after_a_while_is_what_a_fresh_list_shows():
     """Pods come, are bound, change and go, while streams end all the time."""
     server = ApiServer(*(node(f"n{i}", pods="20") for i in range(5)))
-    cluster = a_live_cluster(PooledProxy(server.url))
+    cluster = a_live_cluster(ApiClient(server.url))
     try:
         for step in range(60):
             server.create(pod(f"p{step}", {"cpu": "10m"}))
@@ -184,7 +184,7 @@ def test_what_it_knows_after_a_while_is_what_a_fresh_list_shows():
                 server.delete(f"p{step - 2}")
             a_pass(cluster, {"my-scheduler": POLICY})
         wait_for("all pods are bound", lambda: a_pass(cluster, {"my-scheduler": POLICY}) or len(server.places()) == 40)
-        fresh = a_cluster(PooledProxy(server.url))
+        fresh = a_cluster(ApiClient(server.url))
         wait_for("the news are there", lambda: where_pods_are(cluster) == where_pods_are(fresh))
         assert sum(bool(there.counts_on) for there in cluster.cache.pods.values()) == 40
     finally:

@@ -26,7 +26,7 @@ def test_other_objects_are_listed_once_and_told_from_then_on(told):
     assert cluster.make_pass() == [("uses-data", None)]
     lists = len(cluster.server.sent("GET", "/persistentvolumes"))
     cluster.tell("ADDED", cluster.put(volume("v")), resource="persistentvolumes")
-    cluster.cluster.pending.end_backoff()
+    cluster.cluster.queue.end_backoff()
     assert cluster.make_pass() == [("uses-data", "n")], "the volume has come"
     assert lists == len(cluster.server.sent("GET", "/persistentvolumes")) == 1
 
@@ -37,10 +37,10 @@ def test_a_volume_that_is_set_aside_stays_so_until_the_watch_shows_it(told):
     assert cluster.make_pass() == [("uses-data", "n"), ("uses-more", None)]
     same = cluster.server.objects["persistentvolumes", None, "v"]
     cluster.tell("MODIFIED", same, resource="persistentvolumes")  # told twice
-    cluster.cluster.pending.end_backoff()
+    cluster.cluster.queue.end_backoff()
     cluster.make_pass()
-    assert cluster.cluster.pending["uid-uses-more"].retry.failures == 2
-    assert cluster.cluster.pending["uid-uses-data"].waits_for is WaitsFor.PRE_BIND
+    assert cluster.cluster.queue["uid-uses-more"].retry.failures == 2
+    assert cluster.cluster.queue["uid-uses-data"].waits_for is WaitsFor.PRE_BIND
 
 
 def refusing(error):
@@ -62,10 +62,10 @@ def test_what_was_set_aside_is_written_in_the_end_if_another_rule_fails_before(e
     cluster.make_pass()
     assert not cluster.server.sent("PATCH", "/v")
     cluster.put(volume("v"))  # as the API server has it
-    cluster.cluster.pending.end_backoff()
+    cluster.cluster.queue.end_backoff()
     cluster.make_pass()
     assert len(cluster.server.sent("PATCH", "/v")) == 1
-    assert cluster.cluster.pending["uid-uses-data"].waits_for is WaitsFor.PRE_BIND
+    assert cluster.cluster.queue["uid-uses-data"].waits_for is WaitsFor.PRE_BIND
 
 
 @table("name, status", {
@@ -79,14 +79,14 @@ def test_if_the_write_of_what_was_set_aside_fails_it_is_put_back_and_nothing_is_
     volumes = [{"name": name, "persistentVolumeClaim": {"claimName": name}} for name in ("data", "more")]
     cluster.comes(pod("uses-data", volumes=volumes))
     cluster.make_pass()
-    assert cluster.cluster.pending["uid-uses-data"].waits_for is WaitsFor.NODE and cluster.on("n") == []
+    assert cluster.cluster.queue["uid-uses-data"].waits_for is WaitsFor.NODE and cluster.on("n") == []
     assert not cluster.cache.objects["persistentvolumes"]["v"]["spec"]["claimRef"]
     assert cluster.cache.objects["persistentvolumeclaims"]["default/more"]["metadata"]["annotations"] == {}
     lists = len(cluster.server.sent("GET", ""))
-    cluster.cluster.pending.end_backoff()
+    cluster.cluster.queue.end_backoff()
     cluster.make_pass()
     assert len(cluster.server.sent("GET", "")) == lists
-    assert cluster.cluster.pending["uid-uses-data"].waits_for is WaitsFor.PRE_BIND and cluster.on("n") == ["uses-data"]
+    assert cluster.cluster.queue["uid-uses-data"].waits_for is WaitsFor.PRE_BIND and cluster.on("n") == ["uses-data"]
 
 
 def test_what_a_rule_has_kept_of_objects_does_not_change_under_it(told):
@@ -101,7 +101,7 @@ def test_a_pod_whose_labels_change_while_it_prepares_is_counted_once(told):
     cluster = told(node("n", cpu="1"), storage_class("local"), claim("data"), volume("v"), policy=DEFAULTS)
     cluster.comes(using("data") | {"spec": using("data")["spec"] | {"containers": pod("x", ONE)["spec"]["containers"]}})
     assert cluster.make_pass() == [("uses-data", "n")]
-    record = cluster.cluster.pending["uid-uses-data"]
+    record = cluster.cluster.queue["uid-uses-data"]
     assert record.waits_for is WaitsFor.PRE_BIND
     cluster.comes(pod("first", priority=5))
     raw = cluster.server.objects["pods", "default", "uses-data"]
@@ -126,7 +126,7 @@ def test_while_a_resource_cannot_be_listed_again_nothing_is_decided_that_rests_o
                 cluster.make_pass()
     else:
         assert cluster.make_pass() == [("a", "n"), ("b", None)]
-        cluster.cluster.pending.end_backoff()
+        cluster.cluster.queue.end_backoff()
     cluster.tell("LISTED", *{"nodes": [node("n")], "services": []}.get(resource, [cluster.stamp(pod(name)) for name in "ab"]), resource=resource)
     assert ("b", "n") in cluster.make_pass()
     assert len(cluster.server.sent("GET", "")) == lists, "that is up to its Reflector"

@@ -160,7 +160,7 @@ def pending_pods(cluster, policies):
 
 def a_pass(cluster, policies, show=lambda decision: None, stop=None):
     """Make a pass that shows its decisions so."""
-    cluster.show = show
+    cluster.on_carried_out = show
     schedule_pending_pods(cluster, policies, stop or threading.Event())
 
 

@@ -190,7 +190,7 @@ class Told:
 
     def under_way(self):
         """The names of the pods that are neither without a node nor shown on one."""
-        return {record.pod.name for record in self.cluster.pending.values()
+        return {record.pod.name for record in self.cluster.queue.values()
                 if record.may_be_bound()}
 
     def bound(self):

@@ -4,7 +4,7 @@ import contextlib
 import re
 
 import pytest
-from scheduler_extras.api.proxy import PooledProxy
+from scheduler_extras.api.client import ApiClient
 from scheduler_extras.common.errors import ApiError, Malformed
 from scheduler_extras.policy.policy import CONFIGURATION_VERSION
 from scheduler_extras.policy.reading import read_policy
@@ -68,7 +68,7 @@ LEVELS = {"abyss": -2**31, "low": 0, "middle": 5, "high": 20, "p10": 110, "p30":
 @pytest.fixture
 def contested(control_plane):
     """A control plane with priority classes, and without the budgets of an earlier test."""
-    api = PooledProxy(control_plane.server)
+    api = ApiClient(control_plane.server)
     for name, value in LEVELS.items():
         try:
             api.request("POST", "/apis/scheduling.k8s.io/v1/priorityclasses", {

@@ -4,7 +4,6 @@ import functools
 from collections.abc import Iterable
 from typing import Any
 
-from scheduler_extras.common.errors import Unschedulable
 from scheduler_extras.configuration.overrides.registry import OVERRIDES
 from scheduler_extras.deciding.snapshot import FullSnapshot
 from scheduler_extras.reading.fields import pick
@@ -49,10 +48,11 @@ class PreemptionBehavior136(PreemptionBehavior):
 
     def reject_if_waiting(self, victim: FullPod) -> bool:
         """If the victim waits at Permit, reject it instead of deleting it. Return whether this was done."""
-        is_held = victim.record is not None and victim.record.is_held()
-        if is_held:
-            victim.record.decision.give_up(Unschedulable("preempted"))
-        return is_held
+        attempt = victim.attempt
+        if attempt is None or not attempt.is_held():
+            return False
+        attempt.reject("preempted")
+        return True
 
     def is_too_small(self, node: FullNode, pod: FullPod, against: dict[str, list[str]]) -> bool:
         """Return whether the node has too little of a resource even when empty."""

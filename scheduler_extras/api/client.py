@@ -6,7 +6,6 @@ live/ lists, watches and writes with it.
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import errno
 import json
 import re
@@ -38,10 +37,10 @@ ANSWER_SECONDS = 60  # in which a response must be complete
 # half of all CPU time is for requests.
 
 
-class PooledProxy:
-    """A client of the API server behind kubectl proxy, for requests of many threads, and for watches.
+class ApiClient:
+    """A client of the API server, for requests of many threads, and for watches.
 
-    With a ServiceAccount, it connects to the API server directly, over TLS.
+    It connects to kubectl proxy; with a ServiceAccount, to the API server itself, over TLS.
     """
 
     def __init__(self, server: str, account: ServiceAccount | None = None):
@@ -69,7 +68,7 @@ class PooledProxy:
     def exchange(self, method: str, path: str, body: JsonObject | None, params: Params | None,
                  accept: str, check: Callable[[], None]) -> tuple[HttpResponse, bytes]:
         """Send a request. Return its HttpResponse and the body. Raises ApiError."""
-        with self.blamed():
+        with self.as_unavailable():
             response = self.ask(ANSWER_SECONDS, method, path, body, params, accept, check)
             data = response.read()
             self.pool.keep(response)
@@ -80,7 +79,7 @@ class PooledProxy:
 
         The stream must begin within five seconds. silence: seconds without an event after which it ends.
         """
-        with self.blamed():
+        with self.as_unavailable():
             response = self.ask(OPEN_SECONDS, "GET", path, None, params, JSON)
             data = response.read() if response.status != 200 else b""
         if response.status != 200:
@@ -116,7 +115,7 @@ class PooledProxy:
         return "\r\n".join([*lines, "", ""]).encode("ascii"), data
 
     @contextlib.contextmanager
-    def blamed(self) -> Iterator[None]:
+    def as_unavailable(self) -> Iterator[None]:
         """Turn any error of a connection into ServerUnavailable, because a server may send anything."""
         try:
             yield
@@ -199,19 +198,3 @@ def may_be_sent_again(method: str, path: str, body: JsonObject | None) -> bool:
     if method == "DELETE":
         return bool(text_at(body, "preconditions", "uid"))
     return True
-
-
-def share_memory_among_threads() -> None:
-    """Make all threads share two malloc arenas, which halves the memory of the process.
-
-    By default, glibc gives each thread an arena, and keeps its memory. Other C libraries have no arenas.
-    """
-    arena_max = -8  # M_ARENA_MAX, see mallopt(3)
-    with contextlib.suppress(AttributeError, OSError, TypeError):
-        ctypes.CDLL(None).mallopt(arena_max, 2)
-
-
-def load_libgcc() -> None:
-    """Load libgcc now. Otherwise glibc loads it when Python exits, and aborts if no file can be opened."""
-    with contextlib.suppress(OSError):  # other C libraries do not need it
-        ctypes.CDLL("libgcc_s.so.1")
