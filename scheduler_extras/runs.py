@@ -159,7 +159,7 @@ def waiting_at_start(cluster: LiveCluster, policies: dict[str, FullPolicy],
     This retries for a second, because a kubectl proxy may have been started at the same time.
     """
     with contextlib.suppress(ApiError):
-        return patiently(cluster.refresh, policies, pauses=() if options.once else (0.2, 0.3, 0.5))
+        return patiently(cluster.find_waiting, policies, pauses=() if options.once else (0.2, 0.3, 0.5))
     return None
 
 

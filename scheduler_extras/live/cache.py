@@ -65,7 +65,7 @@ class CachedNodes(dict):
         node.exists = False
         return node
 
-    def apply(self, name: str, raw: dict | None) -> bool:
+    def apply_node(self, name: str, raw: dict | None) -> bool:
         """Apply a change of a node; None: it is gone. Its pods stay, because the node may come back.
 
         Return whether pods that did not fit the node before may fit it now.
@@ -101,7 +101,7 @@ class CachedNodes(dict):
         if name:
             self.snapshot.put(pod, self[name])
 
-    def renew_snapshot(self) -> bool:
+    def update_snapshot(self) -> bool:
         """Update the snapshot's nodes: those that can take pods, by name. Return whether they changed."""
         self.snapshot_is_old = False
         nodes = {name: node for name, node in sorted(self.items()) if can_take_pods(node)}
@@ -128,7 +128,7 @@ class Cache:
     """
 
     def __init__(self, api: Any, is_live: bool, kind_of_objects: type[ObjectStore]):
-        self.objects = kind_of_objects(api, self.apply)
+        self.objects = kind_of_objects(api, self.on_change)
         self.snapshot = FullSnapshot({}, self.objects, is_live)
         self.nodes = CachedNodes(self.snapshot)
         self.pods: dict[str, FullPod] = {}  # namespace/name -> Pod, without finished pods
@@ -146,26 +146,26 @@ class Cache:
             self.waiting.clear()
             for key, pod in self.pods.items():
                 self.note_waiting(key, pod)
-        self.refresh()
+        self.update()
         self.arrived.clear()
 
-    def refresh(self) -> None:
+    def update(self) -> None:
         """Apply all updates; list pods and nodes if they never were. Raises ApiError."""
         self.apply_updates()
-        self.objects.refresh()
+        self.objects.list_for_pass()
         self.apply_updates()
 
     def apply_updates(self, patience: float = 0) -> None:
         """Apply the updates of Reflectors. If there are none, wait up to `patience` seconds."""
         self.objects.apply_updates(patience)
         if self.nodes.snapshot_is_old:
-            self.has_changed |= self.nodes.renew_snapshot()
+            self.has_changed |= self.nodes.update_snapshot()
 
-    def apply(self, resource: str, key: str, obj: dict | None) -> None:
+    def on_change(self, resource: str, key: str, obj: dict | None) -> None:
         """Apply a change of an object; None: it is gone."""
         heartbeat()  # there may be very many changes
         if resource == "nodes":
-            self.has_changed |= self.nodes.apply(key, obj)
+            self.has_changed |= self.nodes.apply_node(key, obj)
         elif resource == "pods":
             self.apply_pod(key, obj)
         else:

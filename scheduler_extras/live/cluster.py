@@ -50,13 +50,13 @@ class LiveCluster:
     def begin_pass(self, policies: dict[str, FullPolicy]) -> None:
         """Find out which pods are due. Raises ApiError."""
         began_at = time.monotonic()
-        pods = self.renew_queue(self.refresh(policies), policies)
+        pods = self.renew_queue(self.find_waiting(policies), policies)
         self.queue.move_after_change()
         self.errors.begin_pass()
         self.warm_up()
         self.due = DuePods(self.queue.due(pods), began_at)
 
-    def refresh(self, policies: dict[str, FullPolicy]) -> list[FullPod]:
+    def find_waiting(self, policies: dict[str, FullPolicy]) -> list[FullPod]:
         """Apply all updates, and post events for waiting pods that have begun to terminate. Raises ApiError.
 
         Return the pods that name one of these schedulers, and have no node yet.
@@ -71,7 +71,7 @@ class LiveCluster:
         pods = {pod.uid: pod for pod in waiting if is_ours_and_ready(pod, policies)}
         for decision in self.queue.outdated(pods, policies):
             self.cycle.requeue(decision)
-        self.queue.renew(pods, policies)
+        self.queue.update_records(pods, policies)
         return self.queue.in_order(pods.values(), policies)
 
     def next_pod(self, stop: threading.Event) -> FullPod | None:
@@ -102,7 +102,7 @@ class LiveCluster:
             pod = self.due.popleft()
             latest = self.cache.latest_if_waiting(pod)
             if latest and not (latest.terminating or latest.gates):
-                pod.record.renew(latest)
+                pod.record.use_version(latest)
                 pod.record.retry.begin()
                 return latest
         return None

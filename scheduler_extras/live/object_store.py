@@ -59,12 +59,12 @@ class Updates:
 class ObjectStore(dict):
     """{resource: {namespace/name, or name: the API's JSON}}. A resource is listed when a rule first reads it.
 
-    changed: a function that is called with each change: resource, key, and the object, or None if it is gone.
+    on_change: called with each change: resource, key, and the object, or None if it is gone.
     """
 
-    def __init__(self, api: Any, changed: Callable[[str, str, JsonObject | None], None]):
+    def __init__(self, api: Any, on_change: Callable[[str, str, JsonObject | None], None]):
         self.api = api
-        self.changed = changed
+        self.on_change = on_change
         self.updates = Updates()  # from Reflectors
         self.failed: dict[str, tuple[int, str]] = {}  # resource -> status and text of its last LIST
 
@@ -76,7 +76,7 @@ class ObjectStore(dict):
         self.list(resource)
         return self[resource]
 
-    def refresh(self) -> None:
+    def list_for_pass(self) -> None:
         """List nodes and pods if this has not been done. Raises ApiError, also if a later LIST has failed."""
         for resource in ("pods", "nodes"):
             self.raise_failure(resource)
@@ -105,10 +105,10 @@ class ObjectStore(dict):
         listed = {key_in(obj): obj for obj in things}
         self[resource] = listed
         for key in known.keys() - listed.keys():
-            self.changed(resource, key, None)
+            self.on_change(resource, key, None)
         for key, obj in listed.items():
             if not is_same(known.get(key), obj):
-                self.changed(resource, key, obj)
+                self.on_change(resource, key, obj)
 
     def apply_updates(self, patience: float) -> None:
         """Apply the updates of Reflectors. If there are none, wait up to `patience` seconds for some."""
@@ -124,7 +124,7 @@ class ObjectStore(dict):
                 if resource not in copied:
                     self[resource] = dict(self[resource])
                     copied.add(resource)
-                self.apply(resource, content, is_gone=what == "DELETED")
+                self.apply_change(resource, content, is_gone=what == "DELETED")
 
     def handle_failure(self, resource: str, why: tuple[int, str]) -> None:
         """Record why a LIST of a resource failed. A rule that reads the resource gets the error."""
@@ -132,23 +132,23 @@ class ObjectStore(dict):
         if resource not in ("nodes", "pods"):
             self.pop(resource, None)
 
-    def apply(self, resource: str, obj: JsonObject, is_gone: bool) -> None:
+    def apply_change(self, resource: str, obj: JsonObject, is_gone: bool) -> None:
         """Apply a change of an object, or its deletion."""
         key = key_in(obj)
         known = self[resource]
         before = known.get(key)
         if is_gone:
             if known.pop(key, None):
-                self.changed(resource, key, None)
+                self.on_change(resource, key, None)
         elif not is_same(before, obj):
             known[key] = obj
-            self.changed(resource, key, obj)
+            self.on_change(resource, key, obj)
 
 
 class ListedObjectStore(ObjectStore):
     """Objects without watches: they are listed in each pass."""
 
-    def refresh(self) -> None:
+    def list_for_pass(self) -> None:
         """List nodes and pods. Other resources are listed when a rule reads them. Raises ApiError."""
         for resource in self.keys() - {"nodes", "pods"}:
             del self[resource]

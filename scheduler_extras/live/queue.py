@@ -58,7 +58,7 @@ class SchedulingQueue(dict):
         return [record.decision for uid, record in self.items() if record.decision and (
             uid not in pods or record.policy is not policies[pods[uid].scheduler])]
 
-    def renew(self, pods: dict[str, FullPod], policies: dict[str, FullPolicy]) -> None:
+    def update_records(self, pods: dict[str, FullPod], policies: dict[str, FullPolicy]) -> None:
         """Keep a record of each of these pods, {uid: Pod}. A pod whose Policy has changed is due at once."""
         moment = time.monotonic()
         for uid, pod in pods.items():
@@ -66,7 +66,7 @@ class SchedulingQueue(dict):
                 self[uid] = PodRecord(pod, since=moment)
                 self.observer.queued()
             record = self[uid]
-            record.renew(pod)
+            record.use_version(pod)
             policy = policies[pod.scheduler]
             if record.policy is not policy:
                 record.use_policy(policy)

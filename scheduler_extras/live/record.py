@@ -75,7 +75,7 @@ class PodRecord:
     retry: Retry = field(default_factory=Retry)
     published: Published = field(default_factory=Published)
 
-    def renew(self, pod: FullPod) -> None:
+    def use_version(self, pod: FullPod) -> None:
         """Replace the pod with its current version."""
         self.pod = pod
         pod.record = self

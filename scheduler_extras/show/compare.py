@@ -65,7 +65,7 @@ def outcome_of(cluster: LiveCluster, policy_file: PolicyFile, stop: threading.Ev
                options: argparse.Namespace) -> dict:
     """Schedule manifests under a Policy. Return the node of each pending pod, and the nodes' utilization."""
     policies = policy_file.policies
-    waiting = cluster.refresh(policies)
+    waiting = cluster.find_waiting(policies)
     pending = {pod.key for pod in cluster.renew_queue(waiting, policies)}
     existing = {*cluster.cache.pods}
     snapshot = make_passes(cluster, policies, stop, options.once)

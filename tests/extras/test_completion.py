@@ -24,7 +24,7 @@ def test_limits_count_as_requests_that_are_not_given(thing, requests):
     once = thing["spec"]
     manifests.add(thing)
     assert thing["spec"] == once, "what is complete stays as it is"
-    [read] = a_cluster(manifests).refresh({"my-scheduler": None})
+    [read] = a_cluster(manifests).find_waiting({"my-scheduler": None})
     assert {name: read.requests[name] for name in requests} == requests
 
 
@@ -64,7 +64,7 @@ def test_a_priority_class_gives_its_priority(spec, priority, said, tmp_path, cap
     path.write_text(yaml.safe_dump_all([
         node("n"), pod("p", metadata={"uid": spec.pop("uid")} if "uid" in spec else {}, **spec), priority_class("high", 1000),
         priority_class("usual", 7, globalDefault=True)]))
-    [read] = a_cluster(Manifests([path])).refresh({"my-scheduler": None})
+    [read] = a_cluster(Manifests([path])).find_waiting({"my-scheduler": None})
     assert (read.priority, caplog.messages) == (priority, [said] if said else [])
 
 
@@ -90,7 +90,7 @@ def test_what_a_pod_requests_is_completed_as_a_cluster_does(things, requests, tm
 def completed_pod(tmp_path, *things):
     """The pod among these manifests, as it is once all are read."""
     (tmp_path / "cluster.yaml").write_text(yaml.safe_dump_all([node("n"), *things]))
-    [read] = a_cluster(Manifests([tmp_path / "cluster.yaml"])).refresh({"my-scheduler": None})
+    [read] = a_cluster(Manifests([tmp_path / "cluster.yaml"])).find_waiting({"my-scheduler": None})
     return read
 
 

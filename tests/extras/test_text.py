@@ -99,7 +99,7 @@ def test_a_picture_fits_the_screen(width):
     cluster = cluster_of(*nodes, *pods, *(pod(f"waits-for-ever-{i}") for i in range(99)))
     screen = Screen()
     screen.width = width
-    pods, snapshot = cluster.refresh({"my-scheduler": None}), cluster.refresh_snapshot()
+    pods, snapshot = cluster.find_waiting({"my-scheduler": None}), cluster.refresh_snapshot()
     lines = [*picture(snapshot.nodes.values(), pods, screen, set()),
              *pods_without_node(pods, snapshot, screen, {})]
     assert max(map(len, lines)) <= width and len(lines) < 70

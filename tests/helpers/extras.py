@@ -155,7 +155,7 @@ def csi_node(**limits):
 
 def pending_pods(cluster, policies):
     """The pods that are to be tried, each with its record."""
-    return cluster.renew_queue(cluster.refresh(policies), policies)
+    return cluster.renew_queue(cluster.find_waiting(policies), policies)
 
 
 def a_pass(cluster, policies, show=lambda decision: None, stop=None):
