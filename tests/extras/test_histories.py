@@ -27,6 +27,7 @@ class Cluster(Server):
         self.chance, self.faults, self.wrongs, self.numbers = chance, 0.0, [], itertools.count(1)
         self.slow = []  # places of pods whose deletion is accepted, and takes effect later, as behind a slow webhook
         self.accepted = set()  # uids of pods whose deletion the replica that leads has been told of
+        self.unanswered = set()  # uids of pods whose deletion was carried out, while the answer said that it failed
         self.is_budget_observed = chance.random() < 0.5  # by a controller, which counts who goes
         self.allowed = 1
         nodes = [node(f"n{i}", cpu=str(chance.randint(2, 5))) for i in range(3)]
@@ -78,6 +79,8 @@ class Cluster(Server):
             raise error_of(status, "injected")
         answer = self.carry_out(method, path, body, params, accept)
         if is_fault:
+            if method == "DELETE":
+                self.unanswered.add(body["preconditions"]["uid"])
             raise error_of(status, "injected")
         return answer
 
@@ -114,7 +117,8 @@ class Cluster(Server):
             raise error_of(404, "not found")
         if any(victim["metadata"][name] != value for name, value in body["preconditions"].items()):
             raise error_of(409, "another uid, or version")
-        if "deletionTimestamp" in victim["metadata"] or victim["metadata"]["uid"] in self.accepted:
+        is_known = victim["metadata"]["uid"] not in self.unanswered  # or else kube-scheduler, too, may send it again
+        if is_known and ("deletionTimestamp" in victim["metadata"] or victim["metadata"]["uid"] in self.accepted):
             self.wrongs.append(f"{place[2]} is to go twice")
         if not any(pod.nominated_node == victim["spec"]["nodeName"] and pod.priority > victim["spec"]["priority"]
                    for pod in self.pods() if not (pod.node_name or pod.terminating)):
@@ -179,7 +183,8 @@ class Replica:
     def leads(self):
         return self.deletions_left > 0
 
-    def request(self, method, path, *more, **options):
+    def request(self, method, path, *more, check=lambda: None, **options):
+        check()  # by a Writer: before this deletion counts
         if method == "DELETE" and not self.leads():
             self.wrongs.append(f"{path} is deleted by a replica that was deposed")
         self.deletions_left -= method == "DELETE"
