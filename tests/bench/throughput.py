@@ -55,7 +55,7 @@ from scheduler_extras.manifests.writer import WriterOfManifests
 from scheduler_extras.policy.reloading import load_policies
 from scheduler_extras.policy.schedule import schedule
 from scheduler_extras.reading.pods_and_nodes import FullPod
-from scheduler_extras.runs import observe
+from scheduler_extras.runs import attach_journal
 from scheduler_extras.serve.metrics import Observations
 from scheduler_extras.show.journal import UNWATCHED, Journal
 
@@ -581,7 +581,7 @@ def ratio_of_listening(count, path, pods):
     cluster.refresh_snapshot(policies)
     quiet = cluster.on_decided, cluster.on_carried_out, cluster.cycle.observer
     share, most = UNWATCHED
-    observe(cluster, Journal(path, (share / 2, most / 2)))  # it is there for half of the time
+    attach_journal(cluster, Journal(path, (share / 2, most / 2)))  # it is there for half of the time
     listening = cluster.on_decided, cluster.on_carried_out, Observations(cluster)
     took = {quiet: [], listening: []}
     things = iter(MORE_PODS[pods](12000))

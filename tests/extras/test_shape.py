@@ -2,6 +2,7 @@
 
 import ast
 import functools
+import importlib
 import shutil
 import subprocess
 import sys
@@ -65,6 +66,14 @@ def test_the_program_imports_each_module():
     said = "import scheduler_extras, sys; print(*(name for name in sys.modules if name.startswith('scheduler_extras.')))"
     run = subprocess.run([sys.executable, "-c", said], cwd=ROOT, capture_output=True, text=True, check=True)
     assert {f"scheduler_extras.{name}" for name in modules()} - {"scheduler_extras.scheduler"} <= {*run.stdout.split()}
+
+
+def test_each_name_that_a_bench_or_a_helper_imports_is_there():
+    """No test runs the benches, so a name that has changed would be found late."""
+    paths = [*(ROOT / "tests" / "bench").glob("*.py"), *(ROOT / "tests" / "helpers").glob("*.py")]
+    imports = [(path.name, place.module, each.name) for path in paths for place in ast.walk(ast.parse(path.read_text()))
+               if isinstance(place, ast.ImportFrom) and place.module.startswith("scheduler") for each in place.names]
+    assert [each for each in imports if not hasattr(importlib.import_module(each[1]), each[2])] == []
 
 
 # What modules may import from scheduler.py; all else is their own.
