@@ -214,7 +214,7 @@ def kube_schedulers_choice(pod, snapshot, is_of_today):
     for place in nodes:
         promised = sum(other.requests["cpu"] for other in nominated
                        if other.nominated_node == place.name and other.uid != pod.uid and other.priority >= pod.priority)
-        victims, violations = victims_on(place, pod, promised, snapshot)
+        victims, violations = victims_on(place, pod, promised, snapshot, is_of_today)
         if victims:
             first = max(victims, key=lambda other: other.priority) if is_of_today else victims[0]
             highest = max(other.priority for other in victims)
@@ -226,11 +226,14 @@ def kube_schedulers_choice(pod, snapshot, is_of_today):
     return {name: {other.uid for other in victims} for name, (victims, cost) in found.items() if cost == least}
 
 
-def victims_on(node, pod, promised, snapshot):
+def victims_on(node, pod, promised, snapshot, is_of_today):
     """Return who goes from a node, those first that a budget protects, and how many of them these are."""
     free = node.allocatable["cpu"] - promised - sum(other.requests["cpu"] for other in node.pods.values() if other.priority >= pod.priority)
-    lower = sorted((other for other in node.pods.values() if other.priority < pod.priority),
-                   key=lambda other: (-other.priority, start_of(other), other.key))  # of equal ones upstream takes any
+    lower = [other for other in node.pods.values() if other.priority < pod.priority]
+    if is_of_today:  # of those that have not started, the last one counts as the first
+        lower.reverse()
+    lower.sort(key=lambda other: (-other.priority, start_of(other)) if is_of_today
+               else (-other.priority, start_of(other), other.key))  # of equal ones 1.20 takes any
     budget_by_now = snapshot.objects["apis/policy/v1/poddisruptionbudgets"]["default/budget"]
     taken = 0
     if budget_by_now["status"].get("observedGeneration"):  # by those whom other pods have chosen, until that is counted
