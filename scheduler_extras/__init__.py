@@ -7,6 +7,7 @@ import importlib
 import sys
 from pathlib import Path
 
+
 try:
     import scheduler  # noqa: F401  (first, because every module needs it)
 except SyntaxError as error:  # it may have been edited
@@ -20,6 +21,7 @@ from scheduler_extras.policy.own_rules import predicate, priority
 from scheduler_extras.reading.label_selectors import label_selector, labels_match
 from scheduler_extras.rules.nominating import nominate
 from scheduler_extras.rules.simulation import reasons_supposing
+
 
 if Path(__file__).with_name("configuration").joinpath("__init__.py").exists():  # it can be deleted
     importlib.import_module("scheduler_extras.configuration")

@@ -24,10 +24,10 @@ from scheduler_extras.api.service_account import service_account
 from scheduler_extras.common.blame import what_broke
 from scheduler_extras.common.chance import CHANCE
 from scheduler_extras.common.clocks import HEARTBEAT, STOP, in_background
-from scheduler_extras.common.errors import ApiError, FAILURE, InputError
+from scheduler_extras.common.errors import FAILURE, ApiError, InputError
 from scheduler_extras.live.writer import DryRun, Writer
+from scheduler_extras.manifests.in_memory_writer import WriterOfManifests
 from scheduler_extras.manifests.manifests import Manifests
-from scheduler_extras.manifests.writer import WriterOfManifests
 from scheduler_extras.options import PROXY, read_arguments
 from scheduler_extras.policy.own_rules import check_rules_of_the_script
 from scheduler_extras.policy.reloading import PolicyFile

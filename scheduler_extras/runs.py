@@ -26,7 +26,7 @@ from scheduler_extras.manifests.stateful_sets import pods_to_come
 from scheduler_extras.policy.policy import FullPolicy
 from scheduler_extras.policy.reloading import PolicyFile
 from scheduler_extras.reading.pods_and_nodes import FullPod
-from scheduler_extras.serve.gauges import ClusterGauges, operator_values, metrics_route
+from scheduler_extras.serve.gauges import ClusterGauges, metrics_route, operator_values
 from scheduler_extras.serve.health import health_routes
 from scheduler_extras.serve.metrics import Observations
 from scheduler_extras.serve.pages import page_routes
@@ -55,7 +55,7 @@ class Run:
         is_listed = options.cluster or isinstance(options.explain, str) or options.fits or options.drain
         kind_of_cluster = ListedCluster if is_listed else LiveCluster
         print_counts = getattr(self.report, "print_counts", lambda: None)
-        cluster = kind_of_cluster(writer, self.report, at_rest=print_counts)
+        cluster = kind_of_cluster(writer, self.report, on_rest=print_counts)
         if self.journal:
             attach_journal(cluster, self.journal)
         return cluster
@@ -64,7 +64,7 @@ class Run:
 def attach_journal(cluster: LiveCluster, journal: Journal) -> None:
     """Make a journal record the decisions and changes of a cluster."""
     cluster.on_carried_out = both(cluster.on_carried_out, journal.carried_out)
-    cluster.at_rest = both(cluster.at_rest, functools.partial(journal.note_changes, cluster))
+    cluster.on_rest = both(cluster.on_rest, functools.partial(journal.note_changes, cluster))
     cluster.on_decided = functools.partial(journal.decided, cluster)
 
 
@@ -83,6 +83,8 @@ def run_live(writer: Writer, run: Run) -> int:
     cluster = run.cluster_for(writer)
     log_start(writer.api, run)
     election = election_for(writer.api, run.policy_file.policies, options)
+    if election:
+        writer.may_write = election.leads
     if options.listen and run.journal:
         observations = Observations(cluster)
         metrics = {"/metrics": metrics_route(observations, ClusterGauges(cluster, election))}
@@ -187,7 +189,7 @@ def schedule_manifests(cluster: LiveCluster, run: Run) -> bool:
     cluster.refresh_snapshot(policies)
     placed = {pod.uid: pod for pod in cluster.cache.pods.values() if pod.node_name}
     snapshot = make_passes(cluster, policies, run.stop, options.once)
-    cluster.at_rest()
+    cluster.on_rest()
     if options.output == "text":
         pods = [*cluster.cache.pods.values()]
         new = {pod.uid for pod in pods} - placed.keys()

@@ -5,7 +5,9 @@ import os
 from pathlib import Path
 
 import pytest
+
 from helpers.control_plane import ControlPlane
+
 
 SECOND_PROGRAM = Path(__file__).parents[1] / "scheduler_extras"
 collect_ignore = [] if SECOND_PROGRAM.is_dir() else ["extras"]  # the folder may be deleted

@@ -7,7 +7,9 @@ import subprocess
 import sys
 
 import pytest
+
 from helpers.script import ROOT, TESTS, api_server, node, pod, policy, run, table
+
 
 SCRIPT = ROOT / "scheduler.py"
 

@@ -4,7 +4,9 @@ import gzip
 import json
 
 import pytest
+
 from helpers.script import TESTS, scheduler
+
 
 # kube-scheduler ignores a term of node affinity in which a value cannot be the value of a label, or fails the pod for it. No API
 # server checks that, and scheduler.py does not either.

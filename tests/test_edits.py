@@ -6,7 +6,9 @@ import textwrap
 
 import pytest
 import yaml
+
 from helpers.script import ROOT, api_server, node, pod, policy, run, running, table, wait_for
+
 
 TEXT = (ROOT / "scheduler.py").read_text()
 

@@ -4,7 +4,9 @@ import json
 import re
 
 import yaml
+
 from helpers.script import ROOT, TESTS, node, pod, policy, run, scheduler, table
+
 
 DEMO = """\
 default/web-1 -> node-b  (2 of 5 nodes fit, score 290)

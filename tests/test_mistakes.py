@@ -3,7 +3,9 @@
 import re
 
 import pytest
+
 from helpers.script import ROOT, api_server, node, pod, policy, run, running, scheduler, table, wait_for
+
 
 TEXT = (ROOT / "scheduler.py").read_text()
 

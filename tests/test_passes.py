@@ -8,8 +8,22 @@ import sys
 import types
 
 import pytest
+
 from helpers.faulty import Choice, answering, failure
-from helpers.script import ROOT, TESTS, api_server, node, pod, policy, run, run_afresh, running, scheduler, table, wait_for
+from helpers.script import (
+    ROOT,
+    TESTS,
+    api_server,
+    node,
+    pod,
+    policy,
+    run,
+    run_afresh,
+    running,
+    scheduler,
+    table,
+    wait_for,
+)
 
 
 @pytest.fixture

@@ -6,7 +6,9 @@ import logging
 import re
 
 import pytest
+
 from helpers.script import ROOT, TESTS, policy, scheduler, table
+
 
 SHIPPED = (ROOT / "policy.json").read_text()
 GENERAL = ["PodFitsResources", "HostName", "PodFitsHostPorts", "MatchNodeSelector"]

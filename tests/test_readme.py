@@ -7,9 +7,11 @@ import shutil
 import pytest
 import requests
 import yaml
+
 from helpers.control_plane import free_port
 from helpers.documents import CHANGE, Document, edit, paste, places, terminal, wait_for_lines
 from helpers.script import ROOT, node, run, wait_for
+
 
 README = Document("README.md")
 SCRIPT = (ROOT / "scheduler.py").read_text()

@@ -1,6 +1,6 @@
 """A pool of connections to one server, which are reused.
 
-proxy.py sends its requests through it.
+client.py sends its requests through it.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import contextlib
 from collections.abc import Callable
 from urllib.parse import SplitResult
 
-from scheduler_extras.api.connection import HttpResponse, Connection, NoResponse
+from scheduler_extras.api.connection import Connection, HttpResponse, NoResponse
 from scheduler_extras.api.service_account import ServiceAccount
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import re
 
-from scheduler_extras.common.errors import ApiError, FAILURE, ServerUnavailable
+from scheduler_extras.common.errors import FAILURE, ApiError, ServerUnavailable
 from scheduler_extras.common.log_texts import warn_once
 
 

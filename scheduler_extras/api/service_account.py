@@ -1,6 +1,6 @@
 """The service account of a pod: address, CA and token of the API server, for use without kubectl proxy.
 
-command_line.py looks for one; proxy.py uses it.
+command_line.py looks for one; client.py and pool.py use it.
 """
 
 from __future__ import annotations

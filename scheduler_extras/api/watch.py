@@ -156,9 +156,9 @@ class Reflector:
 
     def warn_of_silence(self, why: str) -> None:
         """Warn that watches do not work, although LISTs do."""
-        what = f"watches, such as that of {self.resource}, deliver no events ({why.partition('; is ')[0]})"
-        hint = "does something between the script and the API server hold streams back?"
-        warn_once(f"{what}: it is listed every 10 s; {hint}", about="watches")
+        what = f"watches deliver no events, for example that of {self.resource} ({why.partition('; is ')[0]})"
+        hint = "does something between this program and the API server buffer streams?"
+        warn_once(f"{what}, so it is listed every 10 s; {hint}", about="watches")
 
     def pass_on_events(self) -> None:
         """Pass on changes until the stream ends. Raises ApiError, Malformed."""

@@ -48,7 +48,7 @@ def within(seconds: float, function: Callable[..., Any], *arguments: Any, late: 
         if waited >= seconds:
             raise late or ServerUnavailable(0, f"no answer within {seconds:.3g} s")
         if stop and stop.is_set():
-            raise ServerUnavailable(0, "a signal ended the script")
+            raise ServerUnavailable(0, "stopped by a signal")
         if server and waited >= SLOW_SECONDS:
             warn_once(f"{server} has not answered for {SLOW_SECONDS} s; it may take up to {seconds} s")
         pause = min(0.1, seconds - waited)

@@ -5,5 +5,6 @@ Importing this package loads the overrides for 1.36, and adds the reader to READ
 
 import importlib
 
+
 for module in ("overrides", "reading"):
     importlib.import_module(f"scheduler_extras.configuration.{module}")

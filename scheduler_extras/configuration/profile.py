@@ -1,6 +1,6 @@
 """A profile of a KubeSchedulerConfiguration: a Policy that decides like kube-scheduler 1.36.
 
-reading.py makes one for each profile.
+config_file.py makes one for each profile.
 """
 
 from typing import Any
@@ -31,9 +31,13 @@ class Profile(FullPolicy):
         first = [NODES_NAMED] if of_plugin else []
         return first + super().predicates_to_ask()
 
-    def ask_extenders(self, pod: FullPod, feasible: dict[str, FullNode], failed: Any) -> tuple[Any, Any]:
-        """Keep only the nominated node if the pod fits there. Upstream: evaluateNominatedNode."""
-        feasible, failed = super().ask_extenders(pod, feasible, failed)
+    def after_predicates(self, pod: FullPod, feasible: dict[str, FullNode],
+                         failed: Any) -> tuple[Any, Any]:
+        """Call Filter of the extenders. Keep only the nominated node if the pod fits there.
+
+        Upstream: evaluateNominatedNode.
+        """
+        feasible, failed = super().after_predicates(pod, feasible, failed)
         if pod.nominated_node in feasible:
             feasible = {pod.nominated_node: feasible[pod.nominated_node]}
         return feasible, failed

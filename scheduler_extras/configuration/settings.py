@@ -1,6 +1,6 @@
 """The settings of rules that follow from the arguments of plugins (pluginConfig).
 
-reading.py calls `settings_of`, for arguments that have been checked already.
+config_file.py calls `settings_of`, for arguments that have been checked already.
 """
 
 from __future__ import annotations

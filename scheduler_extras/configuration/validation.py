@@ -1,16 +1,20 @@
 """Validation of a KubeSchedulerConfiguration, including the arguments of plugins.
 
-reading.py calls it before it creates profiles.
+config_file.py calls it before it creates profiles.
 """
 
 import collections
 from collections.abc import Collection, Iterator
 from typing import Any
 
-from scheduler_extras.configuration.schema import (
-    IGNORED_FIELDS, PLUGIN_ARGUMENTS, PLUGIN_POINTS, REPLACED, VOLUME_LIMITS, WITHOUT_EFFECT,
-    plugins_of_136, running_plugins
+from scheduler_extras.configuration.plugins import (
+    PLUGIN_POINTS,
+    REPLACED,
+    WITHOUT_EFFECT,
+    plugins_of_136,
+    running_plugins,
 )
+from scheduler_extras.configuration.schema import IGNORED_FIELDS, PLUGIN_ARGUMENTS, VOLUME_LIMITS
 from scheduler_extras.policy.extenders import extender_problems
 from scheduler_extras.policy.policy import CONFIGURATION_VERSION
 from scheduler_extras.reading.fields import JsonObject

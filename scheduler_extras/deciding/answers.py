@@ -133,7 +133,7 @@ def answers_about(nodes: dict, key: Hashable | None, snapshot: Any, ask: Callabl
 
     nodes: {name: Node}. ask: returns {name: answer} for some nodes, such as `for_each(function of a node)`.
     """
-    return result_about(nodes, key, snapshot, ask, basis, from_all, then)
+    return result_about(nodes, key, snapshot, ask, basis, functools.partial(from_all, then))
 
 
 def from_all(then: Callable, nodes: dict, entry: Entry, answers: dict, differ: dict) -> Any:
@@ -150,7 +150,7 @@ def index_of_nodes(key: Hashable, snapshot: Any, ask: Callable, update: Callable
     ask: as for `answers_about`. update: returns the index, from the last one or None, the previous answers
     {name: answer}, and those that differ from them.
     """
-    return result_about(snapshot.nodes, key, snapshot, ask, basis, from_last, update)
+    return result_about(snapshot.nodes, key, snapshot, ask, basis, functools.partial(from_last, update))
 
 
 def from_last(update: Callable, nodes: dict, entry: Entry, answers: dict, differ: dict) -> Any:
@@ -162,8 +162,8 @@ NO_ENTRY = Entry(None, None)  # for the first result under a key
 
 
 def result_about(nodes: dict, key: Hashable | None, snapshot: Any, ask: Callable, basis: object,
-                 make: Callable, function: Callable) -> Any:
-    """Return the cached result while it is valid, else make(function, nodes, entry, answers, differ).
+                 make: Callable) -> Any:
+    """Return the cached result while it is valid, else make(nodes, entry, answers, differ).
 
     entry: the last Entry. differ: the answers that differ from those in it.
     """
@@ -171,7 +171,7 @@ def result_about(nodes: dict, key: Hashable | None, snapshot: Any, ask: Callable
     entry = cache.entry(key, basis)
     if entry is None:
         answers = ask(nodes)
-        result = make(function, nodes, NO_ENTRY, answers, answers)
+        result = make(nodes, NO_ENTRY, answers, answers)
     else:
         changes = cache.changes_for(entry.answers)
         are_same_nodes = nodes is entry.nodes or nodes == entry.nodes  # `is` takes no time
@@ -179,7 +179,7 @@ def result_about(nodes: dict, key: Hashable | None, snapshot: Any, ask: Callable
             return entry.result
         answers, differ = current_answers(entry, nodes, ask, changes.since(entry.version), are_same_nodes)
         is_valid = are_same_nodes and not differ
-        result = entry.result if is_valid else make(function, nodes, entry, answers, differ)
+        result = entry.result if is_valid else make(nodes, entry, answers, differ)
     version = cache.changes_for(answers).version
     cache.keep(key, Entry(basis, result, version, nodes, answers), len(snapshot.nodes))
     return result

@@ -15,7 +15,7 @@ from typing import Any
 
 from scheduler import Decision, log, sum_up
 from scheduler_extras.common.blame import what_broke
-from scheduler_extras.common.errors import ApiError, FAILURE, Malformed, ServerUnavailable, Unschedulable
+from scheduler_extras.common.errors import FAILURE, ApiError, Malformed, ServerUnavailable, Unschedulable
 from scheduler_extras.deciding.rule import WHATEVER_THE_NODE, Rejected, Unresolvable
 from scheduler_extras.deciding.snapshot import FullSnapshot
 
@@ -82,7 +82,7 @@ class Vote:
     points: dict  # node -> 0 to 100, after `reduce`; an extender's points include its weight (weight: 1)
 
     @functools.cached_property
-    def of_each(self) -> float | None:
+    def common_points(self) -> float | None:
         """The points of each node if they are equal, as for most priorities; else None."""
         different = {*self.points.values()}
         return different.pop() if len(different) == 1 else None

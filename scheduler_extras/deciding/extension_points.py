@@ -1,4 +1,4 @@
-"""The other extension points of the scheduling framework, at which a rule may have functions: hooks.
+"""Hooks: a rule's functions at the extension points besides Filter and Score.
 
 live/ and policy/ call them before and after the decision; docs/design.md has a table.
 """

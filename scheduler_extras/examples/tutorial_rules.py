@@ -11,6 +11,7 @@ import logging
 
 from scheduler_extras import Unschedulable, predicate, priority
 
+
 log = logging.getLogger("scheduler")
 
 

@@ -75,5 +75,8 @@ class Retry:
 
     def is_due(self) -> bool:
         """Return whether it is time to try the pod."""
-        ends = {RetryOn.NOW: 0, RetryOn.CHANGE: self.retry_at_latest}.get(self.on, self.backoff_ends)
-        return time.monotonic() >= ends
+        return time.monotonic() >= self.due_at()
+
+    def due_at(self) -> float:
+        """Return when the pod is due if nothing changes."""
+        return {RetryOn.NOW: 0.0, RetryOn.CHANGE: self.retry_at_latest}.get(self.on, self.backoff_ends)

@@ -20,6 +20,7 @@ from scheduler_extras.reading.fields import JsonObject, pick, text_at
 from scheduler_extras.reading.ignored_fields import is_unchanged
 from scheduler_extras.reading.pods_and_nodes import FullNode, FullPod, key_in
 
+
 LONGEST_NAME = 253  # of an object; comparing longer names would take long
 
 
@@ -58,7 +59,7 @@ class CachedNodes(dict):
     def __init__(self, snapshot: FullSnapshot):
         super().__init__()
         self.snapshot = snapshot
-        self.snapshot_is_old = False  # whether the set of nodes that can take pods has changed since
+        self.snapshot_is_old = False  # whether other nodes can take pods now
 
     def __missing__(self, name: str) -> FullNode:
         node = self[name] = FullNode({"metadata": {"name": name}})
@@ -89,8 +90,8 @@ class CachedNodes(dict):
     def place(self, pod: FullPod, name: str) -> None:
         """Count a pod on the node of this name, and on no other; "": on none."""
         self.snapshot_is_old |= isinstance(pod, UnreadPod)
-        was_on = pod.counts_on
-        pod.counts_on = name
+        was_on = pod.counted_on
+        pod.counted_on = name
         if was_on == name:
             return
         if was_on:
@@ -199,7 +200,7 @@ class Cache:
         A new version stays on the node on which the pod is assumed.
         """
         is_same_pod = before and pod and before.uid == pod.uid
-        assumed_on = before.counts_on if before and is_same_pod else ""
+        assumed_on = before.counted_on if before and is_same_pod else ""
         if before:
             del self.pods[key]
             self.nodes.place(before, "")

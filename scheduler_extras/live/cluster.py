@@ -31,7 +31,7 @@ class LiveCluster:
     OBJECT_STORE = ObjectStore  # where the API server's objects come from
 
     def __init__(self, writer: Writer, show: Callable[[FullDecision], None] = lambda decision: None,
-                 at_rest: Callable[[], None] = lambda: None):
+                 on_rest: Callable[[], None] = lambda: None):
         self.api = writer.api
         self.writer = writer
         self.on_carried_out: Callable[..., None] = show  # called with each decision that has been carried out
@@ -44,7 +44,7 @@ class LiveCluster:
             self.cache, writer, lambda decision: self.on_carried_out(decision), self.errors)
         self.results = Results(self.cycle)
         self.queue = SchedulingQueue(self.cache)
-        self.at_rest = at_rest  # called when a pass is over, and while the loop waits
+        self.on_rest = on_rest  # called when a pass is over, and while the loop waits
         self.warmed_up_for: dict[str, FullPolicy] = {}  # the Policies for which warm_up has run
 
     def begin_pass(self, policies: dict[str, FullPolicy]) -> None:
@@ -113,7 +113,7 @@ class LiveCluster:
 
     def rest(self, seconds: float, stop: threading.Event) -> None:
         """Wait for the next pass, `stop`, or a pod to try; after a failed pass, for longer."""
-        self.at_rest()
+        self.on_rest()
         if self.errors.last:
             HEARTBEAT.at = math.inf  # the watchdog does not end the process during this pause
             failed_lists = self.cache.objects.failed  # these pause by themselves before they list again
@@ -127,7 +127,7 @@ class LiveCluster:
                 return
             self.cache.apply_updates(patience=0.1)
             self.results.handle(patience=0)
-            self.at_rest()
+            self.on_rest()
 
     def warm_up(self) -> None:
         """Make the rules of new Policies list the objects that they read, before a pod needs them."""

@@ -59,7 +59,7 @@ class Recorder:
             with record.published.writing if part == "condition" else contextlib.nullcontext():
                 if record.published.messages[part] != message:
                     continue  # a newer message has replaced this one
-                if record.may_be_bound() or not send_report(self.writer.attempt, requests[part]):
+                if record.may_be_bound() or not send_report(self.writer.request_if_leading, requests[part]):
                     record.published.forget(message, parts[place:])
                     return
 
@@ -71,7 +71,7 @@ class Recorder:
         """Record the event that a waiting pod is skipped because it is terminating."""
         message = f"skip schedule deleting pod: {pod.key}"
         skipped = request_by(event, pod, "Warning", "FailedScheduling", message)
-        self.writer.start(send_report, self.writer.attempt, skipped)
+        self.writer.start(send_report, self.writer.request_if_leading, skipped)
 
 
 def pod_condition(pod: FullPod, reason: str, message: str) -> tuple:

@@ -33,9 +33,9 @@ class Updates:
         self.last = {}  # (resource, key of an object or None) -> what, content
         self.arrival = threading.Condition()  # held while `last` changes
 
-    def put(self, updates: tuple[str, str, Any]) -> None:
+    def put(self, update: tuple[str, str, Any]) -> None:
         """Add a change: (resource, what, content). A LIST of a resource replaces all changes before it."""
-        resource, what, content = updates
+        resource, what, content = update
         with self.arrival:
             if what in ("LISTED", "FAILED"):
                 key = None

@@ -15,12 +15,15 @@ from scheduler_extras.common.observer import Observer
 from scheduler_extras.deciding.decision import FullDecision
 from scheduler_extras.deciding.extension_points import call_hook, run_pre_enqueue
 from scheduler_extras.deciding.rule import FullRule
-from scheduler_extras.live.backoff import BACKOFF_PER_SECOND, RetryOn
+from scheduler_extras.live.backoff import RetryOn
 from scheduler_extras.live.cache import Cache
 from scheduler_extras.live.record import PodRecord, WaitsFor
 from scheduler_extras.live.writer import warn_of_foreign_binding
 from scheduler_extras.policy.policy import FullPolicy
 from scheduler_extras.reading.pods_and_nodes import FullPod
+
+
+PAUSE_PER_SECOND = 20  # seconds without pops from backoff, for each second of a pass
 
 
 class DuePods(deque):
@@ -119,12 +122,12 @@ class SchedulingQueue(dict):
         if self.cache.has_changed:
             self.cache.has_changed = False
             for record in self.values():
-                record.retry_after_change()
+                record.move_after_change()
 
     def note_pass(self, began_at: float) -> None:
         """Record the end of a pass. began_at: in monotonic seconds."""
         moment = time.monotonic()
-        self.next_pop_at = max(self.next_pop_at, moment + 2 * BACKOFF_PER_SECOND * (moment - began_at))
+        self.next_pop_at = max(self.next_pop_at, moment + PAUSE_PER_SECOND * (moment - began_at))
 
     def could_pop(self) -> bool:
         """Return whether an idle queue could pop pods from backoff, because the cluster has changed."""

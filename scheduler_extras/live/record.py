@@ -1,6 +1,7 @@
 """The record of a pending pod: what it waits for, and what was published about it.
 
-queue.py keeps the records. binding.py moves them from state to state. backoff.py has when it is tried again.
+queue.py keeps the records. binding.py moves them from state to state. backoff.py says when a pod is tried
+again.
 """
 
 from __future__ import annotations
@@ -96,13 +97,13 @@ class PodRecord:
 
     def back_off(self, decision: FullDecision) -> None:
         """Let the pod back off and wait for a node again, or first for the requests of PostFilter."""
-        self.undo_changes()
+        self.restore_assumed()
         self.waits_for = WaitsFor.POST_FILTER if decision.requests else WaitsFor.NODE
         self.since = time.monotonic()
         self.decision = None
         self.retry.back_off(decision)
 
-    def retry_after_change(self) -> None:
+    def move_after_change(self) -> None:
         """Record that the cluster has changed since the last attempt."""
         if self.retry.on is RetryOn.CHANGE:
             pops = self.policy is not None and self.policy.pops_from_backoff
@@ -112,12 +113,12 @@ class PodRecord:
         """Let the pod wait for a node again. It keeps its place in the queue."""
         self.waits_for = WaitsFor.NODE
 
-    def change_early(self, part: dict, name: str, value: object) -> None:
+    def assume_change(self, part: dict, name: str, value: object) -> None:
         """Change a cached object in the same way as the write that follows."""
         self.changed.append((part, name, part.get(name)))
         part[name] = value
 
-    def undo_changes(self) -> None:
+    def restore_assumed(self) -> None:
         """Undo these changes. If they were written, the watch shows them."""
         while self.changed:
             part, name, before = self.changed.pop()

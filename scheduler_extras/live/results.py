@@ -1,4 +1,4 @@
-"""The results of writes, which the writer's threads report, and what follows from them for the pods.
+"""Handles the results that the writer's threads report, and moves the pods on.
 
 cluster.py handles them between decisions and at the end of a pass.
 """
@@ -16,7 +16,7 @@ from scheduler_extras.common.errors import ApiError
 from scheduler_extras.deciding.decision import FullDecision
 from scheduler_extras.live.binding import BindingCycle
 from scheduler_extras.live.writer import Result, Step
-from scheduler_extras.rules.nominating import is_nomination, nomination_of, nominate
+from scheduler_extras.rules.nominating import is_nomination, nominate, nomination_of
 from scheduler_extras.rules.preemption_requests import count_deletions
 
 
@@ -48,11 +48,12 @@ class Results:
         elif result.error and result.step is Step.CLEANUP:
             warn_of_write(result.error)
         elif result.step is Step.PRE_BIND:
-            self.handle_preparation(result)
+            self.handle_pre_bind(result)
 
-    def handle_preparation(self, result: Result) -> None:
+    def handle_pre_bind(self, result: Result) -> None:
         """If a request of PreBind failed, let the pod fall back, unless it has done so already."""
-        if result.error and result.decision.pod.record.decision is result.decision:
+        record = result.decision.pod.record  # None if the pod is gone
+        if result.error and record and record.decision is result.decision:
             self.cycle.fail(result.decision, result.error)
 
     def handle_binding(self, result: Result) -> None:
@@ -68,22 +69,22 @@ class Results:
         Requests that have failed are undone in memory. If the API server refuses to delete a victim, the pod
         skips this node in its next attempt; if no victim was deleted, it also gives up its nomination.
         """
-        decision, left = result.decision, result.left
+        decision, unsent = result.decision, result.unsent
         pod = decision.pod
         record = pod.record
         snapshot = self.cache.snapshot
         record.end_post_filter()
         if result.error:
             decision.remedy = ""
-            record.retry_after_change()
-            self.cache.nominations.take_back(left)
+            record.move_after_change()
+            self.cache.nominations.take_back(unsent)
             warn_of_write(result.error)
             is_refused = not (isinstance(result.error, Conflict) or has_status(result.error, 0, 429))
-            if is_refused and count_deletions(left) and not any(map(is_nomination, left)):
+            if is_refused and count_deletions(unsent) and not any(map(is_nomination, unsent)):
                 node = nomination_of(pod, snapshot)
                 if node:  # else another preemptor has ended the nomination meanwhile
                     record.retry.refused.add(node)
-                if count_deletions(left) == count_deletions(decision.requests):
+                if count_deletions(unsent) == count_deletions(decision.requests):
                     self.cycle.send(Step.CLEANUP, decision, [nominate(pod, None, snapshot)])
         elif decision.policy.retries_preemptors and self.has_new_room(decision):
             record.retry.make_due()

@@ -27,10 +27,8 @@ def run_session(cluster: LiveCluster, policy_file: PolicyFile, stop: threading.E
     """Schedule a live cluster's pods, with leader election only while leading. Return the exit code."""
     share_memory_among_threads()
     load_libgcc()
-    if election:
-        cluster.writer.may_write = election.leads
-        if not election.lead(stop, lambda: keep_up(cluster.cache)):
-            return int(options.once)
+    if election and not election.lead(stop, lambda: keep_up(cluster.cache)):
+        return int(options.once)
     HEARTBEAT.at = time.monotonic()
     HEARTBEAT.limit = election.renew_deadline if election else 60
     interval = min(options.interval, 0.3) if options.listen else options.interval  # edits show at once
@@ -54,12 +52,13 @@ def keep_up(cache: Cache) -> None:
     with contextlib.suppress(ApiError):  # the loop reports it once it runs
         cache.update()
     cache.arrived.clear()
+    cache.terminating.clear()  # the leader reports them
 
 
 def run_to_the_end(cluster: LiveCluster, policy_file: PolicyFile, stop: threading.Event, interval: float,
                    once: bool) -> int:
     """Run the loop, and wait until everything is written. Return the exit code."""
     run_loop(cluster, policy_file.reload_if_changed, stop, interval, once)
-    cluster.at_rest()
+    cluster.on_rest()
     cluster.results.finish(seconds=3 if stop.is_set() else 10)
     return int(once and (cluster.has_failed() or stop.is_set()))

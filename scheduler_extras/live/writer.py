@@ -32,7 +32,7 @@ from scheduler_extras.reading.pods_and_nodes import FullPod
 
 # All writes are made in threads. results.py handles the results of Bindings and of rules' requests; events
 # and conditions report none. A dry run writes nothing. A replica
-# that does not lead writes nothing either (`attempt`), except events about pods that it has bound
+# that does not lead writes nothing either (`request_if_leading`), except events about pods that it has bound
 # (`record_scheduled`). A request that fails with 5xx is sent up to three times (`patiently`), but a DELETE
 # only once, because it may have deleted the pod without a response.
 
@@ -56,7 +56,7 @@ class Result:
     step: Step
     decision: FullDecision
     error: BaseException | None = None
-    left: list[tuple] = field(default_factory=list)  # the request that failed, and those after it
+    unsent: list[tuple] = field(default_factory=list)  # the request that failed, and those after it
 
 
 class Writer(ThreadPool):
@@ -82,7 +82,7 @@ class Writer(ThreadPool):
 
         latest_if_waiting: returns the current version of a pod, or None if it no longer waits.
         """
-        result = Result(step, decision, left=requests)
+        result = Result(step, decision, unsent=requests)
         self.submit(result, self.send_in_order, result, latest_if_waiting)
 
     def submit(self, result: Result, function: Callable, *arguments) -> None:
@@ -94,7 +94,7 @@ class Writer(ThreadPool):
             result.error = error
             self.results.put(result)
 
-    def attempt(self, *request) -> dict:
+    def request_if_leading(self, *request) -> dict:
         """Send a request once, unless another replica may lead. Return the response. Raises ApiError."""
         return self.api.request(*request, check=self.check_that_it_leads)
 
@@ -114,14 +114,14 @@ class Writer(ThreadPool):
         pod = result.decision.pod
         is_wanted_for_pod = result.step is not Step.CLEANUP
         try:
-            while result.left:
-                request = result.left[0]
+            while result.unsent:
+                request = result.unsent[0]
                 if is_wanted_for_pod:
                     check_that_it_waits(pod, latest_if_waiting(pod))
                 response = self.send_one(result.step, pod, *request)
                 if response and is_wanted_for_pod and text_at(response, "metadata", "uid") == pod.uid:
                     check_that_it_waits(pod, FullPod(response))
-                result.left = result.left[1:]
+                result.unsent = result.unsent[1:]
         except Exception as error:  # a rule may return any request
             result.error = error
         self.results.put(result)
@@ -133,8 +133,8 @@ class Writer(ThreadPool):
             return None
         try:
             if method == "DELETE":
-                return self.attempt(method, path, body)
-            return patiently(self.attempt, method, path, body)
+                return self.request_if_leading(method, path, body)
+            return patiently(self.request_if_leading, method, path, body)
         except (Conflict, NotFound):
             is_its_own = f"{path}/".startswith(f"{pod.path}/")
             may_have_gone = method == "DELETE" or step is Step.POST_FILTER
@@ -144,9 +144,9 @@ class Writer(ThreadPool):
 
     def run_bind_plugins(self, decision: FullDecision) -> str | None:
         """Call Bind of the rules and extenders until one says that it has bound the pod. Return its name."""
-        return self.run_binders(decision, decision.policy.extenders)
+        return self.first_binder(decision, decision.policy.extenders)
 
-    def run_binders(self, decision: FullDecision, extenders: list) -> str | None:
+    def first_binder(self, decision: FullDecision, extenders: list) -> str | None:
         """Call Bind of the rules, then of these extenders. Return which one has bound the pod, or None."""
         pod = decision.pod
         binders = [(f"rule {rule.title or rule.name}", functools.partial(call_in_time, rule, "bind"))
@@ -242,7 +242,7 @@ def bind(decision: FullDecision, writer: Writer) -> None:
             raise Unschedulable(f"{bound_by} says that the pod is bound to {node_name}, and it is not")
         return
     try:
-        response = patiently(writer.attempt, *request_by(binding, pod, node_name))
+        response = patiently(writer.request_if_leading, *request_by(binding, pod, node_name))
     except TooLarge as error:
         raise Unschedulable(f"with its node, the pod is larger than etcd takes: {error}") from error
     if not text_at(response, "kind"):  # all responses of an API server have a kind

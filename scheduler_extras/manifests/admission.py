@@ -18,6 +18,7 @@ from scheduler_extras.reading.fields import pick, text_at
 from scheduler_extras.reading.hints import did_you_mean
 from scheduler_extras.reading.pods_and_nodes import FullNode
 
+
 SYSTEM_CLASSES = {  # the PriorityClasses that every cluster has
     "system-node-critical": {"value": 2000001000}, "system-cluster-critical": {"value": 2000000000}}
 

@@ -14,6 +14,7 @@ from scheduler_extras.reading.pod_requests import container_requests, pod_amount
 from scheduler_extras.reading.pods_and_nodes import FullNode
 from scheduler_extras.rules.selectors import OWNERS, SELECT_BY_LABELS
 
+
 MAPS: dict[str, Any] = {  # field with a map, or with a list of strings -> what a null in it means
     **dict.fromkeys(["labels", "annotations", "nodeSelector", "matchLabels", "values"], ""),
     **dict.fromkeys(["requests", "limits", "capacity", "allocatable", "overhead"], "0")}

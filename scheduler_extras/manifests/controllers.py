@@ -18,6 +18,7 @@ from scheduler_extras.manifests.stateful_sets import pods_of_stateful_set
 from scheduler_extras.manifests.workload import LOST, Workload, active, number_in, pods_of_replicas
 from scheduler_extras.reading.fields import controlling_owner, pick, text_at
 
+
 MOST = 10_000  # pods that are created for one workload
 
 
@@ -35,8 +36,8 @@ def replica_set_of(deployment: dict, manifests: Any, owned: dict) -> dict | None
     workload = Workload("Deployment", deployment, manifests, owned)
     sets = owned["Deployment", workload.namespace, workload.name]
     theirs = [Workload("ReplicaSet", each, manifests, owned) for each in sets]
-    same = [each for each, of_each in zip(sets, theirs, strict=True)
-            if of_each.template_without_hash() == workload.template_without_hash()]
+    same = [each for each, common_points in zip(sets, theirs, strict=True)
+            if common_points.template_without_hash() == workload.template_without_hash()]
     is_paused = pick(workload.spec, bool, "paused")
     in_use = [each for each in sets if number_in(each["spec"], "replicas")]
     if is_paused and len(in_use) > 1:  # the Deployment controller might scale them in proportion
@@ -48,9 +49,9 @@ def replica_set_of(deployment: dict, manifests: Any, owned: dict) -> dict | None
         chosen = next(iter(same), None) or new_replica_set(workload)
     if chosen:
         missing = number_in(workload.spec, "replicas") - len(active(workload.adopted))
-        for each, of_each in zip(sets, theirs, strict=True):
+        for each, common_points in zip(sets, theirs, strict=True):
             if each is not chosen:
-                each["spec"]["replicas"] = len(active(of_each.pods))
+                each["spec"]["replicas"] = len(active(common_points.pods))
                 missing -= each["spec"]["replicas"]
         chosen["spec"]["replicas"] = max(missing, 0)
     return chosen

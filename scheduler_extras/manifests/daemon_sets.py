@@ -10,6 +10,7 @@ from scheduler_extras.manifests.workload import Workload, active
 from scheduler_extras.reading.fields import pick, text_at
 from scheduler_extras.reading.pods_and_nodes import FullNode, FullPod
 
+
 DAEMON_TAINTS = {  # taint that the pods of a DaemonSet tolerate -> its effect
     "not-ready": "NoExecute", "unreachable": "NoExecute", "disk-pressure": "NoSchedule",
     "memory-pressure": "NoSchedule", "pid-pressure": "NoSchedule", "unschedulable": "NoSchedule"}

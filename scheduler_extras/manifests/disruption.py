@@ -13,6 +13,7 @@ from scheduler_extras.manifests.workload import active, number_in
 from scheduler_extras.reading.fields import controlling_owner, pick, text_at
 from scheduler_extras.reading.label_selectors import label_selector, labels_match
 
+
 SCALED = {"ReplicaSet": "replicasets", "ReplicationController": "replicationcontrollers",
           "StatefulSet": "statefulsets", "Deployment": "deployments"}  # kind -> resource
 

@@ -16,6 +16,7 @@ from scheduler_extras.reading.quantities import quantity
 from scheduler_extras.reading.schemas import Form, Schema
 from scheduler_extras.rules.resources import WEIGHT
 
+
 # The key of a part of an object is the name of its field, or its kind; [] stands for any entry of a list.
 
 CONTAINERS = ("initContainers", "containers")

@@ -10,7 +10,8 @@ from typing import Any
 from scheduler_extras.common.errors import InputError
 from scheduler_extras.manifests.not_manifests import how_to_unpack, what_it_is_instead
 from scheduler_extras.reading.fields import pick, text_at
-from scheduler_extras.reading.texts import decoded, parse, read_bytes
+from scheduler_extras.reading.json_and_yaml import decoded, parse, read_bytes
+
 
 COMMAND = ("kubectl get nodes,pods,ns,svc,rc,rs,sts,pv,pvc,sc,csinodes,csidrivers,csistoragecapacities,"
            "volumeattachments,pdb,pc -A -o json")  # copies a live cluster

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from scheduler_extras.manifests.workload import Workload, active, number_in
 from scheduler_extras.reading.fields import pick, text_at
 
+
 INDEX = "batch.kubernetes.io/job-completion-index"  # a label and an annotation of pods of Indexed Jobs
 ENDS = ("Complete", "Failed", "SuccessCriteriaMet", "FailureTarget")  # conditions that end a Job
 

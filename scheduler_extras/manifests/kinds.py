@@ -12,6 +12,7 @@ from scheduler_extras.common.errors import Malformed
 from scheduler_extras.reading.fields import text_at
 from scheduler_extras.reading.hints import nearly
 
+
 KINDS = {  # API group -> its kinds that this program reads
     "": ["Node", "Namespace", "PersistentVolume", "Pod", "Service", "ReplicationController",
          "PersistentVolumeClaim", "LimitRange", "ResourceQuota"],

@@ -17,7 +17,7 @@ from scheduler_extras.manifests.input import files_at, objects_in
 from scheduler_extras.manifests.kinds import is_supported, kind_of
 from scheduler_extras.manifests.not_manifests import skipped_files, templates_left_out
 from scheduler_extras.reading.fields import text_at
-from scheduler_extras.reading.texts import RENDER_FIRST
+from scheduler_extras.reading.json_and_yaml import RENDER_FIRST
 
 
 def load(manifests: Any, path: str, is_alone: bool) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 import zlib
 
+
 COMPRESSED = {  # first bytes of a file -> the command that unpacks it
     b"\x1f\x8b": "gunzip -c", b"BZh": "bunzip2 -c", b"\xfd7zXZ": "xz -dc", b"\x28\xb5\x2f\xfd": "zstd -dc",
     b"PK\x03\x04": "unzip -p"}

@@ -14,13 +14,20 @@ from scheduler_extras.common.errors import Malformed
 from scheduler_extras.common.log_texts import one_line, warn_once
 from scheduler_extras.manifests.completion import complete, fill_nulls
 from scheduler_extras.manifests.kinds import (
-    CLUSTER_SCOPED, Kind, Place, is_supported, kind_of, resource_of, why_not_served
+    CLUSTER_SCOPED,
+    Kind,
+    Place,
+    is_supported,
+    kind_of,
+    resource_of,
+    why_not_served,
 )
 from scheduler_extras.manifests.remarks import remarks_on
 from scheduler_extras.manifests.validation import refusals
 from scheduler_extras.manifests.workload import generated
 from scheduler_extras.reading.fields import pick, text_at
 from scheduler_extras.reading.pods_and_nodes import FullPod
+
 
 AS_REFUSED = "because an API server would reject it"
 

@@ -13,11 +13,12 @@ from scheduler_extras.common.errors import Malformed
 from scheduler_extras.deciding.rule import DURING_SCHEDULING
 from scheduler_extras.manifests.controllers import WORKLOADS
 from scheduler_extras.manifests.field_schemas import CONTAINERS, FIELDS
-from scheduler_extras.manifests.kinds import Kind, is_supported, is_of_kubernetes
+from scheduler_extras.manifests.kinds import Kind, is_of_kubernetes, is_supported
 from scheduler_extras.manifests.validation import CHECKED_KINDS, parts_of
 from scheduler_extras.reading.fields import pick, text_at
 from scheduler_extras.reading.hints import nearly
 from scheduler_extras.reading.label_selectors import read_requirement
+
 
 # The key of a part of an object is the name of its field; [] stands for any entry of a list.
 

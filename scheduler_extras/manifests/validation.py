@@ -18,6 +18,7 @@ from scheduler_extras.reading.fields import pick
 from scheduler_extras.reading.pods_and_nodes import FullPod
 from scheduler_extras.reading.schemas import decode_part
 
+
 CHECKED_KINDS = ("Pod", "Node", "PersistentVolume")  # their whole spec is validated
 SELECT_BY_SELECTORS = ("Deployment", "ReplicaSet", "StatefulSet", "DaemonSet", "PodDisruptionBudget",
                        "PersistentVolumeClaim")

@@ -16,6 +16,7 @@ from scheduler_extras.reading.label_selectors import label_selector, labels_matc
 from scheduler_extras.rules.claims import could_serve, names_claim, storage
 from scheduler_extras.rules.disks import class_name_of
 
+
 BOUND = "pv.kubernetes.io/bind-completed"
 NO_PROVISIONER = ("", "kubernetes.io/no-provisioner")
 

@@ -15,6 +15,7 @@ from scheduler_extras.reading.fields import pick, text_at
 from scheduler_extras.reading.label_selectors import label_selector, labels_match
 from scheduler_extras.rules.selectors import SELECT_BY_LABELS, selector_in
 
+
 LETTERS = "bcdfghjklmnpqrstvwxz2456789"  # the characters of generated names
 LOST = "a missing ReplicaSet"  # as the owner of pods
 

@@ -24,9 +24,7 @@ from scheduler_extras.common.blame import place_of, signature_of
 from scheduler_extras.common.errors import InputError
 from scheduler_extras.common.log_texts import one_line
 from scheduler_extras.deciding.extension_points import EXTENSION_POINTS
-from scheduler_extras.deciding.rule import (
-    CATALOGUES, PREDICATES, PRIORITIES, FullRule, full_rule, register
-)
+from scheduler_extras.deciding.rule import CATALOGUES, PREDICATES, PRIORITIES, FullRule, full_rule, register
 from scheduler_extras.reading.schemas import decode
 from scheduler_extras.rules.of_the_script import IN_THE_SCRIPT
 

@@ -25,7 +25,7 @@ from scheduler_extras.deciding.snapshot import FullSnapshot
 from scheduler_extras.reading.pods_and_nodes import FullNode, FullPod
 from scheduler_extras.rules.always import ALWAYS_ASKED
 from scheduler_extras.rules.preemption import NoPreemption
-from scheduler_extras.rules.preemption_behavior import is_hopeless
+from scheduler_extras.rules.preemption_behavior import is_unresolvable
 
 
 # Sample pods for `warm_up`: the pod of a Deployment, and one with a spread constraint.
@@ -71,7 +71,7 @@ class FullPolicy:
         feasible, failed = memo(
             shared_key("failed", prepared), snapshot, [snapshot.nodes, refusals],
             lambda: combine_refusals(snapshot.nodes, refusals))
-        return self.ask_extenders(pod, feasible, failed)
+        return self.after_predicates(pod, feasible, failed)
 
     def prioritize(self, decision: FullDecision, feasible: dict[str, FullNode]) -> dict[str, float]:
         """Run PreScore, Score and the extenders. Return {name: total score}. Raises Unschedulable."""
@@ -121,8 +121,8 @@ class FullPolicy:
         """Return the predicates in their order: those of the Policy, then those that are always active."""
         return self.predicates + ALWAYS_ASKED
 
-    def ask_extenders(self, pod: FullPod, feasible: dict[str, FullNode],
-                      failed: Diagnosis) -> tuple[dict[str, FullNode], Diagnosis]:
+    def after_predicates(self, pod: FullPod, feasible: dict[str, FullNode],
+                         failed: Diagnosis) -> tuple[dict[str, FullNode], Diagnosis]:
         """Call Filter of the extenders. Return the nodes that still fit, and the Diagnosis of the others."""
         for extender in self.extenders:
             feasible, failed = extender.filter(pod, feasible, failed)
@@ -158,7 +158,7 @@ class FullPolicy:
 def may_have_victims(decision: FullDecision) -> bool:
     """Return whether pods of lower priority are on nodes that might fit without them."""
     return any(other.priority < decision.pod.priority for name, against in decision.failed.items()
-               if not is_hopeless(against) for other in decision.nodes[name].pods.values())
+               if not is_unresolvable(against) for other in decision.nodes[name].pods.values())
 
 
 def add_up(decision: FullDecision, prepared: list, nodes: dict[str, FullNode]) -> dict[str, float]:
@@ -174,9 +174,9 @@ def add_up(decision: FullDecision, prepared: list, nodes: dict[str, FullNode]) -
 
     def totals(nodes):
         """Add up the votes for all nodes, vote by vote, which is faster; votes equal for all come first."""
-        of_each = sum([vote.weight * vote.of_each for vote in votes if vote.of_each is not None])
-        sums = dict.fromkeys(nodes, of_each)
-        for weight, points in [(vote.weight, vote.points) for vote in votes if vote.of_each is None]:
+        common = [vote.weight * vote.common_points for vote in votes if vote.common_points is not None]
+        sums = dict.fromkeys(nodes, sum(common))
+        for weight, points in [(vote.weight, vote.points) for vote in votes if vote.common_points is None]:
             sums = {name: so_far + weight * points[name] for name, so_far in sums.items()}
         return sums
 

@@ -19,10 +19,10 @@ from scheduler_extras.common.errors import InputError
 from scheduler_extras.common.log_texts import at_most, one_line, warn_once
 from scheduler_extras.policy.own_rules import PLUGGED_IN, idle_plugins, load_plugins, restore, unplug
 from scheduler_extras.policy.policy import FullPolicy
-from scheduler_extras.policy.reading import default_entries, read_policy
+from scheduler_extras.policy.policy_file import default_entries, read_policy
 from scheduler_extras.reading.fields import text_at
 from scheduler_extras.reading.hints import did_you_mean
-from scheduler_extras.reading.texts import check_end_of_json, parse, text_in
+from scheduler_extras.reading.json_and_yaml import check_end_of_json, parse, text_in
 from scheduler_extras.rules import PLUGIN_ORDER
 
 

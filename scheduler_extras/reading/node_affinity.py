@@ -9,7 +9,10 @@ from collections.abc import Iterable
 from scheduler_extras.common.errors import InvalidSelector
 from scheduler_extras.reading.fields import JsonObject, pick
 from scheduler_extras.reading.label_selectors import (
-    Requirement, checked_requirement, read_requirement, requirement
+    Requirement,
+    checked_requirement,
+    read_requirement,
+    requirement,
 )
 
 

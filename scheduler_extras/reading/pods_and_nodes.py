@@ -28,7 +28,7 @@ def key_in(obj: Any) -> str:
     return "/".join(filter(None, parts))
 
 
-class AttemptState(Protocol):
+class PendingState(Protocol):
     """What rules may ask of a pending pod's record, and change in it."""
 
     since: float  # when the current wait of the pod began, in monotonic seconds
@@ -43,7 +43,7 @@ class AttemptState(Protocol):
     def is_being_prepared(self) -> bool:
         """Return whether the pod waits for requests of PreBind to take effect."""
 
-    def change_early(self, part: dict, name: str, value: object) -> None:
+    def assume_change(self, part: dict, name: str, value: object) -> None:
         """Change a cached object in the same way as the write that follows."""
 
     def reject(self, reason: str) -> None:
@@ -70,7 +70,7 @@ class FullPod:
         self.derived: dict[Any, Any] = {}  # what rules have computed from the pod; see kept_with_pod
         self.signatures: dict[Any, Any] = {}  # names of attributes -> see `signature`
         self.record: Any = None  # of a pending pod: the PodRecord that live/ keeps
-        self.counts_on = ""  # the node on which the cache counts it: where it runs, or is assumed to run
+        self.counted_on = ""  # the node on which the cache counts it: where it runs, or is assumed to run
 
     def read_metadata(self, raw: JsonObject) -> None:
         """Set the attributes that come from the metadata."""
@@ -114,7 +114,7 @@ class FullPod:
         self.nonzero_incoming = read_only(incoming | {"cpu": incoming["cpu"] - self.uncounted_cpu})
 
     @property
-    def attempt(self) -> AttemptState | None:
+    def pending_state(self) -> PendingState | None:
         """The state of scheduling a pending pod; None for other pods."""
         return self.record
 

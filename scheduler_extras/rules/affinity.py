@@ -15,7 +15,12 @@ from typing import Any
 from scheduler_extras.common.errors import Unschedulable
 from scheduler_extras.deciding.answers import memo
 from scheduler_extras.deciding.rule import (
-    SKIP, Rejected, Unresolvable, has_required_affinity, predicate, priority
+    SKIP,
+    Rejected,
+    Unresolvable,
+    has_required_affinity,
+    predicate,
+    priority,
 )
 from scheduler_extras.deciding.snapshot import FullSnapshot
 from scheduler_extras.reading.pods_and_nodes import FullNode, FullPod

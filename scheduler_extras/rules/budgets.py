@@ -1,4 +1,4 @@
-"""PodDisruptionBudgets: preemption prefers victims that no budget protects, but may choose others.
+"""PodDisruptionBudgets: preemption prefers victims whose deletion violates none, but may choose others.
 
 preemption.py and preemption_requests.py call it.
 """

@@ -19,9 +19,10 @@ from scheduler_extras.deciding.snapshot import FullSnapshot
 from scheduler_extras.reading.fields import pick
 from scheduler_extras.reading.label_selectors import Requirement, label_selector, labels_match
 from scheduler_extras.reading.node_affinity import valid_terms
-from scheduler_extras.reading.pods_and_nodes import AttemptState, FullNode, FullPod
+from scheduler_extras.reading.pods_and_nodes import FullNode, FullPod, PendingState
 from scheduler_extras.reading.quantities import quantity
 from scheduler_extras.rules.disks import claims_of, class_name_of, storage_class_of
+
 
 OUT_OF_REACH = "node(s) had volume node affinity conflict"
 OUT_OF_REACH_136 = "node(s) didn't match PersistentVolume's node affinity"
@@ -157,7 +158,7 @@ def storage(obj: dict, *path: str) -> int:
     return quantity(str(pick(obj, dict, "spec", *path).get("storage") or 0))
 
 
-def reserve_volumes(claims: list[DelayedClaim], node: FullNode, attempt: AttemptState) -> list[tuple]:
+def assume_volumes(claims: list[DelayedClaim], node: FullNode, state: PendingState) -> list[tuple]:
     """Reserve volumes for claims, or request new ones, in the cache. Return the requests that write this."""
     patches = []
     for delayed, volume in find_volumes(claims, node):
@@ -166,13 +167,13 @@ def reserve_volumes(claims: list[DelayedClaim], node: FullNode, attempt: Attempt
         if volume and not volume["spec"].get("claimRef"):
             owner = {name: metadata.get(name) for name in ("namespace", "name", "uid")}
             reference = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", **owner}
-            attempt.change_early(volume["spec"], "claimRef", reference)
+            state.assume_change(volume["spec"], "claimRef", reference)
             patches.append(patch(volume, "persistentvolumes", spec={"claimRef": reference},
                                  annotations={"pv.kubernetes.io/bound-by-controller": "yes"}))
         elif not volume and delayed.selected_node is None:
             # Until the claim is bound, its pods fit no other node.
             annotations = pick(metadata, dict, "annotations") | {SELECTED_NODE: node.name}
-            attempt.change_early(metadata, "annotations", annotations)
+            state.assume_change(metadata, "annotations", annotations)
             patches.append(patch(claim, "persistentvolumeclaims", annotations={SELECTED_NODE: node.name}))
     return patches
 
@@ -183,11 +184,11 @@ def bind_volumes(pod: FullPod, node: FullNode, snapshot: FullSnapshot, timeout: 
 
     timeout: seconds after which the pod gives up its node, with the message `late`.
     """
-    attempt = pod.attempt
-    if not pod.claims or attempt is None:
+    state = pod.pending_state
+    if not pod.claims or state is None:
         return None
     failing = "binding volumes:"
-    has_waited = attempt.is_being_prepared()
+    has_waited = state.is_being_prepared()
     active = snapshot.policies[pod.scheduler].predicates
     own = [rule for rule in active if rule.name == "CheckVolumeBinding"]
     [prepared] = prepare(own, pod, {node.name: node}, snapshot)
@@ -195,10 +196,10 @@ def bind_volumes(pod: FullPod, node: FullNode, snapshot: FullSnapshot, timeout: 
     reasons = prepared.reasons(node)  # rules may have held the pod for long
     if reasons:
         raise Unschedulable(f"{failing} {reasons[0]}")
-    patches = reserve_volumes(claims.delayed, node, attempt)
+    patches = assume_volumes(claims.delayed, node, state)
     if patches and has_waited:
         raise Unschedulable(f"{failing} the volume or the node that was chosen has been given up")
-    if claims.delayed and has_waited and time.monotonic() - attempt.since > timeout:
+    if claims.delayed and has_waited and time.monotonic() - state.since > timeout:
         raise Unschedulable(f"{failing} {late}")
     is_awaited = claims.delayed and snapshot.is_live  # on manifests, no controller would bind them
     return (patches, "volumes are being bound or provisioned") if is_awaited else None

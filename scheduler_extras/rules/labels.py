@@ -16,7 +16,7 @@ from scheduler_extras.deciding.answers import answers_about, for_each
 from scheduler_extras.deciding.rule import predicate, priority
 from scheduler_extras.deciding.snapshot import FullSnapshot
 from scheduler_extras.reading.fields import pick
-from scheduler_extras.reading.pods_and_nodes import FullPod, FullNode
+from scheduler_extras.reading.pods_and_nodes import FullNode, FullPod
 
 
 def label_conflicts(arguments: list[dict]) -> Iterator[str]:

@@ -15,7 +15,7 @@ from scheduler import untolerated_taints
 from scheduler_extras.common.blame import note_rule
 from scheduler_extras.common.chance import CHANCE
 from scheduler_extras.deciding.rule import CATALOGUES, full_rule, has_required_affinity
-from scheduler_extras.reading.pods_and_nodes import FullPod, FullNode
+from scheduler_extras.reading.pods_and_nodes import FullNode, FullPod
 
 
 # Reasons of the rules in scheduler.py, and what 1.36 says instead.

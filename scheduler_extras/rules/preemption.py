@@ -22,7 +22,7 @@ from scheduler_extras.rules.always import ALWAYS_ASKED
 from scheduler_extras.rules.budgets import violating_budgets
 from scheduler_extras.rules.node_ranking import Victims, pick_one_node
 from scheduler_extras.rules.nominating import nominate, nomination_of
-from scheduler_extras.rules.preemption_behavior import PreemptionBehavior, is_hopeless
+from scheduler_extras.rules.preemption_behavior import PreemptionBehavior, is_unresolvable
 from scheduler_extras.rules.preemption_requests import make_room
 from scheduler_extras.rules.simulation import Simulation, prepared_for_nodes
 
@@ -90,7 +90,7 @@ def waits_for_victims(pod: FullPod, node: FullNode | None, failed: dict, snapsho
 
     Upstream: PodEligibleToPreemptOthers.
     """
-    if node is None or is_hopeless(failed.get(node.name, {})):
+    if node is None or is_unresolvable(failed.get(node.name, {})):
         return False
     return any(other.priority < pod.priority and behavior.is_waited_for(other, snapshot)
                for other in node.pods.values())
@@ -110,7 +110,7 @@ def withdrawal(pod: FullPod, nominated_node: str | None, failed: dict, snapshot:
     return [nominate(pod, None, snapshot)]
 
 
-# Where it helps.
+# Finding candidates.
 
 def candidates(pod: FullPod, failed: dict, snapshot: FullSnapshot, percentage: int, absolute: int,
                behavior: PreemptionBehavior) -> tuple[dict[FullNode, Victims], dict[str, tuple[str, ...]]]:
@@ -119,7 +119,7 @@ def candidates(pod: FullPod, failed: dict, snapshot: FullSnapshot, percentage: i
     The search starts at a random node. It ends with enough candidates, one of which violates no budget.
     Upstream: dryRunPreemption.
     """
-    nodes = [node for name, node in snapshot.nodes.items() if not is_hopeless(failed.get(name, {}))
+    nodes = [node for name, node in snapshot.nodes.items() if not is_unresolvable(failed.get(name, {}))
              and not behavior.is_too_small(node, pod, failed.get(name, {}))]
     against: dict[str, tuple[str, ...]] = dict.fromkeys(snapshot.nodes, (NOT_HELPFUL,))
     enough = max(len(nodes) * percentage // 100, absolute)
@@ -174,7 +174,7 @@ def lower_on(node: FullNode, pod: FullPod, behavior: PreemptionBehavior) -> list
     return [other for _, other in numbered]
 
 
-# Which node.
+# Choosing the best candidate.
 
 def not_refused(pod: FullPod, found: dict[FullNode, Victims]) -> dict[FullNode, Victims]:
     """Return the candidates on which no deletion has been refused.
@@ -195,7 +195,7 @@ def after_refusals(pod: FullPod) -> str:
 
 def refused_nodes(pod: FullPod) -> set[str]:
     """Return the names of the nodes on which the API server has refused to delete victims of the pod."""
-    return pod.attempt.refused_nodes if pod.attempt else set()
+    return pod.pending_state.refused_nodes if pod.pending_state else set()
 
 
 def left_by_extenders(pod: FullPod, found: dict[FullNode, Victims],

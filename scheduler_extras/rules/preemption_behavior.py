@@ -18,7 +18,10 @@ class PreemptionBehavior:
     """How kube-scheduler 1.20 preempts, where later versions differ; except for `keeps_nomination`."""
 
     def in_order(self, victims: list[FullPod]) -> list[FullPod]:
-        """Return the victims, the one that represents them first: pods that a budget protects come first."""
+        """Return the victims, the one that represents them first.
+
+        Pods whose deletion violates a budget come first.
+        """
         return victims
 
     def is_waited_for(self, victim: FullPod, snapshot: FullSnapshot) -> bool:
@@ -32,7 +35,7 @@ class PreemptionBehavior:
         """
         rivals = [other for other in snapshot.nominated if other.uid != pod.uid
                   and other.nominated_node == node_name and other.priority == pod.priority]
-        return not rivals and not all(is_hopeless(failed.get(name, {})) for name in snapshot.nodes)
+        return not rivals and not all(is_unresolvable(failed.get(name, {})) for name in snapshot.nodes)
 
     def event_message(self, pod: FullPod, node: FullNode) -> str:
         """Return the message of the event of a victim."""
@@ -61,7 +64,7 @@ class PreemptionBehavior:
         return True
 
 
-def is_hopeless(against: dict) -> bool:
+def is_unresolvable(against: dict) -> bool:
     """Return whether the pod would not fit a node even if that were empty. against: {predicate: its reasons}.
 
     Upstream: nodesWherePreemptionMightHelp.

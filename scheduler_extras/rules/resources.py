@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from scheduler_extras.deciding.rule import priority
-from scheduler_extras.reading.pods_and_nodes import FullPod, FullNode
+from scheduler_extras.reading.pods_and_nodes import FullNode, FullPod
 
 
 # Schemas, as reading/schemas.py reads them: a type, a range of numbers, a set of strings, a list, or

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import collections
-
 from typing import Any
 
 from scheduler_extras.deciding.rule import SKIP, predicate, priority
 from scheduler_extras.deciding.snapshot import FullSnapshot
 from scheduler_extras.reading.label_selectors import NOTHING
-from scheduler_extras.reading.pods_and_nodes import FullPod, FullNode
+from scheduler_extras.reading.pods_and_nodes import FullNode, FullPod
 from scheduler_extras.rules.selectors import selectors_of
 from scheduler_extras.rules.spreading import by_domain, matching_pods
 

@@ -25,6 +25,7 @@ from scheduler_extras.reading.pods_and_nodes import FullNode, FullPod
 from scheduler_extras.rules.counting import count_pods, nodes_that_may_count, with_numbers
 from scheduler_extras.rules.selectors import OWNERS, selectors_of
 
+
 TOO_SKEWED = "node(s) didn't match pod topology spread constraints"
 NO_TOPOLOGY_LABEL = Unresolvable(f"{TOO_SKEWED} (missing required label)")
 HOSTNAME = "kubernetes.io/hostname"

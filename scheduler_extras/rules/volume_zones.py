@@ -10,7 +10,7 @@ from scheduler_extras.common.errors import Unschedulable
 from scheduler_extras.deciding.rule import SKIP, predicate
 from scheduler_extras.deciding.snapshot import FullSnapshot
 from scheduler_extras.reading.fields import pick
-from scheduler_extras.reading.pods_and_nodes import FullPod, FullNode
+from scheduler_extras.reading.pods_and_nodes import FullNode, FullPod
 from scheduler_extras.rules.claims import waits_for_consumer
 from scheduler_extras.rules.disks import claims_of, class_name_of, storage_class_of
 

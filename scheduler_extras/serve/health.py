@@ -11,7 +11,7 @@ from collections.abc import Callable
 from scheduler_extras.api.election import LeaderElection
 from scheduler_extras.common.clocks import HEARTBEAT, STOP
 from scheduler_extras.live.cluster import LiveCluster
-from scheduler_extras.serve.server import Response, Request, Routes
+from scheduler_extras.serve.server import Request, Response, Routes
 
 
 Check = Callable[[], bool]

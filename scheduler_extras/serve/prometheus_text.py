@@ -13,6 +13,7 @@ import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
+
 # Only one thread at a time may change a metric. Scrapes may read it meanwhile.
 
 Labels = tuple[str, ...]  # the values of a metric's labels, in the order of their names

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator
 from scheduler_extras.common.errors import InvalidSelector, Malformed
 from scheduler_extras.common.log_texts import at_most
 from scheduler_extras.deciding.decision import FullDecision, Vote
-from scheduler_extras.deciding.rule import PREDICATES, DURING_SCHEDULING
+from scheduler_extras.deciding.rule import DURING_SCHEDULING, PREDICATES
 from scheduler_extras.reading.fields import pick
 from scheduler_extras.reading.node_affinity import node_selector_term
 from scheduler_extras.reading.pods_and_nodes import FullPod
@@ -25,7 +25,16 @@ from scheduler_extras.rules.preemption import NO_VICTIMS, NOT_HELPFUL
 from scheduler_extras.show.obstacles import Obstacles
 from scheduler_extras.show.picture import MANY
 from scheduler_extras.show.text import (
-    BOLD, DIM, GREEN, RED, Screen, align, in_digits, in_units, short_names, shorten
+    BOLD,
+    DIM,
+    GREEN,
+    RED,
+    Screen,
+    align,
+    in_digits,
+    in_units,
+    short_names,
+    shorten,
 )
 
 

@@ -13,6 +13,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+
 # A page applies one frame after another. A frame "nodes" has the nodes that have changed, so that the page
 # can show the cluster at each decision. `base` has the nodes as they were before the oldest frame.
 

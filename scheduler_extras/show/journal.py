@@ -19,16 +19,16 @@ from scheduler_extras.common.log_texts import at_most
 from scheduler_extras.deciding.answers import AnswerCache
 from scheduler_extras.deciding.decision import FullDecision
 from scheduler_extras.deciding.snapshot import FullSnapshot
-from scheduler_extras.live.backoff import RetryOn
 from scheduler_extras.live.cluster import LiveCluster
 from scheduler_extras.live.record import PodRecord, WaitsFor
 from scheduler_extras.policy.policy import FullPolicy
 from scheduler_extras.policy.reloading import MOST_BYTES as MOST_OF_A_POLICY
-from scheduler_extras.reading.texts import parse, text_in
+from scheduler_extras.reading.json_and_yaml import parse, text_in
 from scheduler_extras.show.explain import in_words
 from scheduler_extras.show.frames import MOST_DECISIONS, Frames, with_changes
 from scheduler_extras.show.page.records import decision_record, node_record, policy_record
 from scheduler_extras.show.what_if import WhatIf
+
 
 # Recording a decision may take longer than the decision itself. The loop spends at most a share of its time
 # on it; of decisions beyond that, only the outcome is recorded.
@@ -204,18 +204,12 @@ def records_of_waiting(cluster: LiveCluster) -> list[PodRecord]:
 def waiting_pod(record: PodRecord) -> dict:
     """Return the record of a pod in the queue. Times are in seconds since 1970."""
     return {"pod": record.pod.key, "attempts": record.retry.failures, "for": record.waits_for.value,
-            "again": on_the_clock(tried_again_at(record))}
+            "again": on_the_clock(record.retry.due_at())}
 
 
 def on_the_clock(moment: float) -> float:
     """Return monotonic seconds as seconds since 1970."""
     return round(moment + time.time() - time.monotonic(), 1)
-
-
-def tried_again_at(record: PodRecord) -> float:
-    """Return when a pod is tried again if nothing changes, in monotonic seconds."""
-    retry = record.retry
-    return retry.retry_at_latest if retry.on in (RetryOn.CHANGE, RetryOn.IDLENESS) else retry.backoff_ends
 
 
 class LogOfJournal(logging.Handler):

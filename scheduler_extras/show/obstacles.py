@@ -177,7 +177,7 @@ def service_affinity(obstacles: Obstacles, node: FullNode) -> Iterator[str]:
 
 def name_with_node(other: FullPod, node: FullNode) -> str:
     """Return the name of a pod, with its node if that is another node."""
-    return other.key if other.uid in node.pods else f"{other.key} on {other.counts_on or other.node_name}"
+    return other.key if other.uid in node.pods else f"{other.key} on {other.counted_on or other.node_name}"
 
 
 def in_words(term: AffinityTerm) -> str:

@@ -25,6 +25,7 @@ from scheduler_extras.show.picture import where_it_stands
 from scheduler_extras.show.pod_names import find_pod
 from scheduler_extras.show.text import Screen
 
+
 MOST = 10_000  # copies that --fits tries
 
 

@@ -15,6 +15,7 @@ from scheduler_extras.reading.hints import nearly
 from scheduler_extras.reading.pods_and_nodes import CPU_AND_MEMORY, FullNode, FullPod
 from scheduler_extras.show.text import GREEN, Screen, align, in_digits, short_names
 
+
 MANY = 15  # nodes that the picture shows at most, and pods without a node
 
 

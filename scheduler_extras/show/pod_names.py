@@ -10,6 +10,7 @@ from scheduler_extras.reading.fields import text_at
 from scheduler_extras.reading.hints import did_you_mean
 from scheduler_extras.reading.pods_and_nodes import FullPod
 
+
 KINDS = {  # resource name or short name, as in kubectl -> the kind
     **dict.fromkeys(["pod", "pods", "po"], "Pod"),
     **dict.fromkeys(["deployment", "deployments", "deploy", "deployment.apps"], "Deployment"),

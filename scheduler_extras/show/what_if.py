@@ -12,6 +12,7 @@ from typing import Any
 from scheduler_extras.deciding.decision import FullDecision
 from scheduler_extras.policy.policy import FullPolicy
 
+
 MOST_NODES = 500  # in larger clusters, this is not computed
 Answers = tuple[dict, dict, list]  # the Diagnosis, the totals of the feasible nodes, the Votes on these
 

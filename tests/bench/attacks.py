@@ -26,10 +26,12 @@ from pathlib import Path
 import requests
 from throughput import BY_PROXY, Bench, cpu_seconds
 
+
 sys.path.insert(0, str(Path(__file__).parent.parent))
 from helpers.control_plane import wait_for
 from helpers.extras import SCHEDULER, claim, node, pod, storage_class
 from helpers.faulty import FaultProxy, failure
+
 
 OURS, KUBE = "scheduler_extras", "kube-scheduler"
 NOWHERE = {"no": "where"}

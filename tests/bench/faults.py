@@ -29,11 +29,13 @@ from pathlib import Path
 
 import requests
 
+
 sys.path.insert(0, str(Path(__file__).parent.parent))
 from helpers.control_plane import ControlPlane, wait_for
 from helpers.extras import Command, claim, node, pod, storage_class, volume
 from helpers.faults import DEADLINE, FEW, LEASE
 from helpers.faulty import Choice, FaultProxy
+
 
 ETCD, API_SERVER = 0, 1  # their places among the processes of a control plane
 CURSED = "a-cursed"  # a namespace whose pods are not bound; it comes first in the alphabet

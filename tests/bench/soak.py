@@ -22,11 +22,13 @@ from pathlib import Path
 
 import requests
 
+
 sys.path.insert(0, str(Path(__file__).parent.parent))
 from helpers.control_plane import ControlPlane
 from helpers.extras import ROOT, node, pod
 from helpers.faulty import FaultProxy
 from scheduler_extras.live.thread_pool import THREADS
+
 
 COLUMNS = ("seconds", "pods made", "faults", "MiB", "threads", "sockets")
 SLACK = {"MiB": 4, "threads": 1, "sockets": 2}  # what may be more in the end

@@ -21,9 +21,11 @@ from pathlib import Path
 import requests
 from throughput import BY_PROXY, HOSTNAME, LIFTED, Bench, selecting
 
+
 sys.path.insert(0, str(Path(__file__).parent.parent))
 from helpers.control_plane import wait_for
 from helpers.extras import node, pod
+
 
 TENANT, OTHERS = "tenant", "others"
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"

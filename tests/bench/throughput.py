@@ -45,19 +45,21 @@ from pathlib import Path
 
 import requests
 
+
 sys.path.insert(0, str(Path(__file__).parent.parent))
 from helpers.control_plane import ControlPlane, free_port
 from helpers.extras import ROOT, SCHEDULER, claim, node, pod, storage_class
 from scheduler_extras.live.cluster import LiveCluster
 from scheduler_extras.live.record import PodRecord
+from scheduler_extras.manifests.in_memory_writer import WriterOfManifests
 from scheduler_extras.manifests.manifests import Manifests
-from scheduler_extras.manifests.writer import WriterOfManifests
 from scheduler_extras.policy.reloading import load_policies
 from scheduler_extras.policy.schedule import schedule
 from scheduler_extras.reading.pods_and_nodes import FullPod
 from scheduler_extras.runs import attach_journal
 from scheduler_extras.serve.metrics import Observations
 from scheduler_extras.show.journal import UNWATCHED, Journal
+
 
 FULL = {  # the Policy in which pods look at one another
     "kind": "Policy", "apiVersion": "v1",

@@ -3,21 +3,21 @@
 import inspect
 
 import pytest
-from helpers.everywhere import MODULES
-from helpers.everywhere import replace
+
+from helpers.command_line import answering  # noqa: F401 (a fixture)
+from helpers.everywhere import MODULES, replace
+from helpers.extender import service  # noqa: F401 (a fixture)
+from helpers.extras import PATIENT, Running, ask_all, compute_each_time, index_all
+from helpers.fake_api import clock, told  # noqa: F401 (fixtures)
+from helpers.faults import start  # noqa: F401 (a fixture)
+from helpers.preempting import contested  # noqa: F401 (a fixture)
+from helpers.random_objects import moody  # noqa: F401 (a fixture)
+from helpers.spy import spy  # noqa: F401 (a fixture)
+from helpers.workloads import controllers  # noqa: F401 (a fixture)
 from scheduler_extras.common.chance import CHANCE
 from scheduler_extras.common.clocks import STOP
 from scheduler_extras.common.errors import FAILURE
 from scheduler_extras.common.log_texts import WARNED
-from helpers.command_line import answering  # noqa: F401 (a fixture)
-from helpers.fake_api import clock, told  # noqa: F401 (fixtures)
-from helpers.faults import start  # noqa: F401 (a fixture)
-from helpers.workloads import controllers  # noqa: F401 (a fixture)
-from helpers.random_objects import moody  # noqa: F401 (a fixture)
-from helpers.spy import spy  # noqa: F401 (a fixture)
-from helpers.extender import service  # noqa: F401 (a fixture)
-from helpers.extras import PATIENT, Running, ask_all, compute_each_time, index_all
-from helpers.preempting import contested  # noqa: F401 (a fixture)
 
 
 @pytest.fixture

@@ -7,17 +7,19 @@ import random
 import types
 
 import pytest
+
+from helpers.everywhere import replace
+from helpers.extras import a_cluster, cluster_of, node, pending_pods, pod
+from helpers.random_objects import DEFAULTS, HOSTNAME, ZONE, Server
 from scheduler_extras.deciding.rule import DURING_SCHEDULING
-from scheduler_extras.policy.reading import read_policy
+from scheduler_extras.policy.policy_file import read_policy
 from scheduler_extras.policy.reloading import load_policies
 from scheduler_extras.policy.schedule import schedule
 from scheduler_extras.reading.pods_and_nodes import FullPod
 from scheduler_extras.rules import affinity_terms
-from scheduler_extras.rules.affinity_terms import AffinityTerm, placed_terms, TERMS, terms_on, with_terms
-from helpers.extras import a_cluster, cluster_of, node, pending_pods, pod
-from helpers.random_objects import DEFAULTS, HOSTNAME, Server, ZONE
-from helpers.everywhere import replace
+from scheduler_extras.rules.affinity_terms import TERMS, AffinityTerm, placed_terms, terms_on, with_terms
 from scheduler_extras.rules.counting import count_pods
+
 
 pytestmark = pytest.mark.usefixtures("seeded")
 PROVIDER = load_policies("DefaultProvider", "my-scheduler")

@@ -7,21 +7,29 @@ import json
 import tracemalloc
 
 import pytest
+
+from helpers.extras import ROOT, a_cluster, claim, cluster_of, node, pending_pods, pod, storage_class, table
+from helpers.random_objects import HOSTNAME, POLICIES, ZONE, Server, everything
 from scheduler_extras.common.errors import Unschedulable
 from scheduler_extras.deciding import answers
 from scheduler_extras.deciding.decision import Vote
 from scheduler_extras.deciding.recorded_reads import signature
-from scheduler_extras.deciding.rule import CATALOGUES, FullRule, PREDICATES, PRIORITIES, SKIP, DURING_SCHEDULING
+from scheduler_extras.deciding.rule import (
+    CATALOGUES,
+    DURING_SCHEDULING,
+    PREDICATES,
+    PRIORITIES,
+    SKIP,
+    FullRule,
+)
 from scheduler_extras.live.record import PodRecord
 from scheduler_extras.policy.extenders import Extender
 from scheduler_extras.policy.own_rules import predicate, priority
 from scheduler_extras.policy.policy import FullPolicy
-from scheduler_extras.policy.reading import read_policy
+from scheduler_extras.policy.policy_file import read_policy
 from scheduler_extras.policy.reloading import load_policies
 from scheduler_extras.policy.schedule import schedule
 from scheduler_extras.reading.pods_and_nodes import FullPod
-from helpers.extras import a_cluster, claim, cluster_of, node, pending_pods, pod, ROOT, storage_class, table
-from helpers.random_objects import everything, HOSTNAME, POLICIES, Server, ZONE
 
 
 pytestmark = pytest.mark.usefixtures("moody")

@@ -3,13 +3,14 @@
 import itertools
 
 import pytest
+
 from helpers.everywhere import replace
+from helpers.extras import node, pod, table
+from helpers.fake_api import Server, make_pass, scheduler_of, times_tried
 from scheduler_extras.api.responses import error_of
 from scheduler_extras.deciding.rule import FullRule
 from scheduler_extras.policy.policy import FullPolicy
 from scheduler_extras.policy.schedule import schedule
-from helpers.extras import node, pod, table
-from helpers.fake_api import make_pass, scheduler_of, Server, times_tried
 
 
 pytestmark = pytest.mark.usefixtures("memory")

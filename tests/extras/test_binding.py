@@ -9,17 +9,18 @@ from types import SimpleNamespace
 from unittest.mock import Mock
 
 import pytest
+
+from helpers.control_plane import wait_for
 from helpers.everywhere import replace
+from helpers.extras import a_cluster, a_pass, node, pending_pods, pod, table, wait_until_told
+from helpers.fake_api import POLICY, Server, make_pass, said_about, scheduler_of
 from scheduler_extras.api.client import ApiClient
-from scheduler_extras.api.responses import error_of, TooLarge
+from scheduler_extras.api.responses import TooLarge, error_of
 from scheduler_extras.common.errors import ApiError, ServerUnavailable, Unschedulable
 from scheduler_extras.deciding.rule import FullRule
 from scheduler_extras.live.session import run_to_the_end
 from scheduler_extras.live.writer import Result, Step, Writer
 from scheduler_extras.policy.policy import FullPolicy
-from helpers.control_plane import wait_for
-from helpers.extras import a_cluster, a_pass, node, pending_pods, pod, table, wait_until_told
-from helpers.fake_api import make_pass, POLICY, said_about, scheduler_of, Server
 
 
 @table("status, told", {
@@ -467,9 +468,9 @@ def test_what_a_rule_wants_sent_for_a_pod_is_not_sent_once_that_has_gone():
     requests = [("PATCH", "/slow", {}), ("PATCH", "/second", {})]
     shown = iter([waiting])  # until it is no longer there
     for step, left in [(Step.POST_FILTER, 1), (Step.PRE_BIND, 2), (Step.CLEANUP, 0)]:
-        result = Result(step, decision, left=requests)
+        result = Result(step, decision, unsent=requests)
         cluster.writer.send_in_order(result, lambda pod: next(shown, None))
-        assert cluster.writer.results.get(timeout=0) is result and len(result.left) == left
+        assert cluster.writer.results.get(timeout=0) is result and len(result.unsent) == left
     assert [path for _, path, *_ in server.requests if path in ("/slow", "/second")] == ["/slow", "/slow", "/second"]
 
 

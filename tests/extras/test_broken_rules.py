@@ -5,12 +5,15 @@ import re
 import sys
 
 import pytest
+
+from helpers.extras import ROOT, decide, node, pod, run_scheduler, table
+from helpers.spy import RULES, SAMPLE, built, policy
 from scheduler_extras.common.errors import InputError
 from scheduler_extras.deciding.rule import PRIORITIES
 from scheduler_extras.policy import own_rules
 from scheduler_extras.policy.own_rules import as_in_the_script, load_plugins, priority, rules_in, unplug
-from helpers.extras import decide, node, pod, ROOT, run_scheduler, table
-from helpers.spy import built, policy, RULES, SAMPLE
+
+
 with as_in_the_script():
     import tutorial_rules  # noqa: F401 (registers its rules)
 

@@ -3,13 +3,15 @@
 import difflib
 
 import pytest
-from scheduler_extras.deciding.rule import DURING_SCHEDULING
-from scheduler_extras.policy.reading import read_policy
-from scheduler_extras.policy.schedule import schedule
+
 from helpers.extras import a_cluster, node, pod, table
-from helpers.random_objects import DEFAULTS, Server, ZONE
-from scheduler_extras.live.cache import similar_name
 from helpers.fake_api import Told
+from helpers.random_objects import DEFAULTS, ZONE, Server
+from scheduler_extras.deciding.rule import DURING_SCHEDULING
+from scheduler_extras.live.cache import similar_name
+from scheduler_extras.policy.policy_file import read_policy
+from scheduler_extras.policy.schedule import schedule
+
 
 pytestmark = pytest.mark.usefixtures("seeded")
 

@@ -7,14 +7,14 @@ import socket
 import subprocess
 import threading
 
-from scheduler_extras.api.client import USER_AGENT
-from scheduler_extras.common.version import VERSION
 from helpers.command_line import DEMO
 from helpers.control_plane import free_port, wait_for
-from helpers.extras import node, on_any_machine, pod, ROOT, run_afresh, run_scheduler, SCHEDULER, table
-from helpers.faulty import ApiServer
 from helpers.everywhere import replace
+from helpers.extras import ROOT, SCHEDULER, node, on_any_machine, pod, run_afresh, run_scheduler, table
+from helpers.faulty import ApiServer
+from scheduler_extras.api.client import USER_AGENT
 from scheduler_extras.command_line import api_server
+from scheduler_extras.common.version import VERSION
 
 
 def test_the_demo_tells_what_its_comments_say():

@@ -4,15 +4,15 @@ import json
 import re
 import threading
 
+from helpers.explain import DEMO, explained, manifest, read_scores
+from helpers.extras import ROOT, cluster_of, node, pending_pods, pod, run_scheduler, table
 from scheduler_extras.common.chance import CHANCE
 from scheduler_extras.manifests.manifests import Manifests
 from scheduler_extras.options import read_arguments
-from scheduler_extras.policy.reloading import load_policies, PolicyFile
+from scheduler_extras.policy.reloading import PolicyFile, load_policies
 from scheduler_extras.policy.schedule import schedule
 from scheduler_extras.show.compare import compare
 from scheduler_extras.show.text import Screen
-from helpers.explain import DEMO, explained, manifest, read_scores
-from helpers.extras import cluster_of, node, pending_pods, pod, ROOT, run_scheduler, table
 
 
 def most_requested(folder):

@@ -1,10 +1,12 @@
 """What manifests leave to admission: requests, ports, priorities, and default storage classes."""
 
 import yaml
-from scheduler_extras.manifests.manifests import Manifests
-from scheduler_extras.reading.pods_and_nodes import FullPod
+
 from helpers.extras import a_cluster, node, pod, run_scheduler, table
 from helpers.manifests import kind, limited, placed, priority_class
+from scheduler_extras.manifests.manifests import Manifests
+from scheduler_extras.reading.pods_and_nodes import FullPod
+
 
 NOBODY_IS_READY = ("no pods to schedule for my-scheduler: those without a node have scheduling gates, are being deleted, "
                    "or are held back by a rule")

@@ -4,19 +4,22 @@ import json
 from pathlib import Path
 
 import pytest
+
+from helpers.configuration import FILTERS, RULES, SCORES, configuration, load, plugins, rules
+from helpers.control_plane import wait_for
 from helpers.everywhere import replace
+from helpers.extras import cluster_of, decide, node, pending_pods, pod, table
 from scheduler_extras.common.errors import InputError
-from scheduler_extras.configuration.overrides.registry import override, OVERRIDES
-from scheduler_extras.configuration.reading import read_configuration
-from scheduler_extras.deciding.rule import FullRule, PREDICATES, PRIORITIES
+from scheduler_extras.configuration.config_file import read_configuration
+from scheduler_extras.configuration.overrides.registry import OVERRIDES, override
+from scheduler_extras.deciding.rule import PREDICATES, PRIORITIES, FullRule
 from scheduler_extras.policy.own_rules import as_in_the_script, predicate, priority
-from scheduler_extras.policy.reading import read_policy
-from scheduler_extras.policy.reloading import load_policies, PolicyFile
+from scheduler_extras.policy.policy_file import read_policy
+from scheduler_extras.policy.reloading import PolicyFile, load_policies
 from scheduler_extras.policy.schedule import schedule
 from scheduler_extras.reading.pods_and_nodes import FullNode, FullPod
-from helpers.configuration import configuration, FILTERS, load, plugins, rules, RULES, SCORES
-from helpers.control_plane import wait_for
-from helpers.extras import cluster_of, decide, node, pending_pods, pod, table
+
+
 with as_in_the_script():
     import tutorial_rules  # noqa: F401 (registers its rules)
 

@@ -2,12 +2,15 @@
 
 import pytest
 import yaml
+
+from helpers.configuration import RULES, configuration, load, plugins, wrong
+from helpers.extras import ROOT, run_scheduler, table
 from scheduler_extras.common.errors import InputError
-from scheduler_extras.configuration.reading import read_configuration
+from scheduler_extras.configuration.config_file import read_configuration
 from scheduler_extras.deciding.rule import DURING_SCHEDULING
 from scheduler_extras.policy.own_rules import as_in_the_script
-from helpers.configuration import configuration, load, plugins, RULES, wrong
-from helpers.extras import ROOT, run_scheduler, table
+
+
 with as_in_the_script():
     import tutorial_rules  # noqa: F401 (registers its rules)
 

@@ -3,16 +3,19 @@
 import re
 
 import pytest
+
+from helpers.configuration import FILTERS, SCORES, configuration, load, plugins, rules
+from helpers.extras import ROOT, table
 from scheduler_extras.common.errors import InputError
-from scheduler_extras.configuration.reading import read_configuration
-from scheduler_extras.configuration.schema import WITHOUT_EFFECT
+from scheduler_extras.configuration.config_file import read_configuration
+from scheduler_extras.configuration.plugins import WITHOUT_EFFECT
 from scheduler_extras.deciding.rule import CATALOGUES
 from scheduler_extras.policy.own_rules import as_in_the_script
-from scheduler_extras.policy.reading import known_names, read_policy
+from scheduler_extras.policy.policy_file import known_names, read_policy
 from scheduler_extras.reading.hints import REPLACEMENTS
 from scheduler_extras.rules import PLUGIN_ORDER
-from helpers.configuration import configuration, FILTERS, load, plugins, rules, SCORES
-from helpers.extras import ROOT, table
+
+
 with as_in_the_script():
     import tutorial_rules  # noqa: F401 (registers its rules)
 

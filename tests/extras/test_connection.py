@@ -4,14 +4,15 @@ import socket
 import time
 
 import pytest
+
 from helpers.everywhere import replace
+from helpers.extras import node, table
+from helpers.faulty import ApiServer
 from scheduler_extras.api.client import ApiClient
 from scheduler_extras.api.responses import error_of
 from scheduler_extras.api.retries import patiently
 from scheduler_extras.api.watch import list_all
 from scheduler_extras.common.errors import ApiError
-from helpers.extras import node, table
-from helpers.faulty import ApiServer
 
 
 def test_a_connection_has_five_seconds_and_an_answer_a_minute():

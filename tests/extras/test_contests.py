@@ -14,11 +14,13 @@ import time
 from pathlib import Path
 
 import pytest
-from scheduler_extras.api.client import ApiClient
+
 from helpers.control_plane import wait_for
 from helpers.extras import a_cluster, a_pass, node, pod, wait_until_told
 from helpers.fake_api import Server
 from helpers.preempting import BUDGETS, GOING, POLICY, PORT, apart, budget, built, configured
+from scheduler_extras.api.client import ApiClient
+
 
 SCENARIOS = int(os.environ.get("SCENARIOS", 6))  # so many begin at the same moment, on nodes of their own
 WITHOUT = POLICY | {

@@ -5,11 +5,13 @@ import re
 import time
 
 import pytest
-from scheduler_extras.common.log_texts import one_line
+
 from helpers.control_plane import wait_for
-from helpers.extras import node, pod, ROOT, table, UNCHECKED
+from helpers.extras import ROOT, UNCHECKED, node, pod, table
 from helpers.faults import policy_file, run_limited
 from helpers.faulty import ApiServer, ExtenderServer, failure
+from scheduler_extras.common.log_texts import one_line
+
 
 HOSTILE = "\x1b]0;owned\x07\r\x00\x9b31m\x85\u200f\u061c\u202e\nFORGED -> n"
 

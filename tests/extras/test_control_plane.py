@@ -7,12 +7,13 @@ import threading
 from collections import Counter
 
 import pytest
+
+from helpers.control_plane import free_port, wait_for
+from helpers.extras import MANDATORY_PREDICATES, ROOT, a_cluster, a_pass, node, pod, run_scheduler
 from scheduler_extras.api.client import ApiClient
 from scheduler_extras.api.responses import JSON
 from scheduler_extras.api.watch import list_all
 from scheduler_extras.policy.reloading import load_policies
-from helpers.control_plane import free_port, wait_for
-from helpers.extras import MANDATORY_PREDICATES, ROOT, a_cluster, a_pass, node, pod, run_scheduler
 
 
 def policy_file(tmp_path, predicates, **priorities):

@@ -10,20 +10,22 @@ from types import SimpleNamespace
 import pytest
 import requests
 import yaml
+
 from helpers.control_plane import free_port
 from helpers.documents import CHANGE, Document, edit, paste, places, terminal
+from helpers.extras import run_scheduler
 from helpers.script import ROOT, node, pod, run, scheduler, wait_for
 from scheduler_extras.common.api_groups import CORE, GROUPS
 from scheduler_extras.deciding.extension_points import EXTENSION_POINTS
 from scheduler_extras.deciding.rule import PREDICATES, PRIORITIES
 from scheduler_extras.manifests.manifests import Manifests
 from scheduler_extras.options import read_arguments
-from scheduler_extras.policy.reading import known_names, REPLACED_BY_TAINTS
+from scheduler_extras.policy.policy_file import REPLACED_BY_TAINTS, known_names
 from scheduler_extras.serve.gauges import ClusterGauges
 from scheduler_extras.serve.health import health_routes
 from scheduler_extras.serve.metrics import Observations
 from scheduler_extras.serve.process_metrics import process_metrics
-from helpers.extras import run_scheduler
+
 
 EXTRAS = ROOT / "scheduler_extras"
 MANUAL = Document("scheduler_extras/README.md")

@@ -11,11 +11,13 @@ import shutil
 import textwrap
 
 import pytest
+
 from helpers.control_plane import wait_for
-from scheduler_extras.rules.of_the_script import OWN_VERSIONS
 from helpers.extras import ROOT, node, pod, table
 from helpers.faulty import ApiServer
 from helpers.forked import run_to_end
+from scheduler_extras.rules.of_the_script import OWN_VERSIONS
+
 
 TEXT = (ROOT / "scheduler.py").read_text()
 TREE = ast.parse(TEXT)

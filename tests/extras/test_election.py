@@ -1,18 +1,19 @@
 """Leader election beside a server that misbehaves: nobody binds without a Lease."""
 
 import signal
-import time
 import threading
+import time
 
 from helpers.control_plane import wait_for
-from helpers.extras import a_cluster, node, pod, ROOT, table
-from helpers.faults import DEADLINE, election_file, FEW, leading, LEASE, many, taken_over
+from helpers.extras import ROOT, a_cluster, node, pod, table
+from helpers.fake_api import Server
+from helpers.faults import DEADLINE, FEW, LEASE, election_file, leading, many, taken_over
 from helpers.faulty import ApiServer
 from scheduler_extras.live.session import run_session
 from scheduler_extras.options import read_arguments
 from scheduler_extras.policy.reloading import PolicyFile
 from scheduler_extras.runs import election_for
-from helpers.fake_api import Server
+
 
 PROGRAM = str(ROOT / "scheduler_extras")
 

@@ -6,6 +6,9 @@ import threading
 import types
 from types import SimpleNamespace
 
+from helpers.control_plane import wait_for
+from helpers.extras import a_pass, node, pod, table, wait_until_told
+from helpers.fake_api import POLICY, Server, make_pass, said_about, scheduler_of
 from scheduler_extras.api.responses import error_of
 from scheduler_extras.deciding.decision import FullDecision
 from scheduler_extras.deciding.rule import FullRule
@@ -18,9 +21,6 @@ from scheduler_extras.policy.policy import FullPolicy
 from scheduler_extras.reading.pods_and_nodes import FullPod
 from scheduler_extras.show.report import Reporter
 from scheduler_extras.show.text import Screen
-from helpers.control_plane import wait_for
-from helpers.extras import a_pass, node, pod, table, wait_until_told
-from helpers.fake_api import make_pass, POLICY, said_about, scheduler_of, Server
 
 
 def test_a_pod_that_waits_is_written_about_when_its_message_changes_only(clock):
@@ -205,7 +205,7 @@ def test_each_pass_says_how_many_pods_stay_pending_whoever_comes_last_in_it(caps
     server = Server(node("n"), pod("held"))
     cluster, policies = scheduler_of(server), SimpleNamespace(reload_if_changed=lambda: {"my-scheduler": FullPolicy([rule], [])})
     cluster.on_carried_out = Reporter(read_arguments(["--once"]), Screen())
-    cluster.at_rest = cluster.on_carried_out.print_counts
+    cluster.on_rest = cluster.on_carried_out.print_counts
     said = []
     for names in ([], ["big-1", "big-2", "big-3"], [], ["big-4"]):
         server.put(*(pod(name) for name in names))

@@ -6,9 +6,10 @@ import re
 import time
 
 import pytest
+
 from helpers.extras import node, pod, run_scheduler, table
 from helpers.faults import policy_file, run_limited
-from helpers.faulty import answering, ExtenderServer, hang, trickle
+from helpers.faulty import ExtenderServer, answering, hang, trickle
 
 
 def body_trickles(request):

@@ -7,23 +7,24 @@ import json
 import re
 import ssl
 
-from helpers import extras
 import pytest
-from scheduler_extras.configuration.reading import read_configuration
-from scheduler_extras.live.writer import Writer
-from scheduler_extras.policy.policy import CONFIGURATION_VERSION
-from scheduler_extras.policy.reading import read_policy
-from scheduler_extras.policy.schedule import schedule
-from scheduler_extras.show.explain import explain
-from scheduler_extras.show.text import Screen
-from helpers.control_plane import free_port
-from helpers.extras import a_cluster, a_pass, node, pod, run_scheduler, table, wait_until_told
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.x509.oid import NameOID
-from helpers.fake_api import Server
+
+from helpers import extras
+from helpers.control_plane import free_port
 from helpers.extender import Service
+from helpers.extras import a_cluster, a_pass, node, pod, run_scheduler, table, wait_until_told
+from helpers.fake_api import Server
+from scheduler_extras.configuration.config_file import read_configuration
+from scheduler_extras.live.writer import Writer
+from scheduler_extras.policy.policy import CONFIGURATION_VERSION
+from scheduler_extras.policy.policy_file import read_policy
+from scheduler_extras.policy.schedule import schedule
+from scheduler_extras.show.explain import explain
+from scheduler_extras.show.text import Screen
 
 
 def decide(extenders, incoming=None, nodes="abc", priorities=()):

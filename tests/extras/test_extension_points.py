@@ -4,7 +4,11 @@ import json
 import threading
 
 import pytest
+
 from helpers.everywhere import replace
+from helpers.extras import a_cluster, cluster_of, node, pending_pods, pod, run_scheduler, table
+from helpers.fake_api import Server
+from helpers.spy import OOPS, built, live_cluster, make_pass, policy
 from scheduler_extras.api.responses import error_of
 from scheduler_extras.common.errors import FAILURE, ServerUnavailable, Unschedulable
 from scheduler_extras.deciding.rule import FullRule, Rejected
@@ -15,9 +19,8 @@ from scheduler_extras.policy.schedule import schedule
 from scheduler_extras.show.explain import explain, in_words
 from scheduler_extras.show.report import in_json
 from scheduler_extras.show.text import Screen
-from helpers.extras import a_cluster, cluster_of, node, pending_pods, pod, run_scheduler, table
-from helpers.fake_api import Server
-from helpers.spy import built, live_cluster, make_pass, OOPS, policy
+
+
 with as_in_the_script():
     import tutorial_rules  # noqa: F401 (registers its rules)
 

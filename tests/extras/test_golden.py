@@ -7,19 +7,33 @@ import random
 import re
 
 import pytest
+
+from helpers.extras import (
+    a_cluster,
+    a_pass,
+    claim,
+    cluster_of,
+    csi_node,
+    decide,
+    node,
+    pending_pods,
+    pod,
+    remembering,
+    run_scheduler,
+    storage_class,
+    table,
+    volume,
+)
+from helpers.golden import DECISIONS, policy_of
 from scheduler_extras.common.errors import Malformed
-from scheduler_extras.deciding.rule import PREDICATES, PRIORITIES, DURING_SCHEDULING
+from scheduler_extras.deciding.rule import DURING_SCHEDULING, PREDICATES, PRIORITIES
 from scheduler_extras.manifests.manifests import Manifests
-from scheduler_extras.policy.reading import read_policy
+from scheduler_extras.policy.policy_file import read_policy
 from scheduler_extras.policy.schedule import schedule
 from scheduler_extras.show.explain import explain
 from scheduler_extras.show.report import in_json
 from scheduler_extras.show.text import Screen
-from helpers.extras import (
-    a_cluster, a_pass, claim, cluster_of, csi_node, decide, node, pending_pods, pod, remembering, run_scheduler, storage_class,
-    table, volume
-)
-from helpers.golden import DECISIONS, policy_of
+
 
 PLUGIN = {rule.name: rule.plugin for rule in [*PREDICATES.values(), *PRIORITIES.values()]} | {
     "LeastRequestedPriority": "NodeResourcesLeastAllocated", "MostRequestedPriority": "NodeResourcesMostAllocated",

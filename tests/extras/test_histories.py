@@ -6,16 +6,18 @@ Who is deleted is compared with what kube-scheduler would do by what the script 
 import itertools
 import os
 import random
+import time
 
 import pytest
-import time
+
+from helpers.extras import a_cluster, a_pass, node, wait_until_told
+from helpers.fake_api import Server
+from helpers.preempting import GOING, A, budget, built, configured, incoming, running
 from scheduler_extras.api.responses import error_of
 from scheduler_extras.common.errors import ApiError
 from scheduler_extras.live.writer import Writer
 from scheduler_extras.reading.pods_and_nodes import FullPod
-from helpers.extras import a_cluster, a_pass, node, wait_until_told
-from helpers.fake_api import Server
-from helpers.preempting import A, GOING, budget, built, configured, incoming, running
+
 
 LEVELS = [-5, 0, 3, 7, 20]
 

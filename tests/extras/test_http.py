@@ -7,15 +7,17 @@ import threading
 import time
 
 import pytest
+
+from helpers.control_plane import wait_for
 from helpers.everywhere import replace
+from helpers.extras import table
 from scheduler_extras.api.client import ApiClient
 from scheduler_extras.api.connection import Connection
 from scheduler_extras.api.responses import Conflict, error_of
 from scheduler_extras.api.retries import LASTING, patiently
 from scheduler_extras.common.errors import ApiError, ServerUnavailable
 from scheduler_extras.options import read_arguments
-from helpers.control_plane import wait_for
-from helpers.extras import table
+
 
 EMPTY = b'{"kind": "List", "metadata": {"resourceVersion": "1"}, "items": []}'
 

@@ -17,13 +17,14 @@ import requests
 import yaml
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import padding
+from packaging.requirements import Requirement
+
+from helpers.control_plane import free_port, wait_for
+from helpers.extras import MANIFESTS, ROOT, node, pod, run_scheduler, table
 from scheduler_extras.api.client import ApiClient
 from scheduler_extras.api.election import LeaderElection
 from scheduler_extras.api.responses import error_of
 from scheduler_extras.common.errors import ApiError
-from helpers.control_plane import free_port, wait_for
-from packaging.requirements import Requirement
-from helpers.extras import MANIFESTS, ROOT, node, pod, run_scheduler, table
 
 
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases"

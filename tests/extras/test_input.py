@@ -4,10 +4,11 @@ import json
 import re
 
 import yaml
+
+from helpers.command_line import DEMO, WITH_CLAIM, pictured
+from helpers.extras import ROOT, claim, cluster_of, node, pod, run_scheduler, table, volume
+from helpers.manifests import LEFT_OUT, MODES, kind
 from scheduler_extras.deciding.rule import DURING_SCHEDULING
-from helpers.command_line import DEMO, pictured, WITH_CLAIM
-from helpers.extras import claim, cluster_of, node, pod, ROOT, run_scheduler, table, volume
-from helpers.manifests import kind, LEFT_OUT, MODES
 
 
 @table("text", {

@@ -9,16 +9,18 @@ import types
 
 import pytest
 import requests
+
 from helpers.control_plane import free_port, wait_for
 from helpers.everywhere import replace
-from scheduler_extras.policy.reading import read_policy
+from helpers.extras import ROOT, decide, node, pod, run_scheduler, table
+from helpers.faulty import ApiServer
+from scheduler_extras.policy.policy_file import read_policy
 from scheduler_extras.policy.reloading import load_policies
 from scheduler_extras.rules.spreading import HOSTNAME
 from scheduler_extras.serve.pages import events_of
 from scheduler_extras.show import journal as journals
 from scheduler_extras.show.journal import Journal
-from helpers.extras import ROOT, decide, node, pod, run_scheduler, table
-from helpers.faulty import ApiServer
+
 
 DEMO = ROOT / "tests" / "demo.yaml"
 ALL = load_policies("DefaultProvider", "my-scheduler")

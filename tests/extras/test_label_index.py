@@ -1,8 +1,8 @@
 """What is filed by labels is found by a selector."""
 
+from helpers.extras import table
 from scheduler_extras.reading.label_selectors import NOTHING, Requirement
 from scheduler_extras.rules.label_index import LabelIndex, labels_needed
-from helpers.extras import table
 
 
 def test_what_is_filed_in_an_index_of_labels_is_found_until_it_is_gone():

@@ -2,8 +2,8 @@
 
 import time
 
-from scheduler_extras.common.log_texts import warn_once
 from helpers.extras import table
+from scheduler_extras.common.log_texts import warn_once
 
 
 @table("seconds, times", {"at once": (0, 1), "after five minutes": (300, 1), "after ten minutes": (601, 2)})

@@ -12,18 +12,19 @@ from collections import Counter
 from types import SimpleNamespace
 
 import pytest
+
+from helpers.extras import ROOT, a_cluster, a_live_cluster, a_pass, cluster_of, node, pending_pods, pod, table
+from helpers.fake_api import POLICY, Clock, Server, make_pass, scheduler_of, without_streams
 from scheduler_extras.api.responses import error_of
 from scheduler_extras.common.errors import ApiError
-from scheduler_extras.deciding.rule import FullRule, PREDICATES, PRIORITIES
+from scheduler_extras.deciding.rule import PREDICATES, PRIORITIES, FullRule
 from scheduler_extras.live.session import run_to_the_end
 from scheduler_extras.live.writer import Writer
 from scheduler_extras.policy.own_rules import predicate, priority
 from scheduler_extras.policy.policy import FullPolicy
-from scheduler_extras.policy.reading import read_policy
+from scheduler_extras.policy.policy_file import read_policy
 from scheduler_extras.policy.reloading import PolicyFile
 from scheduler_extras.rules.selectors import OWNERS
-from helpers.extras import a_cluster, a_live_cluster, a_pass, cluster_of, node, pending_pods, pod, ROOT, table
-from helpers.fake_api import Clock, make_pass, POLICY, scheduler_of, Server, without_streams
 
 
 pytestmark = pytest.mark.usefixtures("memory")
@@ -304,7 +305,7 @@ def test_trouble_is_said_once_and_its_end_too(caplog, monkeypatch):
     server.failures["pods"] = [500, 500, 500] * 2 + [429, 500, 500, 500, 500]
     waits, rests, stop, cluster = [], itertools.count(1), threading.Event(), scheduler_of(server)
     monkeypatch.setattr(stop, "wait", waits.append)
-    cluster.at_rest = lambda: next(rests) == 6 and stop.set()
+    cluster.on_rest = lambda: next(rests) == 6 and stop.set()
     policy_file = PolicyFile(ROOT / "policy.json", "my-scheduler")
     assert run_to_the_end(cluster, policy_file, stop, 0.5, False) == 0
     assert waits == [1, 2, 4, 8], "and then it rests, as always"

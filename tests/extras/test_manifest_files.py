@@ -8,9 +8,10 @@ import subprocess
 import textwrap
 
 import yaml
-from scheduler_extras.reading.texts import parse
+
 from helpers.extras import node, pod, run_scheduler, table
 from helpers.manifests import placed
+from scheduler_extras.reading.json_and_yaml import parse
 
 
 NODE, POD = node("n1"), pod("p1")

@@ -6,10 +6,11 @@ import subprocess
 
 import pytest
 import yaml
-from scheduler_extras.manifests.manifests import Manifests
+
 from helpers.control_plane import free_port, wait_for
 from helpers.extras import node, pod, run_scheduler, table
 from helpers.workloads import HOSTNAME, SPREAD, workload
+from scheduler_extras.manifests.manifests import Manifests
 
 
 MIRROR = {"annotations": {"kubernetes.io/config.mirror": "0123"}, "namespace": "kube-system"}

@@ -12,28 +12,30 @@ import random
 import re
 
 import pytest
+
 from helpers.everywhere import replace, script
+from helpers.extras import ROOT, a_cluster, claim, cluster_of, node, pod, storage_class, volume
+from helpers.random_objects import HOSTNAME, OWNERS, POLICIES, ZONE, Server, everything, random_owner
 from scheduler import Rule, Taint
 from scheduler_extras.common.errors import Unschedulable
+from scheduler_extras.configuration.config_file import read_configuration
 from scheduler_extras.configuration.overrides.registry import OVERRIDES
 from scheduler_extras.configuration.profile import Profile
-from scheduler_extras.configuration.reading import read_configuration
 from scheduler_extras.deciding.prepared_rules import prepare
 from scheduler_extras.deciding.recorded_reads import RecordingView
 from scheduler_extras.deciding.rule import CATALOGUES, PREDICATES, PRIORITIES
 from scheduler_extras.live.record import PodRecord
 from scheduler_extras.policy.own_rules import predicate, priority
 from scheduler_extras.policy.policy import CONFIGURATION_VERSION, FullPolicy
-from scheduler_extras.policy.reading import read_policy
+from scheduler_extras.policy.policy_file import read_policy
 from scheduler_extras.policy.reloading import load_policies
 from scheduler_extras.policy.schedule import schedule
 from scheduler_extras.reading.fields import pick
 from scheduler_extras.reading.pods_and_nodes import FullPod
-from scheduler_extras.rules.claims import bind_volumes, SELECTED_NODE
+from scheduler_extras.rules.claims import SELECTED_NODE, bind_volumes
 from scheduler_extras.rules.disks import disks_of
 from scheduler_extras.rules.selectors import OWNERS as OWNING_RESOURCES
-from helpers.extras import a_cluster, claim, cluster_of, node, pod, ROOT, storage_class, volume
-from helpers.random_objects import everything, HOSTNAME, OWNERS, POLICIES, random_owner, Server, ZONE
+
 
 pytestmark = pytest.mark.usefixtures("moody")
 
@@ -323,7 +325,7 @@ def test_a_sequence_with_claims_is_decided_as_it_is_without_memory(seed, monkeyp
             with contextlib.suppress(Unschedulable):
                 bind_volumes(thing, snapshot.nodes[decision.node], snapshot)  # sets volumes aside
             if dice.random() < 0.3:
-                thing.record.undo_changes()
+                thing.record.restore_assumed()
             cluster.cycle.assume(decision)
             server.put({**waiting, "spec": {**waiting["spec"], "nodeName": decision.node}})
             placed.append(f"p{step}")

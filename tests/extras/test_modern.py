@@ -6,22 +6,35 @@ import json
 import re
 
 import pytest
+
+from helpers.extras import (
+    a_cluster,
+    claim,
+    cluster_of,
+    csi_node,
+    decide,
+    node,
+    pending_pods,
+    pod,
+    remembering,
+    run_scheduler,
+    storage_class,
+    table,
+    volume,
+)
+from helpers.golden import recorded
 from scheduler_extras.api.responses import error_of
 from scheduler_extras.common.errors import ApiError
-from scheduler_extras.configuration.reading import read_configuration
+from scheduler_extras.configuration.config_file import read_configuration
 from scheduler_extras.deciding.recorded_reads import signature
 from scheduler_extras.manifests.manifests import Manifests
 from scheduler_extras.policy.policy import CONFIGURATION_VERSION
-from scheduler_extras.policy.reading import read_policy
+from scheduler_extras.policy.policy_file import read_policy
 from scheduler_extras.policy.reloading import lines_of
 from scheduler_extras.policy.schedule import schedule
 from scheduler_extras.reading.pods_and_nodes import FullPod
 from scheduler_extras.rules.always import ALWAYS_ASKED
-from helpers.extras import (
-    a_cluster, claim, cluster_of, csi_node, decide, node, pending_pods, pod, remembering, run_scheduler, storage_class,
-    table, volume
-)
-from helpers.golden import recorded
+
 
 SEQUENCES = {line["id"]: line for line in recorded("modern")}
 ALIKE_EVERYWHERE = "DynamicResources"  # a plugin of kube-scheduler's that gives each node the same score here

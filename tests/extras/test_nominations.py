@@ -2,11 +2,26 @@
 
 import json
 
-from scheduler_extras.deciding.decision import FullDecision
-from scheduler_extras.live.record import PodRecord
 from helpers.extras import a_cluster, cluster_of, node, pod, run_scheduler, table
 from helpers.fake_api import Server
-from helpers.preempting import A, apart, built, configuration, configured, decide, GOING, HOST, incoming, make_pass, OFF, running, sent, victim
+from helpers.preempting import (
+    GOING,
+    HOST,
+    OFF,
+    A,
+    apart,
+    built,
+    configuration,
+    configured,
+    decide,
+    incoming,
+    make_pass,
+    running,
+    sent,
+    victim,
+)
+from scheduler_extras.deciding.decision import FullDecision
+from scheduler_extras.live.record import PodRecord
 
 
 @table("policies, condition, waits", {

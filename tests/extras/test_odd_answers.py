@@ -4,10 +4,11 @@ import json
 import time
 from collections import Counter
 
-from scheduler_extras.api.responses import read_json
 from helpers.control_plane import wait_for
 from helpers.extras import node, pod, table
 from helpers.faulty import ApiServer
+from scheduler_extras.api.responses import read_json
+
 
 IN_HASTE = """import sys
 from helpers.everywhere import replace_for_good

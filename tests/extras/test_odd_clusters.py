@@ -12,10 +12,10 @@ import threading
 import time
 from collections import Counter
 
-
 from helpers.control_plane import wait_for
 from helpers.extras import ROOT, limits, node, pod, table
 from helpers.faulty import ApiServer, Choice, failure
+
 
 SMALL = {"cpu": "100m"}
 FIRST, NEXT = range(20), range(20, 40)

@@ -4,15 +4,16 @@ import json
 import re
 
 import pytest
-from scheduler_extras.configuration.reading import read_configuration
+
+from helpers.control_plane import free_port
+from helpers.explain import DEMO, REQUIRED, TERM, explained, manifest, policy, read_scores, shown, squeeze
+from helpers.extras import MANDATORY_PREDICATES, ROOT, decide, node, pod, run_scheduler, table
+from helpers.faulty import ApiServer, answering
+from scheduler_extras.configuration.config_file import read_configuration
 from scheduler_extras.deciding.rule import DURING_SCHEDULING
 from scheduler_extras.policy.policy import CONFIGURATION_VERSION
 from scheduler_extras.show.explain import in_words
 from scheduler_extras.show.report import in_json
-from helpers.control_plane import free_port
-from helpers.explain import DEMO, explained, manifest, policy, read_scores, REQUIRED, shown, squeeze, TERM
-from helpers.extras import decide, MANDATORY_PREDICATES, node, pod, ROOT, run_scheduler, table
-from helpers.faulty import answering, ApiServer
 
 
 @table("key, first", {

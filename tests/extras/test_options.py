@@ -1,16 +1,17 @@
 """Options of the command line, and hints about those that kube-scheduler has or had."""
 
-import re
 import argparse
+import re
 
 import pytest
-from scheduler_extras.options import address_and_port, option_parser, read_arguments
-from scheduler_extras.policy.policy import CONFIGURATION_VERSION
-from scheduler_extras.policy.reading import POLICY
-from scheduler_extras.reading.hints import REPLACEMENTS
+
 from helpers.command_line import DEMO
 from helpers.everywhere import script
 from helpers.extras import ROOT, run_scheduler, table
+from scheduler_extras.options import address_and_port, option_parser, read_arguments
+from scheduler_extras.policy.policy import CONFIGURATION_VERSION
+from scheduler_extras.policy.policy_file import POLICY
+from scheduler_extras.reading.hints import REPLACEMENTS
 
 
 @table("arguments, said", {

@@ -6,15 +6,25 @@ import re
 from pathlib import Path
 
 import pytest
+
+from helpers.extras import MANDATORY_PREDICATES, ROOT, decide, node, pod, run_afresh, run_scheduler, table
+from helpers.spy import RULES, built, policy
 from scheduler_extras.common.errors import InputError
-from scheduler_extras.configuration.reading import read_configuration
+from scheduler_extras.configuration.config_file import read_configuration
 from scheduler_extras.deciding.rule import CATALOGUES, PREDICATES, PRIORITIES
-from scheduler_extras.policy.own_rules import as_in_the_script, checked_rule, load_plugins, predicate, priority, unplug
+from scheduler_extras.policy.own_rules import (
+    as_in_the_script,
+    checked_rule,
+    load_plugins,
+    predicate,
+    priority,
+    unplug,
+)
 from scheduler_extras.policy.policy import CONFIGURATION_VERSION
 from scheduler_extras.policy.reloading import PolicyFile
 from scheduler_extras.rules.of_the_script import IN_THE_SCRIPT
-from helpers.extras import decide, MANDATORY_PREDICATES, node, pod, ROOT, run_afresh, run_scheduler, table
-from helpers.spy import built, policy, RULES
+
+
 with as_in_the_script():
     import tutorial_rules  # noqa: F401 (registers its rules)
 

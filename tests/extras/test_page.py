@@ -9,12 +9,14 @@ from pathlib import Path
 
 import pytest
 import yaml
-from helpers.control_plane import free_port, wait_for
-from helpers.extras import ROOT, UNCHECKED, node, pod, run_scheduler, table
 from selenium import webdriver
 from selenium.common.exceptions import NoAlertPresentException
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
+
+from helpers.control_plane import free_port, wait_for
+from helpers.extras import ROOT, UNCHECKED, node, pod, run_scheduler, table
+
 
 DEMO = ROOT / "tests" / "demo.yaml"
 EXAMPLES = ROOT / "scheduler_extras" / "examples"

@@ -4,16 +4,18 @@ import json
 import time
 from collections import Counter
 
+from helpers.control_plane import wait_for
+from helpers.extras import a_cluster, a_pass, node, pod, table
+from helpers.fake_api import Server
+from helpers.spy import RULES, built, live_cluster, make_pass, policy
 from scheduler_extras.api.responses import error_of
 from scheduler_extras.common.errors import Unschedulable
 from scheduler_extras.live.record import WaitsFor
 from scheduler_extras.policy.own_rules import as_in_the_script
 from scheduler_extras.policy.policy import FullPolicy
-from scheduler_extras.policy.reading import read_policy
-from helpers.control_plane import wait_for
-from helpers.extras import a_cluster, a_pass, node, pod, table
-from helpers.fake_api import Server
-from helpers.spy import built, live_cluster, make_pass, policy, RULES
+from scheduler_extras.policy.policy_file import read_policy
+
+
 with as_in_the_script():
     import tutorial_rules  # noqa: F401 (registers its rules)
 

@@ -4,7 +4,7 @@ import json
 import re
 
 from helpers.command_line import pictured
-from helpers.extras import node, pod, ROOT, run_scheduler, table
+from helpers.extras import ROOT, node, pod, run_scheduler, table
 from helpers.manifests import limited
 
 

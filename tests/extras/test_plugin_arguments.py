@@ -1,14 +1,17 @@
 """The arguments of plugins in a KubeSchedulerConfiguration, and what they change."""
 
 import pytest
+
+from helpers.configuration import FILTERS, SCORES, load, plugins, rules
+from helpers.extras import decide, node, pod, table
 from scheduler_extras.common.election_defaults import ELECTION
 from scheduler_extras.deciding.rule import PREDICATES
 from scheduler_extras.policy.own_rules import as_in_the_script
-from scheduler_extras.policy.reading import set_up
+from scheduler_extras.policy.policy_file import set_up
 from scheduler_extras.reading.pods_and_nodes import FullNode, FullPod
 from scheduler_extras.rules.spreading import DEFAULT_SPREAD
-from helpers.configuration import FILTERS, load, plugins, rules, SCORES
-from helpers.extras import decide, node, pod, table
+
+
 with as_in_the_script():
     import tutorial_rules  # noqa: F401 (registers its rules)
 

@@ -3,10 +3,24 @@
 import json
 
 from helpers.everywhere import replace
+from helpers.extras import node, run_scheduler, table
+from helpers.preempting import (
+    GOING,
+    HOST,
+    OFF,
+    PORT,
+    A,
+    apart,
+    budget,
+    configuration,
+    configured,
+    decide,
+    incoming,
+    running,
+    sent,
+)
 from scheduler_extras.rules import preemption
 from scheduler_extras.show.explain import in_words
-from helpers.extras import node, run_scheduler, table
-from helpers.preempting import A, apart, budget, configuration, configured, decide, GOING, HOST, incoming, OFF, PORT, running, sent
 
 
 @table("objects, victims, nominated", {

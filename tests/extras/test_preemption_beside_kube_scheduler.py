@@ -7,11 +7,11 @@ import subprocess
 import threading
 from collections import Counter
 
-from scheduler_extras.api.client import ApiClient
-from scheduler_extras.rules.node_ranking import WHY, WHY_ONE
 from helpers.control_plane import free_port, wait_for
 from helpers.extras import MANIFESTS, node, pod, run_scheduler, table
-from helpers.preempting import apart, budget, BUDGETS, configuration, LEVELS, POLICY, PORT
+from helpers.preempting import BUDGETS, LEVELS, POLICY, PORT, apart, budget, configuration
+from scheduler_extras.api.client import ApiClient
+from scheduler_extras.rules.node_ranking import WHY, WHY_ONE
 
 
 def random_scenario(seed):

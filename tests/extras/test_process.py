@@ -12,12 +12,13 @@ import time
 from unittest.mock import Mock
 
 import pytest
-from scheduler_extras.process import stop_on_signals
+
 from helpers.command_line import DEMO, RULE
 from helpers.control_plane import wait_for
-from helpers.extras import node, PATIENT, pod, ROOT, run_scheduler, SCHEDULER, table, TIME
+from helpers.extras import PATIENT, ROOT, SCHEDULER, TIME, node, pod, run_scheduler, table
 from helpers.faults import election_file, policy_file
-from helpers.faulty import answering, ApiServer, Choice, ExtenderServer, hang, trickle
+from helpers.faulty import ApiServer, Choice, ExtenderServer, answering, hang, trickle
+from scheduler_extras.process import stop_on_signals
 
 
 def test_a_signal_while_it_waits_for_manifests_is_no_traceback():

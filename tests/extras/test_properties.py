@@ -19,23 +19,25 @@ import tempfile
 from datetime import timedelta
 from pathlib import Path
 
-from helpers import extras
 import pytest
+import yaml
+from hypothesis import HealthCheck, assume, configuration, given, note, settings
+from hypothesis import strategies as st
+
+from helpers import extras
 from helpers.everywhere import replace
+from helpers.extras import ROOT, node, pod
+from helpers.fake_api import without_streams
+from helpers.faulty import ApiServer, ExtenderServer
 from scheduler_extras.api.election import LeaderElection
 from scheduler_extras.api.responses import read_json
 from scheduler_extras.command_line import command_line
 from scheduler_extras.common.log_texts import WARNED
 from scheduler_extras.live.writer import Writer
-from scheduler_extras.policy.reading import read_policy
+from scheduler_extras.policy.policy_file import read_policy
 from scheduler_extras.policy.reloading import load_policies
 from scheduler_extras.reading.quantities import quantity
-import yaml
-from helpers.fake_api import without_streams
-from helpers.extras import ROOT, node, pod
-from helpers.faulty import ApiServer, ExtenderServer
-from hypothesis import HealthCheck, assume, configuration, given, note, settings
-from hypothesis import strategies as st
+
 
 # --- what is tried, in one place
 

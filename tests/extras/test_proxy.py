@@ -3,11 +3,12 @@
 import io
 
 import pytest
+
+from helpers.extras import node, pod
+from helpers.faulty import ApiServer
 from scheduler_extras.api.client import ApiClient, objects_of
 from scheduler_extras.api.watch import list_all
 from scheduler_extras.common.errors import ServerUnavailable
-from helpers.extras import node, pod
-from helpers.faulty import ApiServer
 
 
 def test_a_line_that_is_cut_in_the_middle_breaks_the_stream_and_loses_nothing():

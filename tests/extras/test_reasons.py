@@ -1,9 +1,16 @@
 """Reasons against nodes, which what explains them looks up by their texts."""
 
 import pytest
-from scheduler_extras.rules.of_the_script import OTHER_LABELS, TAINT, TOO_MANY_PODS, UNSCHEDULABLE, insufficient
-from scheduler_extras.rules.ports import PORTS_TAKEN
+
 from helpers.extras import ROOT
+from scheduler_extras.rules.of_the_script import (
+    OTHER_LABELS,
+    TAINT,
+    TOO_MANY_PODS,
+    UNSCHEDULABLE,
+    insufficient,
+)
+from scheduler_extras.rules.ports import PORTS_TAKEN
 
 
 @pytest.mark.parametrize("reason", [UNSCHEDULABLE, TOO_MANY_PODS, OTHER_LABELS, TAINT, PORTS_TAKEN, insufficient("{name}")])

@@ -3,10 +3,11 @@
 import re
 
 import yaml
+
+from helpers.extras import node, pod, run_scheduler, table
+from helpers.manifests import LEFT_OUT, kind, placed
 from scheduler_extras.deciding.rule import DURING_SCHEDULING
 from scheduler_extras.manifests.manifests import Manifests
-from helpers.extras import node, pod, run_scheduler, table
-from helpers.manifests import kind, LEFT_OUT, placed
 
 
 def tolerating(sign):

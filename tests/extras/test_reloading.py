@@ -7,11 +7,13 @@ import threading
 import time
 
 import pytest
-from scheduler_extras.policy.own_rules import rules_in, unplug
-from scheduler_extras.policy.reloading import PolicyFile
+
+from helpers.command_line import DEMO, RULE
 from helpers.extras import run_scheduler, table
 from scheduler_extras.deciding.rule import PREDICATES
-from helpers.command_line import DEMO, RULE
+from scheduler_extras.policy.own_rules import rules_in, unplug
+from scheduler_extras.policy.reloading import PolicyFile
+
 
 COUNTING_RULE = """from scheduler import predicate
 try:

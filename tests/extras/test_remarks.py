@@ -1,9 +1,11 @@
 """What pods wait for in vain among manifests."""
 
 import yaml
-from scheduler_extras.manifests.manifests import Manifests
+
 from helpers.extras import node, pod, table
 from helpers.manifests import kind, placed, priority_class
+from scheduler_extras.manifests.manifests import Manifests
+
 
 LATE = kind("StorageClass", "late", volumeBindingMode="WaitForFirstConsumer", provisioner="x")
 

@@ -7,12 +7,14 @@ import re
 
 import pytest
 import yaml
+
+from helpers.everywhere import ROOT
+from helpers.extras import claim, node, pod, run_scheduler, storage_class, table, volume
 from helpers.manifests import LEFT_OUT, kind, priority_class
 from helpers.workloads import HOSTNAME, going, made_of, owned, workload
-from helpers.everywhere import ROOT
 from scheduler_extras.deciding.rule import DURING_SCHEDULING
 from scheduler_extras.manifests.manifests import Manifests
-from helpers.extras import claim, node, pod, run_scheduler, storage_class, table, volume
+
 
 REPORTS = ROOT / "tests" / "reports"
 DEFAULTS = ["--policy", "DefaultProvider", "--seed", "1"]

@@ -9,10 +9,12 @@ import tarfile
 
 import pytest
 import yaml
-from helpers.workloads import owned, workload
+
 from helpers.control_plane import wait_for
 from helpers.extras import node, pod, run_scheduler, table
 from helpers.manifests import LEFT_OUT, kind, placed, priority_class
+from helpers.workloads import owned, workload
+
 
 COPIED = {"uid": "1", "resourceVersion": "1"}
 

@@ -2,16 +2,17 @@
 
 import time
 
-from helpers import extras
 import pytest
+
+from helpers import extras
 from helpers.everywhere import replace
+from helpers.extras import node, pod, table
 from scheduler_extras.common.chance import CHANCE
 from scheduler_extras.common.errors import Malformed
 from scheduler_extras.deciding.rule import PREDICATES, PRIORITIES
-from scheduler_extras.policy.reading import read_policy
+from scheduler_extras.policy.policy_file import read_policy
 from scheduler_extras.reading.pods_and_nodes import FullNode, FullPod
 from scheduler_extras.reading.quantities import quantity
-from helpers.extras import node, pod, table
 
 
 @table("text, unit, amount", {

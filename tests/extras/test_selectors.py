@@ -5,16 +5,18 @@ import copy
 import random
 
 import pytest
+
 from helpers.everywhere import replace
+from helpers.extras import a_cluster, node, pod
+from helpers.random_objects import HOSTNAME, OWNERS, ZONE, Server, random_owner
 from scheduler_extras.common.errors import InvalidSelector
 from scheduler_extras.deciding.snapshot import FullSnapshot
-from scheduler_extras.policy.reading import read_policy
+from scheduler_extras.policy.policy_file import read_policy
 from scheduler_extras.policy.schedule import schedule
 from scheduler_extras.reading.label_selectors import label_selector, labels_match
 from scheduler_extras.reading.pods_and_nodes import FullPod
-from scheduler_extras.rules.selectors import OWNERS as OWNING_RESOURCES, selector_in, selectors_of
-from helpers.extras import a_cluster, node, pod
-from helpers.random_objects import HOSTNAME, OWNERS, random_owner, Server, ZONE
+from scheduler_extras.rules.selectors import OWNERS as OWNING_RESOURCES
+from scheduler_extras.rules.selectors import selector_in, selectors_of
 
 
 def selectors_one_by_one(waiting, resource, objects):

@@ -10,16 +10,17 @@ import time
 from types import SimpleNamespace
 
 import pytest
-from helpers.everywhere import replace
 from prometheus_client.parser import text_string_to_metric_families
+
+from helpers.control_plane import free_port, wait_for
+from helpers.everywhere import replace
+from helpers.extras import node, pod, run_scheduler, table
+from helpers.faulty import ApiServer, answering
 from scheduler_extras.common.clocks import HEARTBEAT
 from scheduler_extras.common.version import VERSION
 from scheduler_extras.serve.health import health_routes
 from scheduler_extras.serve.prometheus_text import Counter, exponential
 from scheduler_extras.serve.server import MOST_CONNECTIONS, Response, Server
-from helpers.control_plane import free_port, wait_for
-from helpers.extras import node, pod, run_scheduler, table
-from helpers.faulty import answering, ApiServer
 
 
 def ask(port, path, method="GET", **headers):

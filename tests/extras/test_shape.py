@@ -8,9 +8,11 @@ import subprocess
 import sys
 
 import pytest
+
 from helpers.everywhere import script
-from scheduler_extras.deciding.rule import PREDICATES
 from helpers.extras import ROOT, run_afresh, table
+from scheduler_extras.deciding.rule import PREDICATES
+
 
 EXTRAS = ROOT / "scheduler_extras"
 # Imports go one way: a module imports none of a place behind its own. Those in one package are in an order of their own.

@@ -1,10 +1,10 @@
 """Spread constraints: of which nodes they are asked again."""
 
-from scheduler_extras.policy.reading import read_policy
-from scheduler_extras.reading.pods_and_nodes import FullPod
-from scheduler_extras.rules.spreading import hard_spread
 from helpers.extras import cluster_of, node, pod
 from helpers.random_objects import ZONE
+from scheduler_extras.policy.policy_file import read_policy
+from scheduler_extras.reading.pods_and_nodes import FullPod
+from scheduler_extras.rules.spreading import hard_spread
 
 
 def test_a_pod_that_leaves_no_domain_full_has_no_nodes_asked_again_about_spreading():

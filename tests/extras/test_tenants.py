@@ -10,21 +10,32 @@ import tracemalloc
 import weakref
 
 from helpers.everywhere import MODULES, replace
+from helpers.extras import (
+    claim,
+    cluster_of,
+    node,
+    pending_pods,
+    pod,
+    run_scheduler,
+    storage_class,
+    table,
+    volume,
+)
+from helpers.fake_api import Told
+from helpers.faulty import ApiServer
+from helpers.preempting import budget, built, incoming, running
 from scheduler_extras.api.responses import TooLarge
 from scheduler_extras.common.clocks import HEARTBEAT
 from scheduler_extras.common.errors import ApiError
 from scheduler_extras.common.log_texts import at_most
 from scheduler_extras.deciding import prepared_rules
 from scheduler_extras.deciding.decision import combine_refusals
-from scheduler_extras.deciding.rule import FullRule, DURING_SCHEDULING
+from scheduler_extras.deciding.rule import DURING_SCHEDULING, FullRule
 from scheduler_extras.policy.policy import FullPolicy
 from scheduler_extras.policy.reloading import load_policies
 from scheduler_extras.policy.schedule import schedule
 from scheduler_extras.show.explain import in_words
-from helpers.extras import claim, cluster_of, node, pending_pods, pod, run_scheduler, storage_class, table, volume
-from helpers.fake_api import Told
-from helpers.faulty import ApiServer
-from helpers.preempting import budget, built, incoming, running
+
 
 FILES = {module.__file__ for module in MODULES}
 PROVIDER = load_policies("DefaultProvider", "my-scheduler")

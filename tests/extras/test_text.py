@@ -6,13 +6,14 @@ import re
 import subprocess
 
 import pytest
+
+from helpers.control_plane import free_port
+from helpers.explain import DEMO, FORTY, policy, read_scores, shown
+from helpers.extras import ROOT, SCHEDULER, cluster_of, decide, node, pod, run_scheduler, table
 from scheduler_extras.policy.reloading import load_policies
 from scheduler_extras.show.explain import explain
 from scheduler_extras.show.picture import picture, pods_without_node
-from scheduler_extras.show.text import align, BOLD, Screen, short_names
-from helpers.control_plane import free_port
-from helpers.explain import DEMO, FORTY, policy, read_scores, shown
-from helpers.extras import cluster_of, decide, node, pod, ROOT, run_scheduler, SCHEDULER, table
+from scheduler_extras.show.text import BOLD, Screen, align, short_names
 
 
 @table("of, said", {

@@ -3,10 +3,12 @@
 import json
 from collections import Counter
 
+from helpers.extras import decide, node, pod, run_scheduler, table
+from helpers.spy import RULES, SAMPLE, built, policy
 from scheduler_extras.policy.own_rules import as_in_the_script
 from scheduler_extras.policy.reloading import load_policies
-from helpers.extras import decide, node, pod, run_scheduler, table
-from helpers.spy import built, policy, RULES, SAMPLE
+
+
 with as_in_the_script():
     import tutorial_rules  # noqa: F401 (registers its rules)
 

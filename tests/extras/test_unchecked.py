@@ -4,6 +4,7 @@ from helpers.command_line import WITH_CLAIM
 from helpers.extras import node, pod, run_scheduler, table
 from helpers.faulty import ApiServer
 
+
 NOBODY_WAITS = "no pods to schedule for my-scheduler: no pod without a node has this spec.schedulerName"
 
 

@@ -5,8 +5,9 @@ import os
 import re
 
 import pytest
+
 from helpers.control_plane import wait_for
-from helpers.extras import node, pod, ROOT, table
+from helpers.extras import ROOT, node, pod, table
 from helpers.faults import policy_file, run_limited
 from helpers.faulty import ApiServer
 

@@ -1,10 +1,11 @@
 """What an API server rejects of a manifest, and what admission adds to pods."""
 
 import yaml
-from scheduler_extras.deciding.rule import DURING_SCHEDULING
+
 from helpers.extras import claim, node, pod, table, volume
-from helpers.workloads import HOSTNAME, SPREAD, spec, workload
 from helpers.manifests import LEFT_OUT, kind, limited, placed, priority_class
+from helpers.workloads import HOSTNAME, SPREAD, spec, workload
+from scheduler_extras.deciding.rule import DURING_SCHEDULING
 
 
 def scaler_of(spec):

@@ -4,16 +4,38 @@ import json
 import threading
 import time
 
+from helpers.control_plane import wait_for
 from helpers.everywhere import replace
+from helpers.extras import (
+    ROOT,
+    a_cluster,
+    a_live_cluster,
+    a_pass,
+    node,
+    pod,
+    run_scheduler,
+    table,
+    wait_until_told,
+)
+from helpers.fake_api import Server, without_streams
+from helpers.preempting import (
+    GOING,
+    POLICY,
+    A,
+    budget,
+    built,
+    configured,
+    decide,
+    incoming,
+    make_pass,
+    running,
+    sent,
+)
 from scheduler_extras.api.responses import error_of
-from scheduler_extras.deciding.rule import FullRule, PREDICATES
+from scheduler_extras.deciding.rule import PREDICATES, FullRule
 from scheduler_extras.live.record import WaitsFor
 from scheduler_extras.manifests.manifests import Manifests
 from scheduler_extras.policy.reloading import load_policies
-from helpers.control_plane import wait_for
-from helpers.extras import a_cluster, a_live_cluster, a_pass, node, pod, ROOT, run_scheduler, table, wait_until_told
-from helpers.fake_api import Server, without_streams
-from helpers.preempting import A, budget, built, configured, decide, GOING, incoming, make_pass, POLICY, running, sent
 
 
 @table("kind", {"whose objects are told": [a_live_cluster], "whose objects are listed": [a_cluster]})
@@ -178,7 +200,7 @@ def test_that_nobody_may_be_deleted_is_one_line(monkeypatch, caplog):
 def test_a_replica_that_does_not_lead_any_more_deletes_nobody_else(asked, deleted):
     server = two_victims()
     cluster, sent = a_cluster(server), []
-    plain = cluster.writer.attempt
+    plain = cluster.writer.request_if_leading
 
     def attempt(method, path, body=None):
         """Lead for so many requests of the preemption."""
@@ -189,7 +211,7 @@ def test_a_replica_that_does_not_lead_any_more_deletes_nobody_else(asked, delete
             sent.append(path)
         return answer
 
-    cluster.writer.attempt = attempt
+    cluster.writer.request_if_leading = attempt
     make_pass(cluster, built())
     assert preempted(server)["deleted"] == deleted
 

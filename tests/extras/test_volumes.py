@@ -6,17 +6,19 @@ import json
 import threading
 import time
 
-from helpers import extras
 import pytest
-from scheduler_extras.configuration.reading import read_configuration
+
+from helpers import extras
+from helpers.control_plane import wait_for
+from helpers.extras import a_pass, node, pod, table
+from scheduler_extras.configuration.config_file import read_configuration
 from scheduler_extras.deciding.rule import FullRule
 from scheduler_extras.deciding.snapshot import FullSnapshot
 from scheduler_extras.live.passes import make_passes
 from scheduler_extras.policy.policy import CONFIGURATION_VERSION
-from scheduler_extras.policy.reading import read_policy
+from scheduler_extras.policy.policy_file import read_policy
 from scheduler_extras.rules.disks import claims_in_brief
-from helpers.control_plane import wait_for
-from helpers.extras import a_pass, node, pod, table
+
 
 HOSTNAME = "kubernetes.io/hostname"
 

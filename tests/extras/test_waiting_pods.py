@@ -5,13 +5,13 @@ import gc
 import threading
 import weakref
 
+from helpers.extras import node, pod, table
+from helpers.fake_api import POLICY, Clock
 from scheduler_extras.common.errors import ServerUnavailable, Unschedulable
 from scheduler_extras.deciding.decision import Diagnosis
 from scheduler_extras.deciding.rule import FullRule
 from scheduler_extras.policy.policy import FullPolicy
 from scheduler_extras.reading.pods_and_nodes import FullPod
-from helpers.extras import node, pod, table
-from helpers.fake_api import POLICY, Clock
 
 
 ONE = {"cpu": "1"}

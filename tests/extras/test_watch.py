@@ -1,18 +1,19 @@
 """Reflectors beside API servers whose LISTs and streams fail."""
 
+import queue
 import threading
 import time
 
 import pytest
-import queue
+
+from helpers.control_plane import wait_for
 from helpers.everywhere import replace
+from helpers.extras import table
+from helpers.fake_api import Clock
 from scheduler_extras.api.responses import JSON, Unreadable, error_of
 from scheduler_extras.api.watch import Reflector, list_all
 from scheduler_extras.common.errors import ServerUnavailable
 from scheduler_extras.manifests.manifests import Manifests
-from helpers.control_plane import wait_for
-from helpers.extras import table
-from helpers.fake_api import Clock
 
 
 class Streams(Manifests):
@@ -99,7 +100,7 @@ def test_that_streams_tell_nothing_is_said_once(monkeypatch, caplog):
     threading.Thread(target=Reflector(api, "nodes", "", queue.Queue()).work, daemon=True).start()
     wait_for("it watches for good", lambda: len(api.asked) == 7)
     [said] = caplog.messages
-    assert said.startswith("watches, such as that of nodes, deliver no events (they end at once): it is listed every 10 s")
+    assert said.startswith("watches deliver no events, for example that of nodes (they end at once), so it is listed every 10 s")
 
 
 @table("fault", {"it breaks": BREAKS, "all that it tells is that versions are gone": [GONE]})

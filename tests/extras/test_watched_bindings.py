@@ -1,11 +1,12 @@
 """What the watch shows while pods are being bound: the tests pass on its events at the worst moment."""
 
 import pytest
-from scheduler_extras.deciding.rule import FullRule
-from scheduler_extras.policy.policy import FullPolicy
+
 from helpers.control_plane import wait_for
 from helpers.extras import node, pod, table
 from helpers.fake_api import POLICY
+from scheduler_extras.deciding.rule import FullRule
+from scheduler_extras.policy.policy import FullPolicy
 
 
 ONE = {"cpu": "1"}

@@ -2,14 +2,14 @@
 
 import gc
 
+from helpers.control_plane import wait_for
+from helpers.extras import a_cluster, a_live_cluster, a_pass, node, pod, table
+from helpers.fake_api import POLICY
+from helpers.faulty import ApiServer
 from scheduler_extras.api.client import ApiClient
 from scheduler_extras.deciding.rule import FullRule
 from scheduler_extras.policy.policy import FullPolicy
 from scheduler_extras.reading.pods_and_nodes import FullPod
-from helpers.control_plane import wait_for
-from helpers.extras import a_cluster, a_live_cluster, a_pass, node, pod, table
-from helpers.faulty import ApiServer
-from helpers.fake_api import POLICY
 
 
 ONE = {"cpu": "1"}
@@ -186,7 +186,7 @@ def test_what_it_knows_after_a_while_is_what_a_fresh_list_shows():
         wait_for("all pods are bound", lambda: a_pass(cluster, {"my-scheduler": POLICY}) or len(server.places()) == 40)
         fresh = a_cluster(ApiClient(server.url))
         wait_for("the news are there", lambda: where_pods_are(cluster) == where_pods_are(fresh))
-        assert sum(bool(there.counts_on) for there in cluster.cache.pods.values()) == 40
+        assert sum(bool(there.counted_on) for there in cluster.cache.pods.values()) == 40
     finally:
         server.stop()
 

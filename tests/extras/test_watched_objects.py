@@ -1,13 +1,14 @@
 """Other objects that the watch shows, such as claims and volumes, and resources that cannot be listed."""
 
 import pytest
+
+from helpers.extras import claim, node, pod, storage_class, table, volume
 from scheduler_extras.api.responses import error_of
 from scheduler_extras.common.errors import ServerUnavailable, Unschedulable
 from scheduler_extras.deciding.rule import FullRule
 from scheduler_extras.live.record import WaitsFor
 from scheduler_extras.policy.policy import FullPolicy
-from scheduler_extras.policy.reading import read_policy
-from helpers.extras import claim, node, pod, storage_class, table, volume
+from scheduler_extras.policy.policy_file import read_policy
 
 
 ONE = {"cpu": "1"}

@@ -7,9 +7,11 @@ import subprocess
 import sys
 
 import pytest
+
 from helpers.extras import ROOT, node, pod
 from helpers.golden import DECISIONS
 from helpers.script import run
+
 
 PLAIN = ["-p", "no:cacheprovider", "-p", "no:hypothesispytest", "--assert=plain"]  # which halves the start
 SAMPLE = [f"tests/extras/test_golden.py::test_the_decision_is_kube_schedulers[{name}]"

@@ -6,14 +6,15 @@ import re
 
 import pytest
 import yaml
+
+from helpers.control_plane import wait_for
 from helpers.everywhere import replace
+from helpers.extras import claim, node, pod, run_scheduler, storage_class, table
+from helpers.manifests import LEFT_OUT, kind, placed
+from helpers.workloads import HOSTNAME, SPREAD, going, made_of, owned, workload
 from scheduler_extras.deciding.rule import DURING_SCHEDULING
 from scheduler_extras.manifests.manifests import Manifests
 from scheduler_extras.manifests.workload import generated
-from helpers.control_plane import wait_for
-from helpers.extras import claim, node, pod, run_scheduler, storage_class, table
-from helpers.workloads import HOSTNAME, SPREAD, going, made_of, owned, workload
-from helpers.manifests import LEFT_OUT, kind, placed
 
 
 ENDED = {"phase": "Failed"}

@@ -8,8 +8,9 @@ from collections import Counter
 from types import SimpleNamespace
 
 import pytest
+
 from helpers.control_plane import wait_for
-from helpers.extras import node, PATIENT, pod, table
+from helpers.extras import PATIENT, node, pod, table
 from helpers.faults import FEW, leading, many, taken_over
 from helpers.faulty import ApiServer, Choice
 

@@ -6,8 +6,10 @@ import threading
 from http.server import BaseHTTPRequestHandler
 
 import pytest
+
 from helpers.extras import ROOT, run_scheduler
 from helpers.faulty import QuietServer
+
 
 DEMO = ROOT / "tests" / "demo.yaml"
 

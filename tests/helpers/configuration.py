@@ -1,7 +1,8 @@
 """KubeSchedulerConfigurations in short."""
 
-from scheduler_extras.configuration.reading import read_configuration
 from helpers.extras import ROOT
+from scheduler_extras.configuration.config_file import read_configuration
+
 
 RULES = ROOT / "scheduler_extras" / "examples" / "tutorial_rules.py"
 FILTERS = ["CheckNodeUnschedulable", "HostName", "PodToleratesNodeTaints", "MatchNodeSelector", "PodFitsHostPorts", "PodFitsResources", "NoDiskConflict", "MaxCSIVolumeCountPred", "CheckVolumeBinding", "NoVolumeZoneConflict", "EvenPodsSpread", "MatchInterPodAffinity"]

@@ -9,7 +9,9 @@ import textwrap
 from contextlib import contextmanager
 
 import pytest
+
 from helpers.script import ROOT, wait_for
+
 
 BLOCK = re.compile(r"^(    .*\n(?:\n*    .*\n)*)", re.M)
 HEADING = re.compile(r"^#+ (.*)$", re.M)

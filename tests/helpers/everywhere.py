@@ -7,10 +7,12 @@ from pathlib import Path
 
 import pytest
 
+
 ROOT = Path(__file__).parents[2]
 sys.path[:0] = [str(ROOT), str(ROOT / "scheduler_extras" / "examples")]
 import scheduler as script
 import scheduler_extras
+
 
 FOUND = pkgutil.walk_packages(scheduler_extras.__path__, "scheduler_extras.")
 MODULES = [scheduler_extras, *(importlib.import_module(found.name) for found in FOUND), script]

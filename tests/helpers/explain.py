@@ -3,11 +3,12 @@
 import json
 import re
 
+from helpers.extras import ROOT, node, run_scheduler
 from scheduler_extras.deciding.rule import DURING_SCHEDULING
-from scheduler_extras.policy.reading import read_policy
+from scheduler_extras.policy.policy_file import read_policy
 from scheduler_extras.show.explain import explain
 from scheduler_extras.show.text import Screen
-from helpers.extras import node, ROOT, run_scheduler
+
 
 DEMO = ROOT / "tests" / "demo.yaml"
 

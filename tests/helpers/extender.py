@@ -6,6 +6,7 @@ import time
 from http.server import BaseHTTPRequestHandler
 
 import pytest
+
 from helpers.faulty import QuietServer
 
 

@@ -9,18 +9,20 @@ import sys
 import threading
 
 import pytest
+
 from helpers.control_plane import wait_for
 from helpers.everywhere import ROOT
+from helpers.forked import Command, run_to_end
 from scheduler_extras.common.errors import Malformed
 from scheduler_extras.deciding.rule import PREDICATES
 from scheduler_extras.live.cluster import ListedCluster, LiveCluster
 from scheduler_extras.live.loop import schedule_pending_pods
 from scheduler_extras.live.writer import DryRun, Writer
+from scheduler_extras.manifests.in_memory_writer import WriterOfManifests
 from scheduler_extras.manifests.manifests import Manifests
-from scheduler_extras.manifests.writer import WriterOfManifests
-from scheduler_extras.policy.reading import default_entries
+from scheduler_extras.policy.policy_file import default_entries
 from scheduler_extras.policy.schedule import schedule
-from helpers.forked import Command, run_to_end
+
 
 DEFAULT_PREDICATES = ["GeneralPredicates", *(entry["name"] for entry in default_entries("predicates"))]
 

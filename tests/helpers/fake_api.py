@@ -5,7 +5,9 @@ import itertools
 import time
 
 import pytest
+
 from helpers.everywhere import replace
+from helpers.extras import ROOT, a_cluster, a_live_cluster, a_pass, wait_until_told
 from scheduler_extras.api.responses import error_of
 from scheduler_extras.api.watch import Reflector
 from scheduler_extras.common.errors import ApiError, Malformed
@@ -17,7 +19,7 @@ from scheduler_extras.manifests.manifests import Manifests
 from scheduler_extras.manifests.objects import place_of
 from scheduler_extras.policy.reloading import load_policies
 from scheduler_extras.policy.schedule import schedule
-from helpers.extras import ROOT, a_cluster, a_live_cluster, a_pass, wait_until_told
+
 
 [POLICY] = load_policies(ROOT / "policy.json", "my-scheduler").values()
 
@@ -186,7 +188,7 @@ class Told:
 
     def counted(self):
         """The pods that count on a node."""
-        return [there for there in self.cache.pods.values() if there.counts_on]
+        return [there for there in self.cache.pods.values() if there.counted_on]
 
     def under_way(self):
         """The names of the pods that are neither without a node nor shown on one."""

@@ -3,8 +3,10 @@
 import json
 
 import pytest
+
 from helpers.control_plane import wait_for
-from helpers.extras import limits, pod, ROOT, run_scheduler
+from helpers.extras import ROOT, limits, pod, run_scheduler
+
 
 LEASE, DEADLINE = 3, 2  # seconds of a Lease, and to renew it
 FEW = 64  # writes that may be on their way at once: as many as there are threads

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import parse_qs, unquote, urlsplit
 
+
 KINDS = {  # of requests, by what identifies them: (method, path)
     "lease": ("", "/leases"), "binding": ("POST", "/binding$"), "event": ("POST", "/events$"),
     "status": ("PATCH", "/status$"), "delete": ("DELETE", ""), "watch": ("GET", "[?&]watch=true"), "list": ("GET", ""), "other": ("", "")}

@@ -22,6 +22,7 @@ import warnings
 from contextlib import ExitStack, suppress
 from pathlib import Path
 
+
 TESTS = Path(__file__).parents[1]
 SCRIPT = TESTS.parent / "scheduler_extras"
 PLAIN = "plain"  # says which of the two processes it is

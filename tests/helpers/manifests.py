@@ -3,7 +3,9 @@
 import json
 
 import yaml
+
 from helpers.extras import ROOT, node, pod, run_scheduler
+
 
 LEFT_OUT = " is skipped because an API server would reject it"
 MODES = ["ReadWriteOnce"]

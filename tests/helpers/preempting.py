@@ -4,13 +4,15 @@ import contextlib
 import re
 
 import pytest
+
+from helpers.extras import DEFAULT_PREDICATES, MANDATORY_PREDICATES, a_pass, cluster_of, pending_pods, pod
 from scheduler_extras.api.client import ApiClient
 from scheduler_extras.common.errors import ApiError, Malformed
 from scheduler_extras.policy.policy import CONFIGURATION_VERSION
-from scheduler_extras.policy.reading import read_policy
-from helpers.extras import a_pass, cluster_of, DEFAULT_PREDICATES, MANDATORY_PREDICATES, pending_pods, pod
+from scheduler_extras.policy.policy_file import read_policy
 from scheduler_extras.policy.schedule import schedule
 from scheduler_extras.reading.pods_and_nodes import FullPod
+
 
 POLICY = {"kind": "Policy", "apiVersion": "v1", "priorities": [],
           "predicates": [{"name": name} for name in [*DEFAULT_PREDICATES, *MANDATORY_PREDICATES, "Preemption"]]}
@@ -47,7 +49,7 @@ def apart(app, **more):
 
 def configured(**profile):
     """A KubeSchedulerConfiguration with one profile, as the loop takes it."""
-    from scheduler_extras.configuration.reading import read_configuration  # the folder may be deleted
+    from scheduler_extras.configuration.config_file import read_configuration  # the folder may be deleted
     return read_configuration(configuration(**profile), "my-scheduler")
 
 

@@ -4,10 +4,11 @@ import copy
 import itertools
 
 import pytest
+
+from helpers.extras import DEFAULT_PREDICATES
 from scheduler_extras.deciding.rule import PREDICATES, PRIORITIES
 from scheduler_extras.manifests.manifests import Manifests
 from scheduler_extras.policy.own_rules import predicate, priority
-from helpers.extras import DEFAULT_PREDICATES
 
 
 ZONE, HOSTNAME = "topology.kubernetes.io/zone", "kubernetes.io/hostname"

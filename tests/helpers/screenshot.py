@@ -10,6 +10,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+
 ROOT = Path(__file__).resolve().parents[2]
 PICTURE = ROOT / "scheduler_extras" / "docs" / "demo.png"
 POD = "default/ingress-1"  # README.md works this decision out by hand

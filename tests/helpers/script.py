@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+
 TESTS = Path(__file__).resolve().parents[1]
 ROOT = TESTS.parent
 sys.path[:0] = [str(ROOT)]

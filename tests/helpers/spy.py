@@ -3,11 +3,13 @@
 from pathlib import Path
 
 import pytest
+
+from helpers.extras import ROOT, a_cluster, a_pass, wait_until_told
 from scheduler_extras.deciding.rule import FullRule
 from scheduler_extras.live.writer import Writer
 from scheduler_extras.policy.policy import FullPolicy
-from scheduler_extras.policy.reading import read_policy
-from helpers.extras import a_cluster, a_pass, ROOT, wait_until_told
+from scheduler_extras.policy.policy_file import read_policy
+
 
 RULES = ROOT / "scheduler_extras" / "examples" / "tutorial_rules.py"
 SAMPLE = {"favorite_color": "#326CE5", "favorite_number": 7, "thanks_to": "thockin"}

@@ -2,9 +2,11 @@
 
 import pytest
 import yaml
-from scheduler_extras.manifests.manifests import Manifests
+
 from helpers.extras import pod
 from helpers.manifests import kind
+from scheduler_extras.manifests.manifests import Manifests
+
 
 HOSTNAME = "kubernetes.io/hostname"
 SPREAD = {"maxSkew": 1, "topologyKey": HOSTNAME, "whenUnsatisfiable": "DoNotSchedule", "labelSelector": {"matchLabels": {"app": "web"}}}

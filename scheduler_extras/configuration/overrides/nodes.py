@@ -5,7 +5,7 @@ from typing import Any
 
 from scheduler import matches_node, term_matches, untolerated_taints
 from scheduler_extras.configuration.overrides.registry import override
-from scheduler_extras.deciding.rule import SKIP, DURING_SCHEDULING, FullRule, Rejected
+from scheduler_extras.deciding.rule import DURING_SCHEDULING, SKIP, FullRule, Rejected
 from scheduler_extras.deciding.snapshot import FullSnapshot
 from scheduler_extras.reading.fields import JsonObject, pick
 from scheduler_extras.reading.node_affinity import node_selector_term, valid_terms

@@ -48,10 +48,10 @@ class PreemptionBehavior136(PreemptionBehavior):
 
     def reject_if_waiting(self, victim: FullPod) -> bool:
         """If the victim waits at Permit, reject it instead of deleting it. Return whether this was done."""
-        attempt = victim.attempt
-        if attempt is None or not attempt.is_held():
+        state = victim.pending_state
+        if state is None or not state.is_held():
             return False
-        attempt.reject("preempted")
+        state.reject("preempted")
         return True
 
     def is_too_small(self, node: FullNode, pod: FullPod, against: dict[str, list[str]]) -> bool:

@@ -1,6 +1,6 @@
 """The table of overrides, which replace parts of rules under a KubeSchedulerConfiguration.
 
-reading.py applies it to the rules of each profile. What the table does not name stays as in 1.20.
+config_file.py applies it to the rules of each profile. What the table does not name stays as in 1.20.
 """
 
 import collections

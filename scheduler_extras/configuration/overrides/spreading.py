@@ -17,7 +17,12 @@ from scheduler_extras.reading.label_selectors import Requirement, label_selector
 from scheduler_extras.reading.pods_and_nodes import FullNode, FullPod
 from scheduler_extras.rules.selectors import selector_in, selectors_of
 from scheduler_extras.rules.spreading import (
-    DEFAULT_SPREAD, eligible_domains, spread_constraints, sum_of_scores, with_counts, with_full_domains
+    DEFAULT_SPREAD,
+    eligible_domains,
+    spread_constraints,
+    sum_of_scores,
+    with_counts,
+    with_full_domains,
 )
 
 

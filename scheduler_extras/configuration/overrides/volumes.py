@@ -13,10 +13,20 @@ from scheduler_extras.deciding.snapshot import FullSnapshot
 from scheduler_extras.reading.fields import JsonObject, pick
 from scheduler_extras.reading.pods_and_nodes import FullNode, FullPod
 from scheduler_extras.rules.claims import (
-    OUT_OF_REACH_136, bind_volumes, check_volume_binding, claims_to_bind, why_unusable
+    OUT_OF_REACH_136,
+    bind_volumes,
+    check_volume_binding,
+    claims_to_bind,
+    why_unusable,
 )
 from scheduler_extras.rules.disks import (
-    attached_by, claims_of, csi_limit, exclusive_claims, storage_class_of, to_attach, volumes_of
+    attached_by,
+    claims_of,
+    csi_limit,
+    exclusive_claims,
+    storage_class_of,
+    to_attach,
+    volumes_of,
 )
 from scheduler_extras.rules.volume_zones import no_volume_zone_conflict, zones_of_volumes
 

@@ -13,6 +13,7 @@ from scheduler_extras.reading.fields import pick
 from scheduler_extras.reading.pods_and_nodes import FullPod
 from scheduler_extras.show.text import shorten
 
+
 SHOWN_OF_PODS = [  # the fields to show; others are set by the API server, or no rule reads them
     "name", "namespace", "labels", "annotations", "schedulerName", "priority", "nodeSelector", "affinity",
     "tolerations", "topologySpreadConstraints", "schedulingGates", "overhead", "image", "resources", "ports",

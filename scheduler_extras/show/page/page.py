@@ -13,6 +13,7 @@ from pathlib import Path
 
 from scheduler_extras.show.frames import Frames
 
+
 # The scripts share one scope, in this order. They show everything through `h` in dom.js, as text.
 FOLDER = Path(__file__).parent
 SCRIPTS = ("dom", "state", "what_if", "tiles", "heat", "matrix", "sides", "views", "live", "main")

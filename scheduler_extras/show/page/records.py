@@ -13,6 +13,7 @@ from scheduler_extras.show.page.causes import Cause, cause_of
 from scheduler_extras.show.page.manifest import asks_of, manifest_of
 from scheduler_extras.show.text import shorten
 
+
 MOST_IN_FULL = 300  # nodes of a cluster in which the cause is recorded for each node, not only the reason
 MOST_PODS = 40  # pods that are named on a node
 ZONES = ("topology.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/zone", "zone")

@@ -18,7 +18,7 @@ class WriterOfManifests(Writer):
 
     def run_bind_plugins(self, decision: FullDecision) -> None:
         """Call only Bind of the rules; whatever they return, a Binding follows."""
-        self.run_binders(decision, [])
+        self.first_binder(decision, [])
 
     def fetch_node_name(self, pod: FullPod) -> str | None:
         """Return "" if the pod exists, else None. Unlike a live API server, manifests always answer."""

@@ -14,7 +14,11 @@ from scheduler_extras.common.errors import InputError
 from scheduler_extras.common.rule_answers import strings_of
 from scheduler_extras.deciding.rule import CATALOGUES, PREDICATES, PRIORITIES, FullRule
 from scheduler_extras.policy.extenders import (
-    EXTENDER, FILTERED, extender_problems, extenders_of, left_to_extenders
+    EXTENDER,
+    FILTERED,
+    extender_problems,
+    extenders_of,
+    left_to_extenders,
 )
 from scheduler_extras.policy.own_rules import NOUNS
 from scheduler_extras.policy.policy import CONFIGURATION_VERSION, FullPolicy

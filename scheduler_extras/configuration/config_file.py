@@ -7,17 +7,21 @@ import functools
 from dataclasses import replace
 
 from scheduler_extras.configuration.overrides.registry import OVERRIDES
+from scheduler_extras.configuration.plugins import HOOK_POINTS, PLUGIN_POINTS, plugins_of_136, running_plugins
 from scheduler_extras.configuration.profile import Profile
 from scheduler_extras.configuration.schema import (
-    CONFIGURATION, FILTERED_136, HOOK_POINTS, IN_A_POLICY, PLUGIN_POINTS, duration,
-    election_times, plugins_of_136, running_plugins
+    CONFIGURATION,
+    FILTERED_136,
+    IN_A_POLICY,
+    duration,
+    election_times,
 )
 from scheduler_extras.configuration.settings import settings_of
 from scheduler_extras.configuration.validation import changes_since, check_configuration
 from scheduler_extras.deciding.rule import PREDICATES, PRIORITIES, FullRule
 from scheduler_extras.policy.extenders import extenders_of, left_to_extenders
 from scheduler_extras.policy.policy import CONFIGURATION_VERSION
-from scheduler_extras.policy.reading import ACCEPTED, set_up
+from scheduler_extras.policy.policy_file import ACCEPTED, set_up
 from scheduler_extras.policy.reloading import READERS
 from scheduler_extras.reading.fields import JsonObject
 from scheduler_extras.reading.schemas import decode_part, refuse
