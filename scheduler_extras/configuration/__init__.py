@@ -6,5 +6,5 @@ Importing this package loads the overrides for 1.36, and adds the reader to READ
 import importlib
 
 
-for module in ("overrides", "reading"):
+for module in ("overrides", "config_file"):
     importlib.import_module(f"scheduler_extras.configuration.{module}")
