@@ -9,6 +9,7 @@ from helpers.extras import node, pod, table
 from helpers.fake_api import Server, make_pass, scheduler_of, times_tried
 from scheduler_extras.api.responses import error_of
 from scheduler_extras.deciding.rule import FullRule
+from scheduler_extras.live.backoff import Retry, RetryOn
 from scheduler_extras.policy.policy import FullPolicy
 from scheduler_extras.policy.schedule import schedule
 
@@ -127,3 +128,10 @@ def test_a_change_of_nodes_or_assigned_pods_has_pods_tried_once_their_backoff_is
     clock.now += 2
     make_pass(cluster)
     assert cluster.queue["uid-big"].retry.failures == 3, "and is not forgotten"
+
+
+@table("on, due_at", {
+    "a new pod is due at once": (RetryOn.NOW, 0), "after an error, at the end of its backoff": (RetryOn.BACKOFF, 5),
+    "where no node fits, after a long time": (RetryOn.CHANGE, 60), "after a change, at the end of its backoff": (RetryOn.IDLENESS, 5)})
+def test_when_a_pod_is_due_if_nothing_changes(on, due_at):
+    assert Retry(on=on, backoff_ends=5, retry_at_latest=60).due_at() == due_at

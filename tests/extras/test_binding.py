@@ -313,6 +313,32 @@ def test_a_prepared_pod_is_not_tried_again_while_its_binding_is_under_way(clock,
     assert server.places() == {"p": "n"} and len(server.sent("POST", "/binding")) == 1
 
 
+def test_what_prepares_a_pod_may_fail_once_the_pod_is_gone(monkeypatch):
+    monkeypatch.setattr(Server, "kind_of_writer", Writer, raising=False)  # so that the cluster counts as a live one
+    server, answer = Server(node("n"), pod("p")), threading.Event()
+    plain = server.request
+
+    def request(method, path, *more, **options):
+        if path == "/prepare":
+            answer.wait(3600)
+            raise error_of(403, "no")
+        return plain(method, path, *more, **options)
+
+    server.request = request
+    rule = FullRule("Prepare", lambda pod, node: (), hooks={
+        "pre_bind": lambda pod, node, snapshot: [("PATCH", "/prepare", {})] if pod.name == "p" else None})
+    cluster, policy = scheduler_of(server), FullPolicy([rule], [])
+    make_pass(cluster, policy=policy, patience=0)
+    del server.objects["pods", "default", "p"]
+    for _ in range(2):  # in the first it falls back, in the second it is forgotten
+        make_pass(cluster, policy=policy, patience=0)
+    assert not cluster.queue
+    answer.set()
+    server.put(pod("next"))
+    make_pass(cluster, policy=policy)
+    assert server.places() == {"next": "n"}
+
+
 def refuse_odd(pod):
     """What a permit hook says that refuses one pod."""
     if pod.name == "odd":

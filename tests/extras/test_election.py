@@ -1,5 +1,6 @@
 """Leader election beside a server that misbehaves: nobody binds without a Lease."""
 
+import json
 import signal
 import threading
 import time
@@ -89,6 +90,21 @@ def test_one_of_two_replicas_leads_though_each_request_about_the_lease_takes_nea
         for replica in replicas:
             replica.kill()
     raise AssertionError([replica.err for replica in replicas])
+
+
+def test_a_standby_writes_nothing_and_reports_no_pod_that_was_deleted_meanwhile(serve, start, tmp_path):
+    """A pod that is being deleted is an event of the replica that leads."""
+    leaving = {"finalizers": ["example.com/wait"], "deletionTimestamp": "2020-01-01T00:00:00Z"}
+    server = serve(ApiServer(node("n"), pod("at-first", metadata=leaving)))
+    spec = {"holderIdentity": "somebody", "leaseDurationSeconds": LEASE, "renewTime": "2030-01-01T00:00:00.000000Z"}
+    server.lease = {"metadata": {"name": "my-scheduler", "namespace": "kube-system", "resourceVersion": "0"}, "spec": spec}
+    standby = start(server, "--policy", election_file(tmp_path))
+    wait_for("it waits", lambda: "waits: somebody leads" in standby.err)
+    server.create(pod("later", metadata=leaving))
+    wait_for("it leads", lambda: "became leader" in standby.err)
+    server.create(pod("new"))
+    wait_for("it binds", lambda: server.places() == {"default/new": "n"})
+    assert "skip schedule deleting pod" not in json.dumps([asked.json for asked in server.sent("event")])
 
 
 def test_a_dry_run_needs_no_lease():

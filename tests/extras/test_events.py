@@ -256,7 +256,7 @@ def test_an_event_that_fails_late_does_not_keep_what_is_told_by_then_from_being_
             raise error_of(500, "away")
         sent.append((method, "too full" in json.dumps(body)))
 
-    writer = types.SimpleNamespace(attempt=attempt, start=lambda *task: tasks.append(task))
+    writer = types.SimpleNamespace(request_if_leading=attempt, start=lambda *task: tasks.append(task))
     recorder = Recorder(writer)
     recorder.report(decision, "Warning", "FailedScheduling", "Unschedulable", "too small")
     for function, *arguments in tasks:
