@@ -14,9 +14,9 @@ import time
 from collections.abc import Callable, Generator, Iterator
 
 
-MOST_BYTES = 2**30  # of a response: a page of 500 objects, each of the largest size that etcd accepts
+MAX_BYTES = 2**30  # of a response: a page of 500 objects, each of the largest size that etcd accepts
 LONGEST_LINE = 2**26  # bytes of a header line, or of a line of a stream
-MOST_HEADERS = 100
+MAX_HEADERS = 100
 LENGTH = re.compile("([0-9]{1,20})")  # of a body
 CHUNK = re.compile("([0-9a-fA-F]{1,15})[ \t]*(;.*)?")  # the line before a chunk, with its size
 
@@ -161,7 +161,7 @@ class HttpResponse:
     def read_headers(self) -> dict[str, str]:
         """Read the headers, {name in lower case: value}."""
         headers: dict[str, str] = {}
-        for _ in range(MOST_HEADERS):
+        for _ in range(MAX_HEADERS):
             line = self.connection.line()
             if not line:
                 return headers
@@ -171,7 +171,7 @@ class HttpResponse:
             if name == "content-length" and headers.get(name, value) != value:
                 raise BadResponse("conflicting Content-Length headers")
             headers[name] = value
-        raise BadResponse(f"more than {MOST_HEADERS} headers")
+        raise BadResponse(f"more than {MAX_HEADERS} headers")
 
     def retry_after(self) -> int:
         """Return the seconds of the Retry-After header, or 0."""
@@ -202,8 +202,8 @@ class HttpResponse:
     def size(self, form: re.Pattern, text: str, base: int) -> int:
         """Return the size at the beginning of a text. Raises BadResponse if it is invalid or too large."""
         match = form.fullmatch(text)
-        size = int(match[1], base) if match else MOST_BYTES + 1
-        if size > MOST_BYTES:
+        size = int(match[1], base) if match else MAX_BYTES + 1
+        if size > MAX_BYTES:
             raise BadResponse(f"invalid size: {text:.80}")
         return size
 
@@ -228,8 +228,8 @@ class HttpResponse:
         data = bytearray()
         for piece in self.pieces():
             data += piece
-            if len(data) > MOST_BYTES:
-                raise BadResponse(f"more than {MOST_BYTES} bytes")
+            if len(data) > MAX_BYTES:
+                raise BadResponse(f"more than {MAX_BYTES} bytes")
         return bytes(data)
 
     def lines(self, silence: float) -> Generator[bytes, None, None]:

@@ -30,12 +30,12 @@ class PreparedRule:
         function: Any = rule.function
         self.function = functools.partial(function, metadata=metadata) if rule.metadata else function
         self.key = cache_key_of(pod, rule, metadata)  # None: its answers are not kept
-        self.seen = pod if self.key is None else RecordingView(pod, rule.reads)  # what the rule receives
+        self.pod_view = pod if self.key is None else RecordingView(pod, rule.reads)  # what the rule receives
         self.shared: dict[str, list] = {}  # repr of reasons -> reasons, to store equal ones once
 
     def reasons(self, node: FullNode) -> list[str]:
         """Return the reasons that a predicate has against a node."""
-        reasons = self.function(self.seen, node)
+        reasons = self.function(self.pod_view, node)
         if isinstance(reasons, types.GeneratorType):
             reasons = [*self.all_of(reasons)]
         if reasons == []:  # the usual answer, returned fast
@@ -54,7 +54,7 @@ class PreparedRule:
 
     def score(self, node: FullNode) -> int | None:
         """Return the score that a priority gives a node."""
-        score = self.function(self.seen, node)
+        score = self.function(self.pod_view, node)
         if self.rule.reduce and not isinstance(score, (int, types.NoneType)):  # it handles None itself
             check_number(self.rule, score)
         if not self.rule.reduce and not (type(score) is int and 0 <= score <= 100):
@@ -76,7 +76,7 @@ class PreparedRule:
         began = time.monotonic() if time_rule else 0
         ask_some = functools.partial(self.ask_some, question, snapshot.answers)
         result = answers_about(nodes, self.key, snapshot, ask_some, self.metadata, then)
-        if self.key and recorded_reads(self.seen):
+        if self.key and recorded_reads(self.pod_view):
             self.note_reads(snapshot.answers)
         if time_rule:
             time_rule(self.rule, False, time.monotonic() - began)
@@ -98,7 +98,7 @@ class PreparedRule:
         Earlier answers stay valid for this pod, and so for all pods that share the longer key.
         """
         before = self.key
-        self.rule.reads = tuple(dict.fromkeys(self.rule.reads) | recorded_reads(self.seen))
+        self.rule.reads = tuple(dict.fromkeys(self.rule.reads) | recorded_reads(self.pod_view))
         self.key = cache_key_of(self.pod, self.rule, self.metadata)
         cache.rename(before, self.key)
 
@@ -122,9 +122,9 @@ class PreparedRule:
 def once_for_equal_nodes(question: Callable, nodes: dict[str, FullNode]) -> dict:
     """Return {name: question(node)}. Nodes that are equal in all that the rule reads share one answer."""
     (name, first), *others = nodes.items()
-    seen = RecordingView(first)
-    answers = answer_each(question, {name: seen})
-    reads = recorded_reads(seen)
+    view = RecordingView(first)
+    answers = answer_each(question, {name: view})
+    reads = recorded_reads(view)
     if not reads:
         return PodIndependent(dict.fromkeys(nodes, answers[name]))
     are_pod_independent = reads.keys() <= POD_INDEPENDENT
@@ -136,10 +136,10 @@ def once_for_equal_nodes(question: Callable, nodes: dict[str, FullNode]) -> dict
         if values is not None and values in known:
             answers[name] = known[values]
             continue
-        seen = RecordingView(node)
-        answers |= answer_each(question, {name: seen})
-        are_pod_independent = are_pod_independent and recorded_reads(seen).keys() <= POD_INDEPENDENT
-        if values is not None and recorded_reads(seen).keys() <= reads.keys():
+        view = RecordingView(node)
+        answers |= answer_each(question, {name: view})
+        are_pod_independent = are_pod_independent and recorded_reads(view).keys() <= POD_INDEPENDENT
+        if values is not None and recorded_reads(view).keys() <= reads.keys():
             known[values] = answers[name]
     return PodIndependent(answers) if are_pod_independent else answers
 

@@ -76,9 +76,9 @@ class RecordingView:
         return self.itself().__reduce_ex__(protocol)
 
 
-def recorded_reads(seen: Any) -> dict[str, None]:
+def recorded_reads(view: Any) -> dict[str, None]:
     """Return the reads that a view has recorded, {attribute: None}."""
-    return seen._names
+    return view._names
 
 
 def digest(text: str) -> bytes:

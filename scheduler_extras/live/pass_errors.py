@@ -11,7 +11,7 @@ from scheduler_extras.common.clocks import STOP
 from scheduler_extras.common.errors import FAILURE, ServerUnavailable
 
 
-MOST_SERVER_ERRORS = 10  # pods in a row that meet one, before the pass ends
+MAX_SERVER_ERRORS = 10  # pods in a row that meet one, before the pass ends
 
 
 class PassErrors:
@@ -37,7 +37,7 @@ class PassErrors:
 
     def raise_server_error(self) -> None:
         """If several pods have met a server error, raise the last one, to end the pass."""
-        if len(self.server_errors) >= MOST_SERVER_ERRORS:
+        if len(self.server_errors) >= MAX_SERVER_ERRORS:
             raise self.server_errors.pop()
 
     def end_pass(self, error: Exception | None = None) -> None:

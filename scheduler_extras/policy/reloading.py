@@ -26,7 +26,7 @@ from scheduler_extras.reading.json_and_yaml import check_end_of_json, parse, tex
 from scheduler_extras.rules import PLUGIN_ORDER
 
 
-MOST_BYTES = 2**20  # of a Policy or a plugin file; a ConfigMap has the same limit
+MAX_BYTES = 2**20  # of a Policy or a plugin file; a ConfigMap has the same limit
 SAVING_SECONDS = 0.05  # in which an editor writes a file, after it has emptied it
 
 
@@ -80,7 +80,7 @@ def documents_at(path: str | Path) -> list[Any]:
     """
     if path in providers():
         return [providers()[str(path)]]
-    text = text_in(path, MOST_BYTES)
+    text = text_in(path, MAX_BYTES)
     documents = parse(text)
     found = [next(documents, None)]
     with contextlib.suppress(ValueError):
@@ -165,8 +165,8 @@ class PolicyFile:
                 is_file = stat.S_ISREG(status.st_mode)
                 if self.policies and not (is_file or stat.S_ISDIR(status.st_mode)):
                     raise InputError(f"{path}: it is no longer a regular file")
-                if is_file and status.st_size > MOST_BYTES:
-                    raise InputError(f"{path}: it has more than {MOST_BYTES} bytes")
+                if is_file and status.st_size > MAX_BYTES:
+                    raise InputError(f"{path}: it has more than {MAX_BYTES} bytes")
 
     def load(self) -> None:
         """Read the files, run the plugins that have changed, and log the differences. Raises InputError."""

@@ -27,7 +27,7 @@ from scheduler_extras.serve.prometheus_text import Counter, Histogram, Metric, e
 
 SAMPLED = 0.1  # the share of attempts in which rules are timed, as upstream
 BATCH_SIZE = 500  # attempts that are counted together
-MOST_ATTEMPTS = 15  # from which on the label `attempts` is 15+
+MAX_ATTEMPTS = 15  # from which on the label `attempts` is 15+
 SECONDS = exponential(0.001, 2, 15)
 REQUEST_SECONDS = [0.005, 0.025, 0.1, 0.25, 0.5, 1, 2, 4, 8, 15, 30, 60]
 STEPS = {"predicates": ("Filter", "PreFilter"), "priorities": ("Score", "PreScore")}  # of a rule
@@ -149,7 +149,7 @@ class Observations(RecordedMetrics, Observer):
         self.pod_attempts.observe_all(attempts.number)
         for number in set(attempts.number):
             waited = [each for each, of in zip(attempts.waited, attempts.number, strict=True) if of == number]
-            label = str(number) if number < MOST_ATTEMPTS else f"{MOST_ATTEMPTS}+"
+            label = str(number) if number < MAX_ATTEMPTS else f"{MAX_ATTEMPTS}+"
             self.pod_seconds.observe_all(waited, label)
         self.algorithm_seconds.observe_all(map(operator.add, attempts.filtering, attempts.scoring))
         self.point_seconds.observe_all(attempts.scoring, "Score", "Success", profile)

@@ -20,8 +20,8 @@ from scheduler_extras.common.errors import InputError
 from scheduler_extras.common.log_texts import one_line
 
 
-MOST_CONNECTIONS = 32
-MOST_THREADS = 128  # more than connections: a thread may take a while to notice that its connection is closed
+MAX_CONNECTIONS = 32
+MAX_THREADS = 128  # more than connections: a thread may take a while to notice that its connection is closed
 SECONDS = 10  # in which a client must send its request, or receive a part of the response
 HEADERS = {  # of each response; its own headers take precedence
     "Cache-Control": "no-store",
@@ -100,12 +100,12 @@ class Server(ThreadingHTTPServer):
     def process_request(self, request: Any, client_address: Any) -> None:
         """Answer a new connection in its own thread; if there are too many, close the oldest."""
         with self.lock:
-            if len(self.connections) >= MOST_THREADS:
+            if len(self.connections) >= MAX_THREADS:
                 super().shutdown_request(request)
                 return
             self.connections[request] = True
             opened = [connection for connection, is_open in self.connections.items() if is_open]
-            if len(opened) > MOST_CONNECTIONS:
+            if len(opened) > MAX_CONNECTIONS:
                 self.connections[opened[0]] = False
                 with contextlib.suppress(OSError):
                     opened[0].shutdown(socket.SHUT_RDWR)  # its thread ends

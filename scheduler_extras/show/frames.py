@@ -17,9 +17,9 @@ from dataclasses import dataclass, field
 # A page applies one frame after another. A frame "nodes" has the nodes that have changed, so that the page
 # can show the cluster at each decision. `base` has the nodes as they were before the oldest frame.
 
-MOST_DECISIONS = 1000
-MOST_BYTES = 64 * 2**20
-MOST_AT_ONCE = 16 * 2**20  # bytes that a page receives when it opens
+MAX_DECISIONS = 1000
+MAX_BYTES = 64 * 2**20
+MAX_AT_ONCE = 16 * 2**20  # bytes that a page receives when it opens
 
 
 @dataclass
@@ -73,7 +73,7 @@ class Frames:
             self.frames.append(frame)
             self.size += len(frame)
             self.decisions += kind == "decision"
-            while self.decisions > MOST_DECISIONS or self.size > MOST_BYTES:
+            while self.decisions > MAX_DECISIONS or self.size > MAX_BYTES:
                 self.drop_oldest()
             self.grown.notify_all()
 
@@ -84,7 +84,7 @@ class Frames:
         self.decisions -= frame.kind == "decision"
         self.base, self.base_policy = with_frame(self.base, self.base_policy, frame)
 
-    def state(self, most: int = MOST_AT_ONCE) -> tuple[int, str]:
+    def state(self, most: int = MAX_AT_ONCE) -> tuple[int, str]:
         """Return the number of the last frame, and the journal as JSON: the newest frames, and their base."""
         with self.grown:
             frames, number = [*self.frames], self.number

@@ -22,10 +22,10 @@ from scheduler_extras.deciding.snapshot import FullSnapshot
 from scheduler_extras.live.cluster import LiveCluster
 from scheduler_extras.live.record import PodRecord, WaitsFor
 from scheduler_extras.policy.policy import FullPolicy
-from scheduler_extras.policy.reloading import MOST_BYTES as MOST_OF_A_POLICY
+from scheduler_extras.policy.reloading import MAX_BYTES as MAX_POLICY_BYTES
 from scheduler_extras.reading.json_and_yaml import parse, text_in
 from scheduler_extras.show.explain import in_words
-from scheduler_extras.show.frames import MOST_DECISIONS, Frames, with_changes
+from scheduler_extras.show.frames import MAX_DECISIONS, Frames, with_changes
 from scheduler_extras.show.page.records import decision_record, node_record, policy_record
 from scheduler_extras.show.what_if import WhatIf
 
@@ -36,8 +36,8 @@ from scheduler_extras.show.what_if import WhatIf
 UNWATCHED = 0.005, 0.1  # a share of the loop's time; the seconds that may be saved up for a burst of pods
 WATCHED = 0.03, 0.3  # the same while a page is open
 ALL = math.inf, 0  # no limit
-MOST_WITH_LABELS = 500  # nodes of a cluster in which their labels are recorded
-MOST_WAITING = 200  # pods of the queue that are named
+MAX_WITH_LABELS = 500  # nodes of a cluster in which their labels are recorded
+MAX_WAITING = 200  # pods of the queue that are named
 
 
 class Budget:
@@ -75,7 +75,7 @@ class Journal:
         self.version = 0  # of that AnswerCache, at the last frame
         self.policies: dict[str, FullPolicy] = {}
         self.last: dict[str, tuple[tuple, int]] = {}  # uid of a pod -> its outcome, the number of the frame
-        self.skipped: collections.deque[tuple] = collections.deque(maxlen=MOST_DECISIONS)  # outcomes only
+        self.skipped: collections.deque[tuple] = collections.deque(maxlen=MAX_DECISIONS)  # outcomes only
         self.what_if = WhatIf()
         self.waiting: tuple | None = None  # as in the last frame of the queue
         self.queue_noted_at = 0.0
@@ -133,7 +133,7 @@ class Journal:
         self.note_queue(cluster)
         self.frames.add("decision", decision_record(decision, self.what_if.without_each(decision)))
         self.last[pod.uid] = outcome, self.frames.number
-        if len(self.last) > 10 * MOST_DECISIONS:
+        if len(self.last) > 10 * MAX_DECISIONS:
             del self.last[next(iter(self.last))]
 
     def note_skipped(self) -> None:
@@ -152,7 +152,7 @@ class Journal:
         is_another = answers is not self.answers
         names = snapshot.nodes if is_another else answers.changes.since(self.version) & snapshot.nodes.keys()
         self.answers, self.version = answers, answers.changes.version
-        is_small = len(snapshot.nodes) <= MOST_WITH_LABELS
+        is_small = len(snapshot.nodes) <= MAX_WITH_LABELS
         nodes: dict[str, str | None] = {}
         for name in names:
             text = json.dumps(node_record(snapshot.nodes[name], is_small))
@@ -172,11 +172,11 @@ class Journal:
 
     def note_queue(self, cluster: LiveCluster) -> None:
         """Add a frame with the waiting pods, unless it would repeat the last one."""
-        if len(cluster.queue) > 10 * MOST_WAITING and time.monotonic() < self.queue_noted_at + 1:
+        if len(cluster.queue) > 10 * MAX_WAITING and time.monotonic() < self.queue_noted_at + 1:
             return  # a large queue takes long to read
         self.queue_noted_at = time.monotonic()
         waiting = records_of_waiting(cluster)
-        pods = [waiting_pod(record) for record in waiting[:MOST_WAITING]]
+        pods = [waiting_pod(record) for record in waiting[:MAX_WAITING]]
         oldest = min((record.added_at for record in waiting), default=0)
         same = len(waiting), oldest, [pod | {"again": round(pod["again"])} for pod in pods]
         if same != self.waiting:
@@ -188,7 +188,7 @@ def file_record(path: str) -> dict:
     """Return the text of a file and the object in it; both empty for a name such as DefaultProvider."""
     with contextlib.suppress(OSError, ValueError):
         if Path(path).is_file():
-            text = text_in(path, MOST_OF_A_POLICY)
+            text = text_in(path, MAX_POLICY_BYTES)
             return {"text": text, "object": next(parse(text), None)}
     return {"text": "", "object": None}
 

@@ -13,7 +13,7 @@ from scheduler_extras.deciding.decision import FullDecision
 from scheduler_extras.policy.policy import FullPolicy
 
 
-MOST_NODES = 500  # in larger clusters, this is not computed
+MAX_NODES = 500  # in larger clusters, this is not computed
 Answers = tuple[dict, dict, list]  # the Diagnosis, the totals of the feasible nodes, the Votes on these
 
 
@@ -31,7 +31,7 @@ class WhatIf:
         pod, policy = decision.pod, decision.policy
         snapshot: Any = decision.snapshot
         is_complete = decision.node or decision.fits_nowhere  # not so if a rule has failed
-        if policy.extenders or not is_complete or len(decision.nodes) > MOST_NODES:
+        if policy.extenders or not is_complete or len(decision.nodes) > MAX_NODES:
             return {}
         refusing = {title for against in decision.failed.values() for title in against}
         found: dict[str, Answers] = {}

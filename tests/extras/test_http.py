@@ -280,7 +280,7 @@ def test_an_answer_has_to_be_there_in_time(first, raw, monkeypatch):
 
 
 def test_an_answer_may_be_so_large_and_no_larger(raw, monkeypatch):
-    replace(monkeypatch, "MOST_BYTES", len(EMPTY))
+    replace(monkeypatch, "MAX_BYTES", len(EMPTY))
     assert ApiClient(raw([answer()]).url).request("GET", NODES)
     for larger in (answer(EMPTY + b" "), chunks(("10", EMPTY[:16]), (f"{len(EMPTY):x}", EMPTY), ("0", b"")), head("Connection: close") + EMPTY * 9):
         with pytest.raises(ServerUnavailable):

@@ -157,7 +157,7 @@ def test_what_would_be_without_a_predicate_is_what_a_policy_without_it_decides(s
 
 
 def test_it_is_bounded_and_what_is_dropped_is_in_the_base(monkeypatch):
-    replace(monkeypatch, "MOST_DECISIONS", 3)
+    replace(monkeypatch, "MAX_DECISIONS", 3)
     decisions = [decide(SHIPPED, pod(f"p{i}"), node("a", cpu=str(i + 1))) for i in range(8)]
     journal = journal_of(*decisions)
     state = json.loads(journal.frames.state()[1])
@@ -296,7 +296,7 @@ def test_a_file_that_cannot_be_read_is_a_line_and_the_last_good_one_stays(file, 
 
 
 def test_a_page_that_missed_frames_receives_the_state_again(monkeypatch):
-    replace(monkeypatch, "MOST_DECISIONS", 2)
+    replace(monkeypatch, "MAX_DECISIONS", 2)
     journal = journal_of()
     sent = events_of(journal.frames)
     assert next(sent).startswith(b"event: version") and next(sent).startswith(b"event: state")

@@ -20,7 +20,7 @@ from scheduler_extras.common.clocks import HEARTBEAT
 from scheduler_extras.common.version import VERSION
 from scheduler_extras.serve.health import health_routes
 from scheduler_extras.serve.prometheus_text import Counter, exponential
-from scheduler_extras.serve.server import MOST_CONNECTIONS, Response, Server
+from scheduler_extras.serve.server import MAX_CONNECTIONS, Response, Server
 
 
 def ask(port, path, method="GET", **headers):
@@ -95,7 +95,7 @@ def test_a_response_may_have_other_headers(serve):
 
 def test_many_idle_clients_do_not_keep_a_probe_out_and_the_oldest_goes(serve):
     port = serve(ROUTES)
-    clients = [socket.create_connection(("127.0.0.1", port)) for _ in range(MOST_CONNECTIONS + 5)]
+    clients = [socket.create_connection(("127.0.0.1", port)) for _ in range(MAX_CONNECTIONS + 5)]
     assert ask(port, "/here")[0] == 200
     clients[0].settimeout(20)
     assert clients[0].recv(1) == b"", "it was closed"

@@ -14,8 +14,8 @@ from scheduler_extras.show.page.manifest import asks_of, manifest_of
 from scheduler_extras.show.text import shorten
 
 
-MOST_IN_FULL = 300  # nodes of a cluster in which the cause is recorded for each node, not only the reason
-MOST_PODS = 40  # pods that are named on a node
+MAX_IN_FULL = 300  # nodes of a cluster in which the cause is recorded for each node, not only the reason
+MAX_PODS = 40  # pods that are named on a node
 ZONES = ("topology.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/zone", "zone")
 NOISE = {HOSTNAME, *(f"{beta}kubernetes.io/{name}" for beta in ("", "beta.") for name in ("arch", "os"))}
 
@@ -27,7 +27,7 @@ def node_record(node: FullNode, is_one_of_few: bool) -> dict:
     if is_one_of_few:
         labels = {key: value for key, value in sorted(node.labels.items()) if key not in NOISE}
     pods = [(pod.key, pod.priority, [number for _, number, _ in pod.host_ports])
-            for pod in list(node.pods.values())[-MOST_PODS:]]
+            for pod in list(node.pods.values())[-MAX_PODS:]]
     return {
         "zone": zone, "cordoned": node.unschedulable, "labels": labels,
         "taints": ["=".join(filter(None, taint[:2])) + f":{taint.effect}" for taint in node.taints],
@@ -60,7 +60,7 @@ def decision_record(decision: FullDecision, without: dict) -> dict:
 def answers_record(decision: FullDecision, failed: dict, total: dict, votes: Iterable[Vote]) -> dict:
     """Return the record of the rules' answers: the nodes that fit, their points, the causes at others."""
     fit = list(total)
-    has_details = len(decision.nodes) <= MOST_IN_FULL
+    has_details = len(decision.nodes) <= MAX_IN_FULL
     places: dict[tuple, int] = {}  # what is against a node -> its index in `against`
     against: list[dict] = []
     out = {}
