@@ -30,7 +30,7 @@ from scheduler_extras.manifests.in_memory_writer import WriterOfManifests
 from scheduler_extras.manifests.manifests import Manifests
 from scheduler_extras.options import PROXY, read_arguments
 from scheduler_extras.policy.own_rules import check_rules_of_the_script
-from scheduler_extras.policy.reloading import PolicyFile
+from scheduler_extras.policy.policy_file import PolicyFile
 from scheduler_extras.process import give_up_output, stop_on_signals, watch_the_loop
 from scheduler_extras.runs import Run, run_live, run_manifests
 from scheduler_extras.serve.sandbox import versions_of

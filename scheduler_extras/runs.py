@@ -24,7 +24,7 @@ from scheduler_extras.live.writer import Writer
 from scheduler_extras.manifests.manifests import Manifests
 from scheduler_extras.manifests.stateful_sets import pods_to_come
 from scheduler_extras.policy.policy import FullPolicy
-from scheduler_extras.policy.reloading import PolicyFile
+from scheduler_extras.policy.policy_file import PolicyFile
 from scheduler_extras.reading.pods_and_nodes import FullPod
 from scheduler_extras.serve.gauges import ClusterGauges, metrics_route, operator_values
 from scheduler_extras.serve.health import health_routes

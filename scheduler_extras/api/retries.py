@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterable
 from typing import TypeVar
 
-from scheduler_extras.common.clocks import STOP
+from scheduler_extras.common.clocks import STOP, heartbeat
 from scheduler_extras.common.errors import ServerUnavailable
 
 
@@ -55,8 +55,10 @@ def patiently(function: Callable[..., Returned], *arguments, pauses: Iterable[fl
 
 
 def rest(seconds: float) -> None:
-    """Sleep. In the main thread, a signal ends the sleep."""
-    if threading.current_thread() is threading.main_thread():
-        STOP.wait(seconds)
-    else:
+    """Sleep. In the main thread, a signal ends the sleep, and the watchdog is told that the loop goes on."""
+    if threading.current_thread() is not threading.main_thread():
         time.sleep(seconds)
+        return
+    until = time.monotonic() + seconds
+    while (left := until - time.monotonic()) > 0 and not STOP.wait(min(left, 1)):
+        heartbeat()

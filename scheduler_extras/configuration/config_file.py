@@ -1,11 +1,12 @@
 """Reading a KubeSchedulerConfiguration: each of its profiles becomes a Policy.
 
-policy/reloading.py calls it, through READERS, for files of that kind.
+policy/policy_file.py calls it, through READERS, for files of that kind.
 """
 
 import functools
 from dataclasses import replace
 
+from scheduler_extras.common.version import CONFIGURATION_VERSION
 from scheduler_extras.configuration.overrides.registry import OVERRIDES
 from scheduler_extras.configuration.plugins import HOOK_POINTS, PLUGIN_POINTS, plugins_of_136, running_plugins
 from scheduler_extras.configuration.profile import Profile
@@ -20,9 +21,8 @@ from scheduler_extras.configuration.settings import settings_of
 from scheduler_extras.configuration.validation import changes_since, check_configuration
 from scheduler_extras.deciding.rule import PREDICATES, PRIORITIES, FullRule
 from scheduler_extras.policy.extenders import extenders_of, left_to_extenders
-from scheduler_extras.policy.policy import CONFIGURATION_VERSION
-from scheduler_extras.policy.policy_file import ACCEPTED, set_up
-from scheduler_extras.policy.reloading import READERS
+from scheduler_extras.policy.policy_file import READERS
+from scheduler_extras.policy.policy_reader import ACCEPTED, set_up
 from scheduler_extras.reading.fields import JsonObject
 from scheduler_extras.reading.schemas import decode_part, refuse
 

@@ -20,6 +20,7 @@ class Profile(FullPolicy):
 
     kind = "KubeSchedulerConfiguration"
     preempts_only_on_request = False  # DefaultPreemption runs, unless postFilter disables it
+    reason_for_errors = "SchedulerError"
     unschedulable_seconds = 300  # upstream: DefaultPodMaxInUnschedulablePodsDuration
     retries_preemptors = False
     pops_from_backoff = True  # upstream: SchedulerPopFromBackoffQ, since 1.33

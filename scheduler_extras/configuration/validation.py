@@ -7,6 +7,7 @@ import collections
 from collections.abc import Collection, Iterator
 from typing import Any
 
+from scheduler_extras.common.version import CONFIGURATION_VERSION
 from scheduler_extras.configuration.plugins import (
     PLUGIN_POINTS,
     REPLACED,
@@ -16,7 +17,6 @@ from scheduler_extras.configuration.plugins import (
 )
 from scheduler_extras.configuration.schema import IGNORED_FIELDS, PLUGIN_ARGUMENTS, VOLUME_LIMITS
 from scheduler_extras.policy.extenders import extender_problems
-from scheduler_extras.policy.policy import CONFIGURATION_VERSION
 from scheduler_extras.reading.fields import JsonObject
 from scheduler_extras.reading.hints import REPLACEMENTS, did_you_mean
 from scheduler_extras.reading.schemas import decode_part, in_short

@@ -97,6 +97,7 @@ class FullDecision(Decision):
     policy: Any = None  # the FullPolicy whose rules decide
     snapshot: FullSnapshot | None = None  # what the rules see
     condition_reason: str = "Unschedulable"  # without a node: the reason of its PodScheduled condition
+    is_error: bool = False  # without a node: whether a rule or a request failed, as metrics count it
     votes: list = field(default_factory=list)  # of each priority and each extender
     remedy: str = ""  # without a node: what PostFilter does, in words
     why_not_preempted: object = ""  # without a node: why preemption does not help, a text or {node: reasons}
@@ -142,8 +143,9 @@ class FullDecision(Decision):
         """Leave the pod pending because of an error, and name the rule that raised it."""
         if isinstance(error, ServerUnavailable):
             self.server_error = error
-        if self.node and not isinstance(error, Unschedulable):
-            self.condition_reason = "SchedulerError"  # as in kube-scheduler
+        if not isinstance(error, Unschedulable):
+            self.is_error = True
+            self.condition_reason = "SchedulerError" if self.node else self.policy.reason_for_errors
         self.node = None
         self.waits = ""
         is_known = isinstance(error, (Unschedulable, Malformed, ApiError))

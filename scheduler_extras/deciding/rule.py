@@ -13,8 +13,6 @@ from typing import Any
 from scheduler import Rule
 from scheduler_extras.common.blame import code_of, note_rule
 from scheduler_extras.common.errors import InputError, Unschedulable
-from scheduler_extras.reading.fields import pick
-from scheduler_extras.reading.pods_and_nodes import FullPod
 
 
 # List of a Policy -> {name: rule}, in kube-scheduler's order.
@@ -78,13 +76,16 @@ priority = functools.partial(register, "priorities")
 DURING_SCHEDULING = "DuringSchedulingIgnoredDuringExecution"  # the end of required... and preferred...
 
 
-def has_required_affinity(side: str, pod: FullPod, node: object) -> bool:
-    """Return whether the pod has required affinity of a kind, such as podAntiAffinity."""
-    return bool(pick(pod.spec, dict, "affinity", side).get(f"required{DURING_SCHEDULING}"))
-
-
 class Unresolvable(str):
     """A reason against a node that preemption cannot resolve. Upstream: UnschedulableAndUnresolvable."""
+
+
+def is_unresolvable(against: dict) -> bool:
+    """Return whether the pod would not fit a node even if that were empty. against: {predicate: its reasons}.
+
+    Upstream: nodesWherePreemptionMightHelp.
+    """
+    return any(isinstance(reason, Unresolvable) for reasons in against.values() for reason in reasons)
 
 
 SKIP = object()  # a `metadata` function returns it: the rule is skipped for the pod

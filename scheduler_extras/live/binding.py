@@ -79,7 +79,7 @@ class BindingCycle:
                 self.writer.start_binding(decision, self.recorder)
             elif requests:
                 self.send(Step.PRE_BIND, decision, requests)
-            elif decision.pod.record.is_held():
+            elif decision.pod.record.is_held() and not decision.server_error:
                 self.recorder.report(decision, "Normal", "Waiting", "Waiting", decision.waits)
         except Exception as error:
             self.fail(decision, error)
@@ -91,7 +91,8 @@ class BindingCycle:
         self.requeue(decision)
         self.send(Step.POST_FILTER, decision, decision.requests)
         reason = decision.condition_reason
-        self.observer.attempted(decision, "unschedulable" if reason == "Unschedulable" else "error")
+        is_error = decision.is_error or reason != "Unschedulable"
+        self.observer.attempted(decision, "error" if is_error else "unschedulable")
         self.recorder.report(decision, "Warning", "FailedScheduling", reason, decision.message or "")
         self.show_if_new(decision)
 

@@ -13,6 +13,7 @@ from typing import Any
 from scheduler import event
 from scheduler_extras.api.responses import Conflict, NotFound
 from scheduler_extras.api.retries import LASTING, patiently
+from scheduler_extras.common.blame import warn_if_broken
 from scheduler_extras.common.clocks import now
 from scheduler_extras.common.errors import ApiError, ServerUnavailable
 from scheduler_extras.common.log_texts import at_most, warn_once
@@ -41,15 +42,20 @@ class Recorder:
         published = pod.record.published
         requests = {}  # part of what is published -> the request that writes it
         if published.messages["event"] != message:
-            published.event = request_by(event, pod, kind, event_reason, at_most(1024, message))
-            requests["event"] = published.event
+            published.event = event_about(pod, kind, event_reason, at_most(1024, message))
+            if published.event:
+                requests["event"] = published.event
         elif kind == "Warning" and time.monotonic() >= published.count_at:
             requests["event"] = counted_up(published.event)
         if published.messages["condition"] != message:
             requests["condition"] = pod_condition(pod, condition_reason, message)
         if requests:
             published.note(message, requests)
-            self.writer.start(self.publish, pod.record, message, requests)
+            try:
+                self.writer.start(self.publish, pod.record, message, requests)
+            except ServerUnavailable:  # no thread can be started
+                published.forget(message, list(requests))
+                raise
 
     def publish(self, record: PodRecord, message: str, requests: dict[str, tuple]) -> None:
         """Write why a pod is not bound. After a failure, the next attempt writes this part and the rest."""
@@ -65,13 +71,23 @@ class Recorder:
 
     def record_scheduled(self, pod: FullPod, message: str) -> None:
         """Record the Scheduled event of a pod."""
-        record_event(self.writer, request_by(event, pod, "Normal", "Scheduled", message))
+        scheduled = event_about(pod, "Normal", "Scheduled", message)
+        if scheduled:
+            record_event(self.writer, scheduled)
 
     def record_skipped(self, pod: FullPod) -> None:
         """Record the event that a waiting pod is skipped because it is terminating."""
         message = f"skip schedule deleting pod: {pod.key}"
-        skipped = request_by(event, pod, "Warning", "FailedScheduling", message)
-        self.writer.start(send_report, self.writer.request_if_leading, skipped)
+        skipped = event_about(pod, "Warning", "FailedScheduling", message)
+        if skipped:
+            self.writer.start(send_report, self.writer.request_if_leading, skipped)
+
+
+def event_about(pod: FullPod, kind: str, reason: str, message: str) -> tuple | None:
+    """Return the request that records an event; None if an edit has broken `event` of the script."""
+    with warn_if_broken(pod.key):
+        return request_by(event, pod, kind, reason, message)
+    return None
 
 
 def pod_condition(pod: FullPod, reason: str, message: str) -> tuple:

@@ -11,7 +11,7 @@ from scheduler_extras.common.clocks import STOP
 from scheduler_extras.common.errors import FAILURE, ServerUnavailable
 
 
-MAX_SERVER_ERRORS = 10  # pods in a row that meet one, before the pass ends
+MAX_SERVER_ERRORS = 10  # pods that meet one, without a pod bound in between, before the pass ends
 
 
 class PassErrors:
@@ -36,7 +36,7 @@ class PassErrors:
         self.server_errors.append(error)
 
     def raise_server_error(self) -> None:
-        """If several pods have met a server error, raise the last one, to end the pass."""
+        """If ten pods have met a server error, raise the last one, to end the pass."""
         if len(self.server_errors) >= MAX_SERVER_ERRORS:
             raise self.server_errors.pop()
 

@@ -1,4 +1,4 @@
-"""Passes without the loop: as many as manifests need, or up to one pod.
+"""Passes outside of the loop: for manifests, until nothing changes; for --explain, up to one pod.
 
 runs.py and show/ call these functions.
 """

@@ -1,6 +1,6 @@
 """The queue of pending pods: which pods are due, and in which order.
 
-cluster.py keeps it up to date. backoff.py says when a pod is due.
+cluster.py keeps it up to date. retry.py says when a pod is due.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from scheduler_extras.common.observer import Observer
 from scheduler_extras.deciding.decision import FullDecision
 from scheduler_extras.deciding.extension_points import call_hook, run_pre_enqueue
 from scheduler_extras.deciding.rule import FullRule
-from scheduler_extras.live.backoff import RetryOn
 from scheduler_extras.live.cache import Cache
 from scheduler_extras.live.record import PodRecord, WaitsFor
+from scheduler_extras.live.retry import RetryOn
 from scheduler_extras.live.writer import warn_of_foreign_binding
 from scheduler_extras.policy.policy import FullPolicy
 from scheduler_extras.reading.pods_and_nodes import FullPod
@@ -154,12 +154,14 @@ def is_ours_and_ready(pod: FullPod, policies: dict[str, FullPolicy]) -> bool:
 
 
 def passes_pre_enqueue(pod: FullPod, policy: FullPolicy) -> bool:
-    """Return whether a pod may enter the queue.
+    """Return whether a pod may enter the queue, or stay assumed, for which PreEnqueue is not called again.
 
     It is neither terminating nor finished, has no scheduling gates, and passes PreEnqueue of the rules.
     """
     if pod.terminating or pod.gates or pod.phase in ("Succeeded", "Failed"):
         return False
+    if pod.record and pod.record.decision:
+        return True
     reason = run_pre_enqueue(pod, policy)
     if reason:
         warn_once(f"{pod.key} is not tried yet: {reason}")

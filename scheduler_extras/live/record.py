@@ -1,7 +1,7 @@
 """The record of a pending pod: what it waits for, and what was published about it.
 
-queue.py keeps the records. binding.py moves them from state to state. backoff.py says when a pod is tried
-again.
+queue.py keeps the records. binding.py, hooks.py and results.py move them from state to state.
+retry.py says when a pod is tried again.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 from scheduler_extras.common.errors import Unschedulable
 from scheduler_extras.deciding.decision import FullDecision
-from scheduler_extras.live.backoff import Retry, RetryOn
+from scheduler_extras.live.retry import Retry, RetryOn
 from scheduler_extras.policy.policy import FullPolicy
 from scheduler_extras.reading.pods_and_nodes import FullPod
 

@@ -19,7 +19,7 @@ from scheduler_extras.live.cache import Cache
 from scheduler_extras.live.cluster import LiveCluster
 from scheduler_extras.live.loop import run_loop
 from scheduler_extras.live.record import WaitsFor
-from scheduler_extras.policy.reloading import PolicyFile
+from scheduler_extras.policy.policy_file import PolicyFile
 
 
 def run_session(cluster: LiveCluster, policy_file: PolicyFile, stop: threading.Event,

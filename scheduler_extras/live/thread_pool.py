@@ -6,6 +6,7 @@ The Writer extends `ThreadPool`.
 from __future__ import annotations
 
 import queue
+import threading
 import time
 from collections.abc import Callable
 
@@ -24,11 +25,17 @@ class ThreadPool:
 
     def __init__(self):
         self.threads = 0  # started so far
+        self.starting = threading.Lock()  # tasks start other tasks
         self.tasks: queue.Queue = queue.Queue()  # (function, arguments)
 
     def start(self, function: Callable, *arguments) -> None:
         """Let a thread call a function once one is free. Raises ServerUnavailable if none can be started."""
         self.tasks.put((function, arguments))
+        with self.starting:
+            self.start_thread_if_needed()
+
+    def start_thread_if_needed(self) -> None:
+        """Start a thread if there are fewer than tasks. Raises ServerUnavailable if there is none at all."""
         if self.threads < min(self.tasks.unfinished_tasks, THREADS):
             try:
                 start_thread(self.work)

@@ -31,10 +31,9 @@ from scheduler_extras.reading.pods_and_nodes import FullPod
 
 
 # All writes are made in threads. results.py handles the results of Bindings and of rules' requests; events
-# and conditions report none. A dry run writes nothing. A replica
-# that does not lead writes nothing either (`request_if_leading`), except events about pods that it has bound
-# (`record_scheduled`). A request that fails with 5xx is sent up to three times (`patiently`), but a DELETE
-# only once, because it may have deleted the pod without a response.
+# and conditions report none. A dry run writes nothing. A replica that does not lead writes nothing either
+# (`request_if_leading`), except events about pods that it has bound (`record_scheduled`). A request that
+# fails with 5xx is sent up to three times (`patiently`), except a DELETE, which may have succeeded anyway.
 
 
 HOOK_SECONDS = 60  # the time limit of a rule's bind and post_bind

@@ -1,6 +1,6 @@
 """Rules of your own, in files for --plugins: loading and checking them.
 
-reloading.py loads these files. The decorators that they import register rules with `own_rule`.
+policy_file.py loads these files. The decorators that they import register rules with `own_rule`.
 """
 
 from __future__ import annotations

@@ -13,19 +13,18 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from scheduler_extras.common.blame import warn_if_broken
-from scheduler_extras.common.errors import Unschedulable
+from scheduler_extras.common.errors import ServerUnavailable, Unschedulable
 from scheduler_extras.common.log_texts import warn_once
 from scheduler_extras.deciding.answers import answers_about, memo
 from scheduler_extras.deciding.decision import Diagnosis, FullDecision, Vote, combine_refusals
 from scheduler_extras.deciding.extension_points import EXTENSION_POINTS, call_hook, with_reason
 from scheduler_extras.deciding.prepared_rules import PreparedRule, prepare
 from scheduler_extras.deciding.recorded_reads import shared_key
-from scheduler_extras.deciding.rule import PREDICATES, FullRule, Rejected
+from scheduler_extras.deciding.rule import PREDICATES, FullRule, Rejected, is_unresolvable
 from scheduler_extras.deciding.snapshot import FullSnapshot
 from scheduler_extras.reading.pods_and_nodes import FullNode, FullPod
 from scheduler_extras.rules.always import ALWAYS_ASKED
 from scheduler_extras.rules.preemption import NoPreemption
-from scheduler_extras.rules.preemption_behavior import is_unresolvable
 
 
 # Sample pods for `warm_up`: the pod of a Deployment, and one with a spread constraint.
@@ -49,6 +48,7 @@ class FullPolicy:
     max_backoff: int = 10  # seconds
     kind = "Policy"  # of the file
     preempts_only_on_request = True  # kube-scheduler preempts by default, this program with --preempt
+    reason_for_errors = "Unschedulable"  # of the PodScheduled condition, if a predicate or priority fails
     unschedulable_seconds = 60  # after which a pod that fits no node is tried again without any change
     retries_preemptors = True  # at once: in 1.20, their new status moves them to activeQ
     pops_from_backoff = False  # whether an idle queue pops pods from backoff after a change
@@ -110,7 +110,11 @@ class FullPolicy:
         with warn_if_broken(decision.pod.key):
             for rule in self.rules_with["post_filter"]:
                 failed = copy.deepcopy(dict(decision.failed))  # the rule may change it
-                remedy = call_hook(rule, "post_filter", decision.pod, failed, snapshot)
+                try:
+                    remedy = call_hook(rule, "post_filter", decision.pod, failed, snapshot)
+                except ServerUnavailable as error:
+                    decision.server_error = error
+                    raise
                 if isinstance(remedy, NoPreemption):
                     decision.why_not_preempted = remedy.why
                 if remedy:
@@ -186,6 +190,3 @@ def add_up(decision: FullDecision, prepared: list, nodes: dict[str, FullNode]) -
     return answers_about(
         nodes, shared_key(("total", policy), prepared), decision.snapshot,
         lambda asked: totals(asked) if asked is nodes else {name: total(name) for name in asked}, basis)
-
-
-CONFIGURATION_VERSION = "kubescheduler.config.k8s.io/v1"  # a Policy may have it, too

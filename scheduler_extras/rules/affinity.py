@@ -14,17 +14,15 @@ from typing import Any
 
 from scheduler_extras.common.errors import Unschedulable
 from scheduler_extras.deciding.answers import memo
-from scheduler_extras.deciding.rule import (
-    SKIP,
-    Rejected,
-    Unresolvable,
-    has_required_affinity,
-    predicate,
-    priority,
-)
+from scheduler_extras.deciding.rule import SKIP, Rejected, Unresolvable, predicate, priority
 from scheduler_extras.deciding.snapshot import FullSnapshot
 from scheduler_extras.reading.pods_and_nodes import FullNode, FullPod
-from scheduler_extras.rules.affinity_terms import affinity_terms, placed_terms, selected_by
+from scheduler_extras.rules.affinity_terms import (
+    affinity_terms,
+    has_required_affinity,
+    placed_terms,
+    selected_by,
+)
 from scheduler_extras.rules.label_index import labels_to_look_up
 
 

@@ -133,3 +133,8 @@ def with_terms(placed: PlacedTerms | None, before: dict, now: dict) -> PlacedTer
 def placed_terms(snapshot: FullSnapshot) -> PlacedTerms:
     """Return the terms of all placed pods."""
     return index_of_nodes("terms", snapshot, for_each(terms_on), with_terms)
+
+
+def has_required_affinity(side: str, pod: FullPod, node: object) -> bool:
+    """Return whether the pod has required affinity of a kind, such as podAntiAffinity."""
+    return bool(pick(pod.spec, dict, "affinity", side).get(f"required{DURING_SCHEDULING}"))

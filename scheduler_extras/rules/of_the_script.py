@@ -14,8 +14,9 @@ import scheduler
 from scheduler import untolerated_taints
 from scheduler_extras.common.blame import note_rule
 from scheduler_extras.common.chance import CHANCE
-from scheduler_extras.deciding.rule import CATALOGUES, full_rule, has_required_affinity
+from scheduler_extras.deciding.rule import CATALOGUES, full_rule
 from scheduler_extras.reading.pods_and_nodes import FullNode, FullPod
+from scheduler_extras.rules.affinity_terms import has_required_affinity
 
 
 # Reasons of the rules in scheduler.py, and what 1.36 says instead.

@@ -15,14 +15,14 @@ from scheduler_extras.common.chance import CHANCE
 from scheduler_extras.common.errors import Unschedulable
 from scheduler_extras.deciding.extension_points import Request
 from scheduler_extras.deciding.prepared_rules import PreparedRule, prepare
-from scheduler_extras.deciding.rule import Rejected, predicate
+from scheduler_extras.deciding.rule import Rejected, is_unresolvable, predicate
 from scheduler_extras.deciding.snapshot import FullSnapshot
 from scheduler_extras.reading.pods_and_nodes import FullNode, FullPod
 from scheduler_extras.rules.always import ALWAYS_ASKED
 from scheduler_extras.rules.budgets import violating_budgets
 from scheduler_extras.rules.node_ranking import Victims, pick_one_node
 from scheduler_extras.rules.nominating import nominate, nomination_of
-from scheduler_extras.rules.preemption_behavior import PreemptionBehavior, is_unresolvable
+from scheduler_extras.rules.preemption_behavior import PreemptionBehavior
 from scheduler_extras.rules.preemption_requests import make_room
 from scheduler_extras.rules.simulation import Simulation, prepared_for_nodes
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from scheduler_extras.deciding.rule import Unresolvable
+from scheduler_extras.deciding.rule import is_unresolvable
 from scheduler_extras.deciding.snapshot import FullSnapshot
 from scheduler_extras.reading.pods_and_nodes import FullNode, FullPod
 from scheduler_extras.rules.node_ranking import importance
@@ -62,11 +62,3 @@ class PreemptionBehavior:
     def ends_nominations(self, victims: Iterable[FullPod]) -> bool:
         """Return whether less important pods lose their nomination to the node of these victims."""
         return True
-
-
-def is_unresolvable(against: dict) -> bool:
-    """Return whether the pod would not fit a node even if that were empty. against: {predicate: its reasons}.
-
-    Upstream: nodesWherePreemptionMightHelp.
-    """
-    return any(isinstance(reason, Unresolvable) for reasons in against.values() for reason in reasons)

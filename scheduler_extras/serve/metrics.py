@@ -15,9 +15,9 @@ from urllib.parse import urlsplit
 
 from scheduler_extras.common.observer import Observer
 from scheduler_extras.deciding.rule import WHATEVER_THE_NODE, FullRule
-from scheduler_extras.live.backoff import RetryOn
 from scheduler_extras.live.cluster import LiveCluster
 from scheduler_extras.live.record import PodRecord, WaitsFor
+from scheduler_extras.live.retry import RetryOn
 from scheduler_extras.rules.preemption_requests import count_deletions
 from scheduler_extras.serve.prometheus_text import Counter, Histogram, Metric, exponential
 

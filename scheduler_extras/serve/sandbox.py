@@ -14,7 +14,7 @@ from scheduler import log
 from scheduler_extras.common.errors import InputError
 from scheduler_extras.manifests.input import files_at
 from scheduler_extras.manifests.manifests import Manifests
-from scheduler_extras.policy.reloading import PolicyFile
+from scheduler_extras.policy.policy_file import PolicyFile
 from scheduler_extras.show.journal import Journal
 
 

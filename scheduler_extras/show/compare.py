@@ -17,7 +17,7 @@ from scheduler_extras.live.passes import make_passes
 from scheduler_extras.live.writer import DryRun
 from scheduler_extras.manifests.in_memory_writer import WriterOfManifests
 from scheduler_extras.manifests.manifests import Manifests
-from scheduler_extras.policy.reloading import PolicyFile
+from scheduler_extras.policy.policy_file import PolicyFile
 from scheduler_extras.reading.pods_and_nodes import CPU_AND_MEMORY
 from scheduler_extras.show.report import warn_of_unchecked
 from scheduler_extras.show.text import Screen, align

@@ -15,7 +15,7 @@ from typing import Any
 from scheduler_extras.common.errors import ApiError, Malformed
 from scheduler_extras.deciding.decision import FullDecision
 from scheduler_extras.live.cluster import LiveCluster
-from scheduler_extras.policy.reloading import PolicyFile
+from scheduler_extras.policy.policy_file import PolicyFile
 from scheduler_extras.policy.schedule import schedule
 from scheduler_extras.reading.fields import pick, text_at
 from scheduler_extras.reading.hints import did_you_mean

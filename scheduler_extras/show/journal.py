@@ -22,7 +22,7 @@ from scheduler_extras.deciding.snapshot import FullSnapshot
 from scheduler_extras.live.cluster import LiveCluster
 from scheduler_extras.live.record import PodRecord, WaitsFor
 from scheduler_extras.policy.policy import FullPolicy
-from scheduler_extras.policy.reloading import MAX_BYTES as MAX_POLICY_BYTES
+from scheduler_extras.policy.policy_file import MAX_BYTES as MAX_POLICY_BYTES
 from scheduler_extras.reading.json_and_yaml import parse, text_in
 from scheduler_extras.show.explain import in_words
 from scheduler_extras.show.frames import MAX_DECISIONS, Frames, with_changes

@@ -10,15 +10,15 @@ import collections
 import json
 import threading
 
-from scheduler_extras.common.version import LATEST
+from scheduler_extras.common.version import CONFIGURATION_VERSION, LATEST
 from scheduler_extras.deciding.decision import FullDecision
 from scheduler_extras.deciding.snapshot import FullSnapshot
-from scheduler_extras.live.binding import run_permit_and_pre_bind
 from scheduler_extras.live.cluster import LiveCluster
+from scheduler_extras.live.hooks import run_permit_and_pre_bind
 from scheduler_extras.live.passes import decide_pods_before
 from scheduler_extras.live.record import PodRecord
-from scheduler_extras.policy.policy import CONFIGURATION_VERSION, FullPolicy
-from scheduler_extras.policy.reloading import READERS, PolicyFile
+from scheduler_extras.policy.policy import FullPolicy
+from scheduler_extras.policy.policy_file import READERS, PolicyFile
 from scheduler_extras.policy.schedule import schedule
 from scheduler_extras.reading.pods_and_nodes import FullPod
 from scheduler_extras.show.picture import where_it_stands

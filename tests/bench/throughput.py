@@ -53,7 +53,7 @@ from scheduler_extras.live.cluster import LiveCluster
 from scheduler_extras.live.record import PodRecord
 from scheduler_extras.manifests.in_memory_writer import WriterOfManifests
 from scheduler_extras.manifests.manifests import Manifests
-from scheduler_extras.policy.reloading import load_policies
+from scheduler_extras.policy.policy_file import load_policies
 from scheduler_extras.policy.schedule import schedule
 from scheduler_extras.reading.pods_and_nodes import FullPod
 from scheduler_extras.runs import attach_journal

@@ -12,8 +12,8 @@ from helpers.everywhere import replace
 from helpers.extras import a_cluster, cluster_of, node, pending_pods, pod
 from helpers.random_objects import DEFAULTS, HOSTNAME, ZONE, Server
 from scheduler_extras.deciding.rule import DURING_SCHEDULING
-from scheduler_extras.policy.policy_file import read_policy
-from scheduler_extras.policy.reloading import load_policies
+from scheduler_extras.policy.policy_file import load_policies
+from scheduler_extras.policy.policy_reader import read_policy
 from scheduler_extras.policy.schedule import schedule
 from scheduler_extras.reading.pods_and_nodes import FullPod
 from scheduler_extras.rules import affinity_terms

@@ -26,8 +26,8 @@ from scheduler_extras.live.record import PodRecord
 from scheduler_extras.policy.extenders import Extender
 from scheduler_extras.policy.own_rules import predicate, priority
 from scheduler_extras.policy.policy import FullPolicy
-from scheduler_extras.policy.policy_file import read_policy
-from scheduler_extras.policy.reloading import load_policies
+from scheduler_extras.policy.policy_file import load_policies
+from scheduler_extras.policy.policy_reader import read_policy
 from scheduler_extras.policy.schedule import schedule
 from scheduler_extras.reading.pods_and_nodes import FullPod
 

@@ -9,7 +9,7 @@ from helpers.extras import node, pod, table
 from helpers.fake_api import Server, make_pass, scheduler_of, times_tried
 from scheduler_extras.api.responses import error_of
 from scheduler_extras.deciding.rule import FullRule
-from scheduler_extras.live.backoff import Retry, RetryOn
+from scheduler_extras.live.retry import Retry, RetryOn
 from scheduler_extras.policy.policy import FullPolicy
 from scheduler_extras.policy.schedule import schedule
 

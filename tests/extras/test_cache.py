@@ -9,7 +9,7 @@ from helpers.fake_api import Told
 from helpers.random_objects import DEFAULTS, ZONE, Server
 from scheduler_extras.deciding.rule import DURING_SCHEDULING
 from scheduler_extras.live.cache import similar_name
-from scheduler_extras.policy.policy_file import read_policy
+from scheduler_extras.policy.policy_reader import read_policy
 from scheduler_extras.policy.schedule import schedule
 
 

@@ -9,7 +9,7 @@ from helpers.extras import ROOT, cluster_of, node, pending_pods, pod, run_schedu
 from scheduler_extras.common.chance import CHANCE
 from scheduler_extras.manifests.manifests import Manifests
 from scheduler_extras.options import read_arguments
-from scheduler_extras.policy.reloading import PolicyFile, load_policies
+from scheduler_extras.policy.policy_file import PolicyFile, load_policies
 from scheduler_extras.policy.schedule import schedule
 from scheduler_extras.show.compare import compare
 from scheduler_extras.show.text import Screen

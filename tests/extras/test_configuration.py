@@ -14,8 +14,8 @@ from scheduler_extras.configuration.config_file import read_configuration
 from scheduler_extras.configuration.overrides.registry import OVERRIDES, override
 from scheduler_extras.deciding.rule import PREDICATES, PRIORITIES, FullRule
 from scheduler_extras.policy.own_rules import as_in_the_script, predicate, priority
-from scheduler_extras.policy.policy_file import read_policy
-from scheduler_extras.policy.reloading import PolicyFile, load_policies
+from scheduler_extras.policy.policy_file import PolicyFile, load_policies
+from scheduler_extras.policy.policy_reader import read_policy
 from scheduler_extras.policy.schedule import schedule
 from scheduler_extras.reading.pods_and_nodes import FullNode, FullPod
 

@@ -11,7 +11,7 @@ from scheduler_extras.configuration.config_file import read_configuration
 from scheduler_extras.configuration.plugins import WITHOUT_EFFECT
 from scheduler_extras.deciding.rule import CATALOGUES
 from scheduler_extras.policy.own_rules import as_in_the_script
-from scheduler_extras.policy.policy_file import known_names, read_policy
+from scheduler_extras.policy.policy_reader import known_names, read_policy
 from scheduler_extras.reading.hints import REPLACEMENTS
 from scheduler_extras.rules import PLUGIN_ORDER
 

@@ -13,7 +13,7 @@ from helpers.extras import MANDATORY_PREDICATES, ROOT, a_cluster, a_pass, node, 
 from scheduler_extras.api.client import ApiClient
 from scheduler_extras.api.responses import JSON
 from scheduler_extras.api.watch import list_all
-from scheduler_extras.policy.reloading import load_policies
+from scheduler_extras.policy.policy_file import load_policies
 
 
 def policy_file(tmp_path, predicates, **priorities):

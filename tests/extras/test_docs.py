@@ -20,7 +20,7 @@ from scheduler_extras.deciding.extension_points import EXTENSION_POINTS
 from scheduler_extras.deciding.rule import PREDICATES, PRIORITIES
 from scheduler_extras.manifests.manifests import Manifests
 from scheduler_extras.options import read_arguments
-from scheduler_extras.policy.policy_file import REPLACED_BY_TAINTS, known_names
+from scheduler_extras.policy.policy_reader import REPLACED_BY_TAINTS, known_names
 from scheduler_extras.serve.gauges import ClusterGauges
 from scheduler_extras.serve.health import health_routes
 from scheduler_extras.serve.metrics import Observations

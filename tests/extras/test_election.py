@@ -12,7 +12,7 @@ from helpers.faults import DEADLINE, FEW, LEASE, election_file, leading, many, t
 from helpers.faulty import ApiServer
 from scheduler_extras.live.session import run_session
 from scheduler_extras.options import read_arguments
-from scheduler_extras.policy.reloading import PolicyFile
+from scheduler_extras.policy.policy_file import PolicyFile
 from scheduler_extras.runs import election_for
 
 

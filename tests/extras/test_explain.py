@@ -10,7 +10,7 @@ from helpers.extras import ROOT, cluster_of, decide, node, pending_pods, pod, ru
 from helpers.golden import DECISIONS, policy_of
 from scheduler_extras.deciding.decision import Vote
 from scheduler_extras.deciding.rule import DURING_SCHEDULING
-from scheduler_extras.policy.reloading import load_policies
+from scheduler_extras.policy.policy_file import load_policies
 from scheduler_extras.policy.schedule import schedule
 from scheduler_extras.show.explain import in_words
 from scheduler_extras.show.text import shorten

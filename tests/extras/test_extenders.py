@@ -18,10 +18,10 @@ from helpers.control_plane import free_port
 from helpers.extender import Service
 from helpers.extras import a_cluster, a_pass, node, pod, run_scheduler, table, wait_until_told
 from helpers.fake_api import Server
+from scheduler_extras.common.version import CONFIGURATION_VERSION
 from scheduler_extras.configuration.config_file import read_configuration
 from scheduler_extras.live.writer import Writer
-from scheduler_extras.policy.policy import CONFIGURATION_VERSION
-from scheduler_extras.policy.policy_file import read_policy
+from scheduler_extras.policy.policy_reader import read_policy
 from scheduler_extras.policy.schedule import schedule
 from scheduler_extras.show.explain import explain
 from scheduler_extras.show.text import Screen

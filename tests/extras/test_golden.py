@@ -28,7 +28,7 @@ from helpers.golden import DECISIONS, policy_of
 from scheduler_extras.common.errors import Malformed
 from scheduler_extras.deciding.rule import DURING_SCHEDULING, PREDICATES, PRIORITIES
 from scheduler_extras.manifests.manifests import Manifests
-from scheduler_extras.policy.policy_file import read_policy
+from scheduler_extras.policy.policy_reader import read_policy
 from scheduler_extras.policy.schedule import schedule
 from scheduler_extras.show.explain import explain
 from scheduler_extras.show.report import in_json

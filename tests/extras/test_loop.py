@@ -22,8 +22,8 @@ from scheduler_extras.live.session import run_to_the_end
 from scheduler_extras.live.writer import Writer
 from scheduler_extras.policy.own_rules import predicate, priority
 from scheduler_extras.policy.policy import FullPolicy
-from scheduler_extras.policy.policy_file import read_policy
-from scheduler_extras.policy.reloading import PolicyFile
+from scheduler_extras.policy.policy_file import PolicyFile
+from scheduler_extras.policy.policy_reader import read_policy
 from scheduler_extras.rules.selectors import OWNERS
 
 

@@ -18,6 +18,7 @@ from helpers.extras import ROOT, a_cluster, claim, cluster_of, node, pod, storag
 from helpers.random_objects import HOSTNAME, OWNERS, POLICIES, ZONE, Server, everything, random_owner
 from scheduler import Rule, Taint
 from scheduler_extras.common.errors import Unschedulable
+from scheduler_extras.common.version import CONFIGURATION_VERSION
 from scheduler_extras.configuration.config_file import read_configuration
 from scheduler_extras.configuration.overrides.registry import OVERRIDES
 from scheduler_extras.configuration.profile import Profile
@@ -26,9 +27,9 @@ from scheduler_extras.deciding.recorded_reads import RecordingView
 from scheduler_extras.deciding.rule import CATALOGUES, PREDICATES, PRIORITIES
 from scheduler_extras.live.record import PodRecord
 from scheduler_extras.policy.own_rules import predicate, priority
-from scheduler_extras.policy.policy import CONFIGURATION_VERSION, FullPolicy
-from scheduler_extras.policy.policy_file import read_policy
-from scheduler_extras.policy.reloading import load_policies
+from scheduler_extras.policy.policy import FullPolicy
+from scheduler_extras.policy.policy_file import load_policies
+from scheduler_extras.policy.policy_reader import read_policy
 from scheduler_extras.policy.schedule import schedule
 from scheduler_extras.reading.fields import pick
 from scheduler_extras.reading.pods_and_nodes import FullPod

@@ -25,12 +25,12 @@ from helpers.extras import (
 from helpers.golden import recorded
 from scheduler_extras.api.responses import error_of
 from scheduler_extras.common.errors import ApiError
+from scheduler_extras.common.version import CONFIGURATION_VERSION
 from scheduler_extras.configuration.config_file import read_configuration
 from scheduler_extras.deciding.recorded_reads import signature
 from scheduler_extras.manifests.manifests import Manifests
-from scheduler_extras.policy.policy import CONFIGURATION_VERSION
-from scheduler_extras.policy.policy_file import read_policy
-from scheduler_extras.policy.reloading import lines_of
+from scheduler_extras.policy.policy_file import lines_of
+from scheduler_extras.policy.policy_reader import read_policy
 from scheduler_extras.policy.schedule import schedule
 from scheduler_extras.reading.pods_and_nodes import FullPod
 from scheduler_extras.rules.always import ALWAYS_ASKED

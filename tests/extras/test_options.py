@@ -8,9 +8,9 @@ import pytest
 from helpers.command_line import DEMO
 from helpers.everywhere import script
 from helpers.extras import ROOT, run_scheduler, table
+from scheduler_extras.common.version import CONFIGURATION_VERSION
 from scheduler_extras.options import address_and_port, option_parser, read_arguments
-from scheduler_extras.policy.policy import CONFIGURATION_VERSION
-from scheduler_extras.policy.policy_file import POLICY
+from scheduler_extras.policy.policy_reader import POLICY
 from scheduler_extras.reading.hints import REPLACEMENTS
 
 

@@ -10,6 +10,7 @@ import pytest
 from helpers.extras import MANDATORY_PREDICATES, ROOT, decide, node, pod, run_afresh, run_scheduler, table
 from helpers.spy import RULES, built, policy
 from scheduler_extras.common.errors import InputError
+from scheduler_extras.common.version import CONFIGURATION_VERSION
 from scheduler_extras.configuration.config_file import read_configuration
 from scheduler_extras.deciding.rule import CATALOGUES, PREDICATES, PRIORITIES
 from scheduler_extras.policy.own_rules import (
@@ -20,8 +21,7 @@ from scheduler_extras.policy.own_rules import (
     priority,
     unplug,
 )
-from scheduler_extras.policy.policy import CONFIGURATION_VERSION
-from scheduler_extras.policy.reloading import PolicyFile
+from scheduler_extras.policy.policy_file import PolicyFile
 from scheduler_extras.rules.of_the_script import IN_THE_SCRIPT
 
 

@@ -13,7 +13,7 @@ from scheduler_extras.common.errors import Unschedulable
 from scheduler_extras.live.record import WaitsFor
 from scheduler_extras.policy.own_rules import as_in_the_script
 from scheduler_extras.policy.policy import FullPolicy
-from scheduler_extras.policy.policy_file import read_policy
+from scheduler_extras.policy.policy_reader import read_policy
 
 
 with as_in_the_script():

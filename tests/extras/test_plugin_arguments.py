@@ -7,7 +7,7 @@ from helpers.extras import decide, node, pod, table
 from scheduler_extras.common.election_defaults import ELECTION
 from scheduler_extras.deciding.rule import PREDICATES
 from scheduler_extras.policy.own_rules import as_in_the_script
-from scheduler_extras.policy.policy_file import set_up
+from scheduler_extras.policy.policy_reader import set_up
 from scheduler_extras.reading.pods_and_nodes import FullNode, FullPod
 from scheduler_extras.rules.spreading import DEFAULT_SPREAD
 

@@ -9,11 +9,11 @@ import pytest
 from helpers.extras import MANDATORY_PREDICATES, ROOT, decide, node, pod, run_scheduler, table
 from helpers.golden import recorded
 from scheduler_extras.common.errors import InputError
+from scheduler_extras.common.version import CONFIGURATION_VERSION
 from scheduler_extras.deciding.rule import PREDICATES
 from scheduler_extras.policy.own_rules import unplug
-from scheduler_extras.policy.policy import CONFIGURATION_VERSION
-from scheduler_extras.policy.policy_file import ACCEPTED, REPLACED_BY_TAINTS, read_policy
-from scheduler_extras.policy.reloading import PolicyFile, lines_of, load_policies
+from scheduler_extras.policy.policy_file import PolicyFile, lines_of, load_policies
+from scheduler_extras.policy.policy_reader import ACCEPTED, REPLACED_BY_TAINTS, read_policy
 
 
 POLICY_CASES = recorded("policy-cases")

@@ -34,8 +34,8 @@ from scheduler_extras.api.responses import read_json
 from scheduler_extras.command_line import command_line
 from scheduler_extras.common.log_texts import WARNED
 from scheduler_extras.live.writer import Writer
-from scheduler_extras.policy.policy_file import read_policy
-from scheduler_extras.policy.reloading import load_policies
+from scheduler_extras.policy.policy_file import load_policies
+from scheduler_extras.policy.policy_reader import read_policy
 from scheduler_extras.reading.quantities import quantity
 
 

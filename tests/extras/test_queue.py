@@ -6,10 +6,10 @@ import pytest
 
 from helpers.extras import node, pod
 from helpers.fake_api import Clock, Server, make_pass, scheduler_of, times_tried
+from scheduler_extras.common.version import CONFIGURATION_VERSION
 from scheduler_extras.configuration.config_file import read_configuration
 from scheduler_extras.configuration.profile import Profile
 from scheduler_extras.deciding.rule import FullRule
-from scheduler_extras.policy.policy import CONFIGURATION_VERSION
 
 
 [PROFILE] = read_configuration({"apiVersion": CONFIGURATION_VERSION}, "my-scheduler").values()

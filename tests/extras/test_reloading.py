@@ -12,7 +12,7 @@ from helpers.command_line import DEMO, RULE
 from helpers.extras import run_scheduler, table
 from scheduler_extras.deciding.rule import PREDICATES
 from scheduler_extras.policy.own_rules import rules_in, unplug
-from scheduler_extras.policy.reloading import PolicyFile
+from scheduler_extras.policy.policy_file import PolicyFile
 
 
 COUNTING_RULE = """from scheduler import predicate

@@ -10,7 +10,7 @@ from helpers.extras import node, pod, table
 from scheduler_extras.common.chance import CHANCE
 from scheduler_extras.common.errors import Malformed
 from scheduler_extras.deciding.rule import PREDICATES, PRIORITIES
-from scheduler_extras.policy.policy_file import read_policy
+from scheduler_extras.policy.policy_reader import read_policy
 from scheduler_extras.reading.pods_and_nodes import FullNode, FullPod
 from scheduler_extras.reading.quantities import quantity
 

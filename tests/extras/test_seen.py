@@ -6,7 +6,7 @@ from helpers.extras import a_cluster, node, pod, table
 from helpers.random_objects import Server
 from scheduler_extras.deciding.rule import PREDICATES
 from scheduler_extras.policy.own_rules import predicate
-from scheduler_extras.policy.policy_file import read_policy
+from scheduler_extras.policy.policy_reader import read_policy
 from scheduler_extras.policy.schedule import schedule
 from scheduler_extras.reading.pods_and_nodes import FullNode, FullPod
 

@@ -11,7 +11,7 @@ from helpers.extras import a_cluster, node, pod
 from helpers.random_objects import HOSTNAME, OWNERS, ZONE, Server, random_owner
 from scheduler_extras.common.errors import InvalidSelector
 from scheduler_extras.deciding.snapshot import FullSnapshot
-from scheduler_extras.policy.policy_file import read_policy
+from scheduler_extras.policy.policy_reader import read_policy
 from scheduler_extras.policy.schedule import schedule
 from scheduler_extras.reading.label_selectors import label_selector, labels_match
 from scheduler_extras.reading.pods_and_nodes import FullPod

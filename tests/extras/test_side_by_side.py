@@ -7,7 +7,7 @@ from helpers.control_plane import wait_for
 from helpers.extender import Service
 from helpers.extras import DEFAULT_PREDICATES, DEFAULT_PRIORITIES, a_cluster, node, pod, run_scheduler, table
 from scheduler_extras.api.client import ApiClient
-from scheduler_extras.policy.reloading import load_policies
+from scheduler_extras.policy.policy_file import load_policies
 from scheduler_extras.policy.schedule import schedule
 from scheduler_extras.reading.pods_and_nodes import FullPod
 

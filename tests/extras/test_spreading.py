@@ -2,7 +2,7 @@
 
 from helpers.extras import cluster_of, node, pod
 from helpers.random_objects import ZONE
-from scheduler_extras.policy.policy_file import read_policy
+from scheduler_extras.policy.policy_reader import read_policy
 from scheduler_extras.reading.pods_and_nodes import FullPod
 from scheduler_extras.rules.spreading import hard_spread
 

@@ -32,7 +32,7 @@ from scheduler_extras.deciding import prepared_rules
 from scheduler_extras.deciding.decision import combine_refusals
 from scheduler_extras.deciding.rule import DURING_SCHEDULING, FullRule
 from scheduler_extras.policy.policy import FullPolicy
-from scheduler_extras.policy.reloading import load_policies
+from scheduler_extras.policy.policy_file import load_policies
 from scheduler_extras.policy.schedule import schedule
 from scheduler_extras.show.explain import in_words
 

@@ -6,7 +6,7 @@ from collections import Counter
 from helpers.extras import decide, node, pod, run_scheduler, table
 from helpers.spy import RULES, SAMPLE, built, policy
 from scheduler_extras.policy.own_rules import as_in_the_script
-from scheduler_extras.policy.reloading import load_policies
+from scheduler_extras.policy.policy_file import load_policies
 
 
 with as_in_the_script():

@@ -35,7 +35,7 @@ from scheduler_extras.api.responses import error_of
 from scheduler_extras.deciding.rule import PREDICATES, FullRule
 from scheduler_extras.live.record import WaitsFor
 from scheduler_extras.manifests.manifests import Manifests
-from scheduler_extras.policy.reloading import load_policies
+from scheduler_extras.policy.policy_file import load_policies
 
 
 @table("kind", {"whose objects are told": [a_live_cluster], "whose objects are listed": [a_cluster]})

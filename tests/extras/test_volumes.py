@@ -11,12 +11,12 @@ import pytest
 from helpers import extras
 from helpers.control_plane import wait_for
 from helpers.extras import a_pass, node, pod, table
+from scheduler_extras.common.version import CONFIGURATION_VERSION
 from scheduler_extras.configuration.config_file import read_configuration
 from scheduler_extras.deciding.rule import FullRule
 from scheduler_extras.deciding.snapshot import FullSnapshot
 from scheduler_extras.live.passes import make_passes
-from scheduler_extras.policy.policy import CONFIGURATION_VERSION
-from scheduler_extras.policy.policy_file import read_policy
+from scheduler_extras.policy.policy_reader import read_policy
 from scheduler_extras.rules.disks import claims_in_brief
 
 

@@ -8,7 +8,7 @@ from scheduler_extras.common.errors import ServerUnavailable, Unschedulable
 from scheduler_extras.deciding.rule import FullRule
 from scheduler_extras.live.record import WaitsFor
 from scheduler_extras.policy.policy import FullPolicy
-from scheduler_extras.policy.policy_file import read_policy
+from scheduler_extras.policy.policy_reader import read_policy
 
 
 ONE = {"cpu": "1"}

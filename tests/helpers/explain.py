@@ -5,7 +5,7 @@ import re
 
 from helpers.extras import ROOT, node, run_scheduler
 from scheduler_extras.deciding.rule import DURING_SCHEDULING
-from scheduler_extras.policy.policy_file import read_policy
+from scheduler_extras.policy.policy_reader import read_policy
 from scheduler_extras.show.explain import explain
 from scheduler_extras.show.text import Screen
 

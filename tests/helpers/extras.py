@@ -20,7 +20,7 @@ from scheduler_extras.live.loop import schedule_pending_pods
 from scheduler_extras.live.writer import DryRun, Writer
 from scheduler_extras.manifests.in_memory_writer import WriterOfManifests
 from scheduler_extras.manifests.manifests import Manifests
-from scheduler_extras.policy.policy_file import default_entries
+from scheduler_extras.policy.policy_reader import default_entries
 from scheduler_extras.policy.schedule import schedule
 
 

@@ -17,7 +17,7 @@ from scheduler_extras.live.session import keep_up
 from scheduler_extras.manifests.kinds import kind_of
 from scheduler_extras.manifests.manifests import Manifests
 from scheduler_extras.manifests.objects import place_of
-from scheduler_extras.policy.reloading import load_policies
+from scheduler_extras.policy.policy_file import load_policies
 from scheduler_extras.policy.schedule import schedule
 
 

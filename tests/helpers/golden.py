@@ -4,7 +4,7 @@ import gzip
 import json
 from pathlib import Path
 
-from scheduler_extras.policy.policy_file import read_policy
+from scheduler_extras.policy.policy_reader import read_policy
 
 
 FOLDER = Path(__file__).parents[1] / "golden"

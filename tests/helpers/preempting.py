@@ -8,8 +8,8 @@ import pytest
 from helpers.extras import DEFAULT_PREDICATES, MANDATORY_PREDICATES, a_pass, cluster_of, pending_pods, pod
 from scheduler_extras.api.client import ApiClient
 from scheduler_extras.common.errors import ApiError, Malformed
-from scheduler_extras.policy.policy import CONFIGURATION_VERSION
-from scheduler_extras.policy.policy_file import read_policy
+from scheduler_extras.common.version import CONFIGURATION_VERSION
+from scheduler_extras.policy.policy_reader import read_policy
 from scheduler_extras.policy.schedule import schedule
 from scheduler_extras.reading.pods_and_nodes import FullPod
 

@@ -8,7 +8,7 @@ from helpers.extras import ROOT, a_cluster, a_pass, wait_until_told
 from scheduler_extras.deciding.rule import FullRule
 from scheduler_extras.live.writer import Writer
 from scheduler_extras.policy.policy import FullPolicy
-from scheduler_extras.policy.policy_file import read_policy
+from scheduler_extras.policy.policy_reader import read_policy
 
 
 RULES = ROOT / "scheduler_extras" / "examples" / "tutorial_rules.py"

@@ -55,7 +55,8 @@ class Retry:
         moment = time.monotonic()
         self.backoff_ends = moment + self.seconds_after(decision)
         self.retry_at_latest = max(self.backoff_ends, moment + policy.unschedulable_seconds)
-        self.on = RetryOn.CHANGE if decision.fits_nowhere else RetryOn.BACKOFF
+        waits_for_change = decision.fits_nowhere and not decision.server_error
+        self.on = RetryOn.CHANGE if waits_for_change else RetryOn.BACKOFF
 
     def seconds_after(self, decision: FullDecision) -> float:
         """Return the seconds of backoff. A slow attempt makes it longer."""
