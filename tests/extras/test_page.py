@@ -152,7 +152,8 @@ def test_one_glance_has_the_pod_the_nodes_the_rules_and_the_choice(browse):
 
 def test_what_a_pod_lacks_is_red_and_the_least_change_is_named(browse):
     page = browse("--cluster", DEMO, address="#pod=default/warehouse")
-    assert text_of(page, ".because") == "It would help to tolerate gpu=true."
+    help, message = page.find_element(By.CSS_SELECTOR, ".because").text.splitlines()
+    assert help == "It would help to tolerate gpu=true." and message.startswith("0/5 nodes are available: 1 Insufficient memory,")
     assert "needs cpu 12, free 7" in tiles(page)["node-b"] and len(page.find_elements(By.CSS_SELECTOR, ".bar.blamed .over")) == 4
     press(page, "p")
     assert text_of(page, ".pending").startswith("warehouse pending It would help to tolerate gpu=true 0/5 nodes are available:")
@@ -240,7 +241,7 @@ def test_who_makes_room_is_framed(browse):
     page = browse("--cluster", EXAMPLES / "preemption.yaml", "--preempt")
     page.execute_script("go(decisions()[0])")
     assert text_of(page, "h1") == "Where does payment go? It waits for room" and "preempts" in text_of(page, ".because")
-    assert "goes: cleanup goes: backup" in tiles(page)["right"] and "goes" not in tiles(page)["left"]
+    assert "victim: cleanup victim: backup" in tiles(page)["right"] and "victim" not in tiles(page)["left"]
 
 
 LONG = "x" * 56
@@ -447,7 +448,7 @@ def test_who_makes_room_is_framed_while_the_pod_waits_for_them(browse):
         const {n} = decisions()[0];
         take({kind: 'outcome', n: known.last + 1, of: n, line: '', waits: '', remedy: 'It waits until they have gone.', victims: [], notes: []});
         go(decisions()[0]);""")
-    assert "It waits until" in text_of(page, ".because") and "goes: cleanup goes: backup" in tiles(page)["right"]
+    assert "It waits until" in text_of(page, ".because") and "victim: cleanup victim: backup" in tiles(page)["right"]
 
 
 def edit(path, before, after):

@@ -2,6 +2,7 @@
 
 const view = {at: null, step: Infinity, mode: 'nodes', live: true, byHand: false, timer: 0};
 const guess = {on: false, choice: null, hits: 0, of: 0};
+const NOWHERE = '✗';  // the guess that the pod stays pending
 const PACE = 450;  // milliseconds for a step that is shown by itself
 
 function render() {
@@ -111,11 +112,15 @@ function clickNode(name) {
   if (guess.on && view.at && !guess.choice && !isEnd(view.at, view.step)) {
     guess.choice = name;
     guess.of += 1;
-    const totals = view.at.fit.map(each => totalOf(view.at, each));
-    guess.hits += view.at.node !== null && view.at.places.has(name) && totalOf(view.at, name) === Math.max(...totals);
+    guess.hits += isRight(view.at, name);
     if (!view.byHand) view.timer = setTimeout(goOn, PACE);
   }
   render();
+}
+
+function isRight(decision, name) {
+  if (decision.node === null) return name === NOWHERE;
+  return decision.places.has(name) && totalOf(decision, name) === Math.max(...decision.fit.map(each => totalOf(decision, each)));
 }
 
 function toggleGuess() {

@@ -4,7 +4,7 @@ const MOST_ROWS = 12;
 
 function matrix(decision) {
   if (!decision) return h('p.empty', {}, `${noDecision()}.`);
-  const predicates = decision.rules.filter(title => !/^(devices|room for nominated pods)$/.test(title) || decision.refused.includes(title));
+  const predicates = decision.rules.filter(title => !/^(devices|room for nominated pods|Preemption)$/.test(title) || decision.refused.includes(title));
   const names = rowsOf(decision);
   const head = (title, kind, weight) => h(`th.${kind}`, {scope: 'col', title}, h('span', {}, title, weight !== undefined && ` × ${weight}`));
   const rows = names.map(name => h(`tr${name === decision.node ? '.best' : ''}`, {onclick: () => clickNode(name)},

@@ -42,11 +42,13 @@ function take(frame) {
   }
 }
 
-// Whether a pod is pending for the same reasons as after its last attempt. Then the page stays where it is.
+// Whether a pod is pending for the same reasons as after its last attempt, if at another number of nodes. Then the
+// page stays where it is.
 function saysAgain({pod, uid, node, message}) {
   const before = known.lasts.get(pod);
-  known.lasts.set(pod, {uid, node, message});
-  return node === null && before?.node === null && before.message === message && (!uid || !before.uid || uid === before.uid);
+  const reasons = message?.replace(/\d+|\.$/g, '').replace('/ nodes are available:', '').split(',').sort().join();
+  known.lasts.set(pod, {uid, node, reasons});
+  return node === null && before?.node === null && before.reasons === reasons && (!uid || !before.uid || uid === before.uid);
 }
 
 // Whether a line of the log is about the same file as the problem, or says that the API server answers again.

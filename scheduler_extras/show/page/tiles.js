@@ -16,12 +16,14 @@ const stepsOf = decision => ['question', ...decision.refused, ...(decision.fit.l
 const isEnd = (decision, step) => step >= stepsOf(decision).length - 1;
 const showsPoints = (decision, step) => decision.fit.length > 0 && step > decision.refused.length;
 
+// The first predicate that refuses a node, as its place among those that refuse any.
+const firstAgainst = (decision, group) => Math.min(...Object.keys(decision.against[group].by).map(title => decision.refused.indexOf(title)));
+
 // What is known about a node at a step: 'fits', 'out' with its cause, or 'open'.
 function verdict(decision, name, step) {
   if (name in decision.out) {
     const against = decision.against[decision.out[name]];
-    const first = Math.min(...Object.keys(against.by).map(title => decision.refused.indexOf(title)));
-    return step > first ? {is: 'out', ...against} : {is: 'open'};
+    return step > firstAgainst(decision, decision.out[name]) ? {is: 'out', ...against} : {is: 'open'};
   }
   if (!decision.places.has(name)) return {is: 'open'};
   if (isEnd(decision, step) && name === decision.node) return {is: 'best'};
@@ -51,7 +53,7 @@ function tile(name, decision, step) {
     h('h3', {}, mark && h('span.mark', {}, mark), h(`span.name${blame.has(HOSTNAME) ? '.blamed' : ''}`, {}, name), scored && h('b.total', {}, number(totalOf(decision, name)))),
     guess.choice === name && h('p.guessed', {}, guessInWords(decision, name, step)),
     bars(name, node, decision, about, blame),
-    about.words && h('p.why', {}, plain(about.words)),
+    about.words && h('p.why', {}, plain(about.words).replace(/(?<=, free) /g, '\u00a0')),
     scored && race(decision, name),
     chips(node, decision, about, blame, news.flatMap(each => each.lines)));
 }
@@ -65,7 +67,7 @@ const isGuessing = decision => guess.on && !guess.choice && decision && !isEnd(d
 
 // How good the guess was, once the winner is known.
 function guessInWords(decision, name, step) {
-  if (!decision.node || !isEnd(decision, step)) return 'your guess';
+  if (!isEnd(decision, step)) return 'your guess';
   if (!decision.places.has(name)) return 'your guess: does not fit';
   const behind = totalOf(decision, ranked(decision)[0]) - totalOf(decision, name);
   return behind ? `your guess: ${number(behind)} less` : 'your guess: right';
@@ -121,7 +123,7 @@ function chips(node, decision, about, blame, lines) {
   pods.sort((a, b) => blame.has(`pod:${b[0]}`) - blame.has(`pod:${a[0]}`) || goes.has(b[0]) - goes.has(a[0]));
   const others = node.used.pods - node.pods.length;
   // The effect of a taint is a word of its own: a line breaks before it, not within it.
-  const words = text => text.replace(/[\w.-]+\//, '').split(/(?<=:)(?=\w+$)/).map(each => h('span', {}, each));
+  const words = text => text.replace(/[\w.-]+\//, '').replace(/=$/, '').split(/(?<=:)(?=\w+$)/).map(each => h('span', {}, each));
   const chip = (token, text, kind) => h(`span.chip.${kind}${blame.has(token) ? '.blamed' : ''}${isNew(text) ? '.changed' : ''}`, {title: text}, words(text));
   return h('div.chips', {},
     about.is === 'best' && h('span.chip.pod.new', {'data-pod': decision.pod}, `+ ${short(decision.pod)}`),
@@ -129,7 +131,7 @@ function chips(node, decision, about, blame, lines) {
     labels.filter(isEarly).map(([token, text]) => chip(token, text, 'label')),
     absent.map(token => h('span.chip.label.blamed', {}, `no ${token.slice(6)}`)),
     pods.map(([key, priority, ports]) => h(`span.chip.pod${goes.has(key) ? '.goes' : ''}${blame.has(`pod:${key}`) ? '.blamed' : ''}`,
-      {title: key}, goes.has(key) ? 'goes: ' : '', short(key), ports.length ? ` :${ports.join(' :')}` : '', priority ? ` prio ${priority}` : '')),
+      {title: key}, goes.has(key) ? 'victim: ' : '', short(key), ports.length ? ` :${ports.join(' :')}` : '', priority ? ` prio ${priority}` : '')),
     others > 0 && h('span.chip.pod', {}, `and ${others} others`),
     marks.filter(each => !isEarly(each)).map(([token, text]) => chip(token, text, 'mark')),
     labels.filter(each => !isEarly(each)).map(([token, text]) => chip(token, text, 'label')));
