@@ -226,6 +226,17 @@ def test_guess_first_waits_for_a_click_and_counts(browse):
         press(page, Keys.ARROW_RIGHT)
 
 
+@table("pod, words", {
+    "where it stays pending": ("warehouse", ["guessed right: 1 of 1", "Your guess was nowhere: right"]),
+    "where it has a node": ("web-1", ["guessed right: 0 of 1", "Your guess was nowhere: wrong"])})
+def test_a_guess_may_be_nowhere(pod, words, browse):
+    page = browse("--cluster", DEMO, address=f"#pod=default/{pod}")
+    press(page, "g")
+    page.find_element(By.XPATH, "//button[.='nowhere']").click()
+    wait_for("the show is over", lambda: page.find_elements(By.CSS_SELECTOR, ".news"))
+    assert [text_of(page, ".score"), text_of(page, ".news")] == words
+
+
 def test_the_timeline_is_searched_and_its_lines_are_links(browse):
     page = browse("--cluster", DEMO)
     press(page, "/", *"gpu")
@@ -320,6 +331,14 @@ def test_of_many_nodes_each_is_a_square_and_the_winner_and_the_next_are_tiles(br
     assert kinds(page) == ["best", "out"]
 
 
+def test_of_a_thousand_nodes_the_resource_that_is_short_is_framed(browse, files):
+    page = browse("--cluster", files / "1000.json", address="#pod=default/q")
+    assert text_of(page, ".legend") == "0 left 1000: Insufficient cpu"
+    assert len(page.find_elements(By.CSS_SELECTOR, ".bar.blamed .over")) == 2
+    page.execute_script("go(decisions()[0])")
+    assert text_of(page, ".legend").endswith("taint gpu")
+
+
 def test_on_paper_the_tiles_the_matrix_and_the_timeline_are_below_each_other(browse):
     page = browse("--cluster", DEMO, address="#pod=default/report")
     page.execute_script("onbeforeprint()")
@@ -399,26 +418,80 @@ def test_what_would_slip_through_is_stopped_by_the_policy_of_the_page(browse, ch
 
 LIVE = """
     connection.is = 'live';
-    guess.on = arguments[1];
-    Object.assign(view, {live: true, at: decisions()[0], step: Infinity});
+    guess.on = arguments[2] === 'guess';
+    Object.assign(view, {live: true, at: decisions()[0], step: Infinity, byHand: arguments[2] === 'by hand'});
     render();
     if (guess.on) guess.choice = 'node-a';
     const warehouse = decisions().find(each => each.node === null), before = known.entries.length;
-    take({...warehouse, n: known.last + 1, message: warehouse.message + arguments[0]});
+    take({...warehouse, n: known.last + 1, message: warehouse.message.replace(arguments[0], arguments[1])});
     arrived(known.entries.slice(before));
-    const shown = view.at.pod;
+    const found = [view.at.pod, document.querySelector('.news')?.innerText || ''];
     guess.on = guess.choice = null;
-    return shown;"""
+    view.byHand = false;
+    return found;"""
 
 
-@table("more, guesses, shown", {
-    "for the same reasons: it does not take the page": ("", False, "default/web-1"),
-    "for another reason": (" More.", False, "default/warehouse"),
-    "for another reason, while the class looks at the answer to its guess": (" More.", True, "default/web-1"),
+@table("before, after, mode, shown, news", {
+    "for the same reasons: it does not take the page": ("", "", "", "default/web-1", ""),
+    "for the same reasons at other numbers of nodes": ("3 Insufficient cpu", "12 Insufficient cpu", "", "default/web-1", ""),
+    "for another reason": ("Insufficient memory", "Too many pods", "", "default/warehouse", ""),
+    "for another reason, while the class looks at the answer to its guess":
+        ("Insufficient memory", "Too many pods", "guess", "default/web-1", "→ next: Where does web-2 go?"),
+    "for another reason, while somebody goes on by hand":
+        ("Insufficient memory", "Too many pods", "by hand", "default/web-1", "→ next: Where does web-2 go?"),
 })
-def test_a_pod_that_is_tried_again_stays_pending(more, guesses, shown, browse):
+def test_a_pod_that_is_tried_again_stays_pending(before, after, mode, shown, news, browse):
     page = browse("--cluster", DEMO)
-    assert page.execute_script(LIVE, more, guesses) == shown
+    assert page.execute_script(LIVE, before, after, mode) == [shown, news]
+
+
+CHANGED = """
+    connection.is = 'live';
+    goTo(known.changes.length);
+    const pending = decisions().at(-1), node = nodes.get('node-b');
+    Object.assign(view, {live: true, at: pending, step: arguments[1]});
+    const nodeIs = more => take({kind: 'nodes', n: known.last + 1, at: Date.now() / 1000, nodes: {'node-b': {...node, ...more}}});
+    const queueIs = pods => take({kind: 'queue', n: known.last + 1, count: pods.length, oldest: 0, pods});
+    const noteIs = text => take({kind: 'note', n: known.last + 1, at: 1, problem: false, text: `policy.json: ${text}`});
+    queueIs([{pod: pending.pod, attempts: 1, for: 'node', again: 0}]);
+    const keys = node.pods.slice(1), used = {...node.used, pods: keys.length};
+    ({taint: () => nodeIs({taints: ['today:NoSchedule']}),
+      pod: () => nodeIs({pods: keys, used}),
+      pending: () => queueIs([]),
+      weights: () => ['- APriority ×1', '- B', '+ APriority ×5'].map(noteIs)})[arguments[0]]();
+    render();
+    return ['h1', '.news', '.tile.changed .name', '.chip.changed'].map(each => document.querySelector(each)?.innerText || '');"""
+ASKED = "Where does warehouse go?"
+
+
+@table("change, step, shown", {
+    "a taint": ("taint", 99, [f"{ASKED} Nowhere yet", "Since then: node-b: + taint today:NoSchedule", "node-b", "today:NoSchedule"]),
+    "a taint, while the decision is played":
+        ("taint", 1, [ASKED, "Since then: node-b: + taint today:NoSchedule", "node-b", "today:NoSchedule"]),
+    "a pod that is deleted": ("pod", 99, [f"{ASKED} Nowhere yet", "Since then: node-b: - pod web-1", "node-b", ""]),
+    "the pending pod is deleted": ("pending", 99, [f"{ASKED} It is gone", "", "", ""]),
+    "other weights": ("weights", 99, [f"{ASKED} Nowhere yet", "Since then: policy.json: A ×1 → ×5, - B", "", ""])})
+def test_what_changes_stands_out_at_once(change, step, shown, browse):
+    page = browse("--cluster", DEMO)
+    assert page.execute_script(CHANGED, change, step) == shown
+
+
+def test_a_predicate_that_no_node_has_reached_has_no_check_mark(browse, tmp_path):
+    cluster = tmp_path / "cluster.json"
+    cluster.write_text(json.dumps({"kind": "List", "items": [node("a", cpu="1"), pod("p", {"cpu": "9"})]}))
+    page = browse("--cluster", cluster, "--preempt")
+    press(page, Keys.END)
+    marks = page.execute_script("return [...document.querySelectorAll('.rules:not(.weights) li')].map(each => each.innerText.split('\\n'))")
+    assert marks == [["CheckNodeUnschedulable", "✓"], ["HostName", "✓"], ["PodFitsHostPorts", "✓"], ["MatchNodeSelector", "✓"],
+                     ["PodFitsResources", "−1"], ["NoDiskConflict"], ["PodToleratesNodeTaints"], ["Preemption"]]
+
+
+@table("keys, letters", {"on a projector": ([], 18), "in big letters": (["b"], 22)})
+def test_the_name_of_each_rule_takes_one_line(keys, letters, browse):
+    page = browse("--cluster", DEMO, "--policy=DefaultProvider")
+    press(page, *keys)
+    heights = page.execute_script("return [...document.querySelectorAll('.rules li')].map(each => each.offsetHeight)")
+    assert len(heights) > 10 and letters < max(heights) < 2 * letters
 
 
 @table("height", {"on a projector": 720, "where tiles have hardly any room": 400})

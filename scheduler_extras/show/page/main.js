@@ -16,7 +16,7 @@ function render() {
   const focused = document.activeElement?.id;
   document.body.dataset.mode = view.mode;
   document.body.replaceChildren(
-    h('header', {}, heading(decision, other), h('div.about', {}, score(), place(), h('span', {id: 'status', role: 'status', title: 'End: the newest', onclick: toTheEnd}),
+    h('header', {}, heading(decision, other), h('div.about', {}, score(), view.byHand && h('span', {}, 'by hand'), place(), h('span', {id: 'status', role: 'status', title: 'End: the newest', onclick: toTheEnd}),
       h('button', {onclick: () => show('help'), 'aria-label': 'keys'}, '?'))),
     leftSide(decision), h('main', {}, because(other, step), middle()), rightSide(other || decision, step), footer());
   showStatus();
@@ -139,7 +139,7 @@ const DOES = {
   ArrowDown: () => leap(1), ArrowUp: () => leap(-1), Home: () => decisions()[0] && go(decisions()[0], 0), End: toTheEnd,
   n: () => show('nodes'), m: () => show('matrix'), t: () => show('timeline'), p: () => show('pending'), y: () => show('manifest'),
   e: () => show('policy'), '?': () => show('help'), Escape: () => { view.mode = 'nodes'; render(); }, s: save, g: toggleGuess,
-  a: () => { view.byHand = !view.byHand; }, b: () => { document.documentElement.classList.toggle('big'); render(); },
+  a: () => { view.byHand = !view.byHand; render(); }, b: () => { document.documentElement.classList.toggle('big'); render(); },
   '/': () => { view.mode = 'timeline'; render(); document.getElementById('find').focus(); }};
 
 onkeydown = event => {

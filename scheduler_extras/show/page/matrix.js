@@ -1,6 +1,6 @@
 // The matrix: nodes by rules. Passed, failed, not asked; points as they were given, normalised, times the weight.
 
-const MOST_ROWS = 12;
+const MOST_ROWS = 10;
 
 function matrix(decision) {
   if (!decision) return h('p.empty', {}, `${noDecision()}.`);

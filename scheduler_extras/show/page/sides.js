@@ -26,7 +26,7 @@ function because(decision, step) {
 
 // The second line about an answer: about the guess, or what no rule has checked.
 function remark(decision) {
-  const next = guess.choice && view.live && distinct().find(each => each.n > decision.n);
+  const next = (guess.choice || view.byHand) && view.live && distinct().find(each => each.n > decision.n);
   if (next) return `→ next: Where does ${short(next.pod)} go?`;
   if (guess.choice === NOWHERE) return `Your guess was nowhere: ${isRight(decision, NOWHERE) ? 'right' : 'wrong'}`;
   if (guess.on && !guess.choice && isNewest(decision)) return 'Guess: the next pod waits for your click.';
@@ -56,7 +56,7 @@ function reason(decision, step) {
   const note = decision.outcome?.waits ? ` It waits: ${decision.outcome.waits}` : '';
   if (second === undefined) return h('p', {}, `${first} is the only node that fits.${note}`);
   const ahead = totalOf(decision, first) - totalOf(decision, second);
-  if (!ahead) return h('p', {}, `${first} and ${second} tie: any of the best is taken, at random.${note}`);
+  if (!ahead) return h('p', {}, `${first} and ${second} tie: one of the best is picked at random.${note}`);
   const leads = partsOf(decision, first).map((part, i) => [part - partsOf(decision, second)[i], i]).filter(([lead]) => lead);
   leads.sort(([a], [b]) => b - a);
   return h('p', {}, h('b', {}, `wins by ${number(ahead)}`), ` over ${second}: `, leads.map(([lead, i], place) =>

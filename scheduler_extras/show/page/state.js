@@ -78,9 +78,10 @@ function put(name, record) {
   else nodes.delete(name);
 }
 
-// Return in words how nodes differ from those before; not which pods are on them.
+// Return in words how nodes differ from those before; of pods, only which ones are gone.
 function differencesOf(changed) {
   const lines = [], come = [], gone = [];
+  const isRun = known.entries.findLast(each => each.kind !== 'note')?.kind === 'run';  // it begins without the pods that it places
   for (const [name, now] of Object.entries(changed)) {
     const before = nodes.get(name);
     if (!before || !now) {
@@ -96,6 +97,8 @@ function differencesOf(changed) {
       const [was, is] = [before.room[resource] || 0, now.room[resource] || 0];
       if (was !== is) words.push(`${resourceName(resource)} ${amount(resource, was)} → ${amount(resource, is)}`);
     }
+    const keys = now.pods.map(([key]) => key);
+    if (now.used.pods < before.used.pods && !isRun) words.push(...before.pods.filter(([key]) => !keys.includes(key)).map(([key]) => `- pod ${short(key)}`));
     if (words.length) lines.push(`${name}: ${words.join(', ')}`);
   }
   for (const [names, what] of [[come, 'new'], [gone, 'gone']]) {
