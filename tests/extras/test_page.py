@@ -458,6 +458,12 @@ CHANGED = """
     ({taint: () => nodeIs({taints: ['today:NoSchedule']}),
       pod: () => nodeIs({pods: keys, used}),
       pending: () => queueIs([]),
+      retry: () => {
+        nodeIs({cordoned: true});
+        known.entries.at(-1).at = pending.at;
+        take({...pending, n: known.last + 1, message: '1 node(s) were unschedulable'});
+        enter(known.entries.at(-1));
+      },
       weights: () => ['- APriority ×1', '- B', '+ APriority ×5'].map(noteIs)})[arguments[0]]();
     render();
     return ['h1', '.news', '.tile.changed .name', '.chip.changed'].map(each => document.querySelector(each)?.innerText || '');"""
@@ -470,6 +476,8 @@ ASKED = "Where does warehouse go?"
         ("taint", 1, [ASKED, "Since then: node-b: + taint today:NoSchedule", "node-b", "today:NoSchedule"]),
     "a pod that is deleted": ("pod", 99, [f"{ASKED} Nowhere yet", "Since then: node-b: - pod web-1", "node-b", ""]),
     "the pending pod is deleted": ("pending", 99, [f"{ASKED} It is gone", "", "", ""]),
+    "what has the pod tried again": (
+        "retry", 0, [f"{ASKED} Nowhere yet", "Decided again after: node-b: cordoned", "node-b", ""]),
     "other weights": ("weights", 99, [f"{ASKED} Nowhere yet", "Since then: policy.json: A ×1 → ×5, - B", "", ""])})
 def test_what_changes_stands_out_at_once(change, step, shown, browse):
     page = browse("--cluster", DEMO)
@@ -504,7 +512,7 @@ def test_a_new_taint_stands_out_where_labels_have_no_room(height, browse):
         render();
         const record = nodes.get('node-b'), labels = {...record.labels};
         for (let i = 0; i < 90; i++) labels[`number-${i}-of-many`] = 'x'.repeat(20);
-        take({kind: 'nodes', n: known.last + 1, at: Date.now() / 1000, nodes: {'node-b': {...record, labels}}});
+        take({kind: 'nodes', n: known.last + 1, at: view.at.at - 9, nodes: {'node-b': {...record, labels}}});
         view.at = {...view.at, n: known.last};
         take({kind: 'nodes', n: known.last + 1, at: Date.now() / 1000, nodes: {'node-b': {...record, labels, taints: ['today:NoSchedule']}}});
         known.entries.push(view.at);

@@ -13,7 +13,7 @@ function heatMap(names, decision, step) {
     zones.get(zone).push(name);
   }
   const {size, across} = squareSize([...zones.values()].map(members => members.length));
-  const changed = new Set(decision ? newsSince(decision).flatMap(each => each.names || []) : []);
+  const changed = new Set(decision ? newsAbout(decision).flatMap(each => each.names || []) : []);
   const helped = decision && isEnd(decision, step) ? decision.help.split(' ').filter(word => nodes.has(word)) : [];
   const shownTiles = [...new Set([...(order.length ? [order[0]] : []), selected, ...changed, ...order.slice(1, 3), ...helped, ...names.slice(0, 2)])]
     .filter(name => name && nodes.has(name)).slice(0, 2);

@@ -18,25 +18,36 @@ function heading(decision, other) {
 
 // What decides, in one line; below it what has happened since and, at the end, what to know about the answer.
 function because(decision, step) {
-  const since = decision && newsSince(decision).at(-1);
-  const news = since ? `Since then: ${editInWords(since)}` : decision && isEnd(decision, step) && remark(decision);
-  const message = decision && isEnd(decision, step) && !decision.node && decision.message;
+  const isOver = decision && isEnd(decision, step);
+  const last = decision && newsAbout(decision).at(-1);
+  const change = last && `${last.n > decision.n ? 'Since then' : 'Decided again after'}: ${editInWords(last)}`;
+  const news = isOver && aboutNext(decision) || change || isOver && remark(decision);
+  const message = isOver && !decision.node && decision.message;
   return h('div.because', {}, reason(decision, step), news ? h('p.news', {title: news}, news) : message && h('p.message', {title: message}, message));
+}
+
+// What waits for the key →, by hand or after a guess.
+function aboutNext(decision) {
+  const next = (guess.choice || view.byHand) && view.live && distinct().find(each => each.n > decision.n);
+  return next && `→ next: Where does ${short(next.pod)} go?`;
 }
 
 // The second line about an answer: about the guess, or what no rule has checked.
 function remark(decision) {
-  const next = (guess.choice || view.byHand) && view.live && distinct().find(each => each.n > decision.n);
-  if (next) return `→ next: Where does ${short(next.pod)} go?`;
   if (guess.choice === NOWHERE) return `Your guess was nowhere: ${isRight(decision, NOWHERE) ? 'right' : 'wrong'}`;
   if (guess.on && !guess.choice && isNewest(decision)) return 'Guess: the next pod waits for your click.';
   return decision.notes[0]?.replace(decision.pod, 'It').replace(/, which [^,]*,/, '');
 }
 
-// What has happened since the newest decision, while the page is LIVE.
 const isNewest = decision => view.live && decision?.n === distinct().at(-1)?.n;
-const newsSince = decision => !isNewest(decision) ? [] : known.entries.filter(each => each.n > decision.n
-  && (each.kind === 'change' || each.kind === 'brief' && !each.repeats || each.kind === 'note' && !each.text.startsWith(decision.pod) && (!each.problem || each.text === known.problem)));
+
+// The changes just before a decision, if the pod was tried again, and while it is the newest one, those since then.
+function newsAbout(decision) {
+  const isAgain = known.entries.some(each => each.pod === decision.pod && each.n < decision.n);
+  const isNear = each => each.n > decision.n ? isNewest(decision) : isAgain && decision.at - each.at < .5;
+  const isNote = each => each.kind === 'note' && !each.text.startsWith(decision.pod) && (!each.problem || each.text === known.problem);
+  return known.entries.filter(each => isNear(each) && (each.kind === 'change' || isNote(each) || each.kind === 'brief' && each.n > decision.n && !each.repeats));
+}
 
 function reason(decision, step) {
   if (!decision) return h('p', {}, connection.operator.standby ? `${connection.operator.leader}. This replica takes over when that one ends.` : 'Each pod that the scheduler decides about appears here.');
@@ -49,7 +60,7 @@ function reason(decision, step) {
     return h('p', {}, h('b', {}, title), `: ${plural(count, 'node')} out. `, h('q', {}, cause));
   }
   if (!decision.fit.length) {
-    return h('p.no', {title: decision.message}, decision.outcome?.remedy || (decision.help ? `It would help to ${verb(decision.help)}.` : decision.message));
+    return h('p.no', {title: decision.message}, isGone(decision) ? 'It is no longer in the queue.' : decision.outcome?.remedy || (decision.help ? `It would help to ${verb(decision.help)}.` : decision.message));
   }
   const [first, second] = ranked(decision);
   if (!isEnd(decision, step)) return h('p', {}, 'Points times weights: the highest total wins.');
@@ -64,7 +75,7 @@ function reason(decision, step) {
 }
 
 // The entries up to what is shown: the page does not tell how it ends.
-const sofar = () => !view.at || view.live && view.done && !guess.on ? known.entries
+const sofar = () => !view.at || view.live && view.done && !guess.on && !view.byHand ? known.entries
   : known.entries.filter(each => each.n < view.at.n || each === view.at && view.done);
 
 const queueNow = () => view.live || !view.at ? known.queue : view.at.queue;
@@ -75,15 +86,21 @@ const isGone = decision => isConnected() && isNewest(decision) && !decision.node
 
 const verb = change => /^(tolerate|label|uncordon|free|move|do without)/.test(change) ? change : `have ${change}`;
 
+// How many pods are pending at this step: with the one that is shown, until it has a node.
+function pendingNow(decision) {
+  const {count, pods} = queueNow();
+  const others = count - pods.filter(each => each.pod === decision?.pod).length;
+  return others + (decision && !(view.done && decision.node) && !isGone(decision) ? 1 : 0);
+}
+
 function leftSide(decision) {
   const queue = queueNow();
   const waiting = queue.pods.filter(each => each.pod !== decision?.pod);
   const others = queue.count - (queue.pods.length - waiting.length);
-  const count = others + (decision && !(view.done && decision.node) && !isGone(decision) ? 1 : 0);
   const requests = decision ? Object.entries(decision.requests) : [];
   const lasts = sofar().filter(each => each.kind === 'decision' || each.kind === 'brief').filter(each => !each.repeats || each === view.at).slice(-5).reverse();
   return h('aside.left', {},
-    h('h2', {}, `Queue: ${count} pending`),
+    h('h2', {}, `Queue: ${pendingNow(decision)} pending`),
     h('ul', {}, decision && h(`li.asked-about${view.done && decision.node ? '.placed' : ''}`, {}, h('b', {}, short(decision.pod)),
       h('span', {}, view.done ? (decision.node ? `→ ${decision.node}` : isGone(decision) ? 'gone' : 'pending') : 'now')),
       waiting.slice(0, 3).map(each => h('li.waits', {onclick: () => showPod(each.pod)}, h('span', {}, short(each.pod)), h('small', {'data-again': each.again}, again(each)))),

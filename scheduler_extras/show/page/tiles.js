@@ -47,7 +47,7 @@ function tile(name, decision, step) {
   const blame = new Set(about.blame || []);
   const scored = decision && showsPoints(decision, step) && decision.places.has(name);
   const mark = about.is === 'out' ? '✗' : about.is === 'best' ? '✓' : '';
-  const news = decision ? newsSince(decision).filter(each => each.names?.includes(name)) : [];
+  const news = decision ? newsAbout(decision).filter(each => each.names?.includes(name)) : [];
   return h(`article.tile.${about.is}${news.length ? '.changed' : ''}`, {'data-node': name, onclick: () => clickNode(name),
     title: about.by ? Object.entries(about.by).map(([title, reasons]) => `${title}: ${reasons.join(', ')}`).join('\n') : name},
     h('h3', {}, mark && h('span.mark', {}, mark), h(`span.name${blame.has(HOSTNAME) ? '.blamed' : ''}`, {}, name), scored && h('b.total', {}, number(totalOf(decision, name)))),
@@ -112,7 +112,7 @@ function race(decision, name) {
 function chips(node, decision, about, blame, lines) {
   const is = key => decision && key === decision.pod;
   const goes = new Set(decision?.outcome?.victims || []);
-  const isNew = text => lines.some(line => line.includes(`+ taint ${text}`) || line.includes(`+ label ${text}`));
+  const isNew = text => lines.some(line => line.includes(`+ taint ${text}`) || line.includes(`+ label ${text}`) || text === 'cordoned' && line.includes(' cordoned'));
   const marks = [...(node.cordoned ? [['cordon', 'cordoned']] : []), ...node.taints.map(each => [`taint:${each}`, each])];
   const asked = JSON.stringify(decision ? decision.asks : '');
   const labels = Object.entries(node.labels).map(([key, value]) => [`label:${key}`, `${key}=${value}`, asked.includes(key.split('/').pop())]);

@@ -105,7 +105,7 @@ function footer() {
   const top = [...reasons].sort((a, b) => b[1] - a[1])[0];
   const queue = queueNow();
   const {leader, refused} = connection.operator;
-  const words = [leader, isConnected() && recent.length > 1 && `${number(recent.length / 10)} pods/s`, `${queue.count} pending`,
+  const words = [leader, isConnected() && recent.length > 1 && `${number(recent.length / 10)} pods/s`, `${pendingNow(view.at)} pending`,
     isConnected() && queue.count > 0 && h('span', {'data-since': queue.oldest}, ago(queue.oldest)),
     refused > 0 && h('b.no', {}, `${plural(refused, 'write')} refused`),
     reasons.size > 1 && `most often: ${top[0]}`];
