@@ -477,7 +477,7 @@ ASKED = "Where does warehouse go?"
     "a pod that is deleted": ("pod", 99, [f"{ASKED} Nowhere yet", "Since then: node-b: - pod web-1", "node-b", ""]),
     "the pending pod is deleted": ("pending", 99, [f"{ASKED} It is gone", "", "", ""]),
     "what has the pod tried again": (
-        "retry", 0, [f"{ASKED} Nowhere yet", "Decided again after: node-b: cordoned", "node-b", ""]),
+        "retry", 99, [f"{ASKED} Nowhere yet", "Decided again after: node-b: cordoned", "node-b", "cordoned"]),
     "other weights": ("weights", 99, [f"{ASKED} Nowhere yet", "Since then: policy.json: A ×1 → ×5, - B", "", ""])})
 def test_what_changes_stands_out_at_once(change, step, shown, browse):
     page = browse("--cluster", DEMO)
