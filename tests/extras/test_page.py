@@ -150,6 +150,15 @@ def test_one_glance_has_the_pod_the_nodes_the_rules_and_the_choice(browse):
     assert blamed == ["control-plane:NoSchedule", "cordoned", "gpu=true:NoSchedule"]
 
 
+def test_what_each_node_gets_alike_and_what_no_node_has_failed_takes_no_room(browse):
+    page = browse("--cluster", DEMO, "--policy=DefaultProvider", address="#pod=default/ingress-1")
+    assert tiles(page)["node-b"].startswith("✓ node-b …")
+    press(page, "m")
+    heads = page.execute_script("return [...document.querySelectorAll('.matrix thead th')].map(each => each.textContent)")
+    assert heads[:4] == ["Node", "CheckNodeUnschedulable", "PodToleratesNodeTaints", "LeastRequestedPriority × 1"]
+    assert "13 other predicates that no node has failed" in text_of(page, ".matrix")
+
+
 def test_what_a_pod_lacks_is_red_and_the_least_change_is_named(browse):
     page = browse("--cluster", DEMO, address="#pod=default/warehouse")
     help, message = page.find_element(By.CSS_SELECTOR, ".because").text.splitlines()

@@ -1,6 +1,6 @@
 // What stands around the nodes: the question on top, the queue and the pod at the left, the rules at the right.
 
-const names = title => title.replace(/(?<=.)(Priority|Allocation)$/, '');
+const names = title => title.replace(/(?<=.)(Priority|Allocation)(?=[+]|$)/g, '');
 
 function noDecision() {
   if (!isConnected()) return 'No decision was made';
@@ -36,7 +36,7 @@ function aboutNext(decision) {
 function remark(decision) {
   if (guess.choice === NOWHERE) return `Your guess was nowhere: ${isRight(decision, NOWHERE) ? 'right' : 'wrong'}`;
   if (guess.on && !guess.choice && isNewest(decision)) return 'Guess: the next pod waits for your click.';
-  return decision.notes[0]?.replace(decision.pod, 'It').replace(/, which [^,]*,/, '');
+  return decision.notes.find(each => each.startsWith(decision.pod))?.replace(decision.pod, 'It').replace(/, which [^,]*,/, '');
 }
 
 const isNewest = decision => view.live && decision?.n === distinct().at(-1)?.n;

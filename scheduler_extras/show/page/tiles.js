@@ -50,7 +50,7 @@ function tile(name, decision, step) {
   const news = decision ? newsAbout(decision).filter(each => each.names?.includes(name)) : [];
   return h(`article.tile.${about.is}${news.length ? '.changed' : ''}`, {'data-node': name, onclick: () => clickNode(name),
     title: about.by ? Object.entries(about.by).map(([title, reasons]) => `${title}: ${reasons.join(', ')}`).join('\n') : name},
-    h('h3', {}, mark && h('span.mark', {}, mark), h(`span.name${blame.has(HOSTNAME) ? '.blamed' : ''}`, {}, name), scored && h('b.total', {}, number(totalOf(decision, name)))),
+    h('h3', {}, mark && h('span.mark', {}, mark), h(`span.name${blame.has(HOSTNAME) ? '.blamed' : ''}`, {}, name), scored && h('b.total', {title: number(totalOf(decision, name))}, totalInShort(decision, name))),
     guess.choice === name && h('p.guessed', {}, guessInWords(decision, name, step)),
     bars(name, node, decision, about, blame),
     about.words && h('p.why', {}, plain(about.words).replace(/(?<=, free) /g, '\u00a0')),
@@ -95,16 +95,21 @@ function bars(name, node, decision, about, blame) {
   }));
 }
 
+// The votes that give each node the same large number, such as that of NodePreferAvoidPods, and the points of these.
+const cutShort = decision => new Set(decision.votes.filter(vote => !Array.isArray(vote.points) && vote.weight * vote.points > 1000));
+const pointsCut = decision => sum([...cutShort(decision)].map(vote => vote.weight * vote.points));
+const totalInShort = (decision, name) => (pointsCut(decision) ? '…' : '') + number(totalOf(decision, name) - pointsCut(decision));
+
 // The points of a node: a part for each priority, its points times its weight. What gives each node the same large
 // number is cut short.
 function race(decision, name) {
-  const cut = new Set(decision.votes.filter(vote => !Array.isArray(vote.points) && vote.weight * vote.points > 1000));
-  const most = Math.max(...decision.fit.slice(0, 2000).map(each => totalOf(decision, each)), 1) - sum([...cut].map(vote => vote.weight * vote.points));
+  const cut = cutShort(decision);
+  const most = Math.max(...decision.fit.slice(0, 2000).map(each => totalOf(decision, each)), 1) - pointsCut(decision);
   return h('div.race', {}, partsOf(decision, name).map((part, i) => {
     const vote = decision.votes[i];
     if (cut.has(vote)) return h(`i.cut.c${hue(vote.title)}`, {title: `${vote.title}: ${number(part)} for each node`}, '…');
     return part > 0 && h(`i.c${hue(vote.title)}`, {style: {width: `${100 * part / most}%`},
-      title: `${vote.title}: ${number(pointsOf(decision, vote, name))} × ${vote.weight}`}, part / most > .045 * number(part).length ? number(part) : '');
+      title: `${vote.title}: ${number(pointsOf(decision, vote, name))} × ${vote.weight}`}, number(part));
   }));
 }
 
@@ -137,8 +142,9 @@ function chips(node, decision, about, blame, lines) {
     labels.filter(each => !isEarly(each)).map(([token, text]) => chip(token, text, 'label')));
 }
 
-// Chips for which a tile has no room are counted instead.
+// Chips for which a tile has no room are counted instead; points for which a bar has no room are left out.
 function fitChips() {
+  document.querySelectorAll('.race i').forEach(each => { if (each.scrollWidth > each.clientWidth + 2) each.textContent = ''; });
   const crowded = [...document.querySelectorAll('.tile')].filter(each => each.scrollHeight > each.clientHeight + 1);
   for (const tile of crowded) {
     const all = [...tile.querySelectorAll('.chip:not(.blamed, .changed, .new)')];
