@@ -184,6 +184,16 @@ def test_without_time_for_it_decisions_are_recorded_in_brief_and_the_next_ones_i
     assert [frame["pod"] for frame in frames(journal)] == ["default/q"]
 
 
+def test_while_a_page_is_open_the_first_decision_of_an_idle_loop_is_recorded_in_any_case(monkeypatch):
+    monkeypatch.setattr(journals, "IDLE", 1e6)
+    journal = journal_of()
+    journal.watched.free_at = math.inf
+    with journal.frames.being_read():
+        for name in "pq":
+            record(journal, decide(SHIPPED, pod(name), node("a")))
+    assert [frame["pod"] for frame in frames(journal)] == ["default/p"] and len(journal.skipped) == 1
+
+
 def test_a_mistake_in_it_does_not_stop_the_scheduler(caplog):
     decision = decide(SHIPPED, pod("p"), node("a"))
     decision.votes = None
