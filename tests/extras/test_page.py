@@ -459,7 +459,8 @@ CHANGED = """
     goTo(known.changes.length);
     const pending = decisions().at(-1), node = nodes.get('node-b');
     Object.assign(view, {live: true, at: pending, step: arguments[1]});
-    const nodeIs = more => take({kind: 'nodes', n: known.last + 1, at: Date.now() / 1000, nodes: {'node-b': {...node, ...more}}});
+    const nodeIs = more => take({kind: 'nodes', n: known.last + 1, at: Date.now() / 1000, nodes: {
+      'node-b': {...node, ...more}, 'node-a': {...nodes.get('node-a'), used: {pods: 40}}}});  // the usage of another changes, too
     const queueIs = pods => take({kind: 'queue', n: known.last + 1, count: pods.length, oldest: 0, pods});
     const noteIs = text => take({kind: 'note', n: known.last + 1, at: 1, problem: false, text: `policy.json: ${text}`});
     queueIs([{pod: pending.pod, attempts: 1, for: 'node', again: 0}]);
@@ -475,7 +476,7 @@ CHANGED = """
       },
       weights: () => ['- APriority ×1', '- B', '+ APriority ×5'].map(noteIs)})[arguments[0]]();
     render();
-    return ['h1', '.news', '.tile.changed .name', '.chip.changed'].map(each => document.querySelector(each)?.innerText || '');"""
+    return ['h1', '.news', '.tile.changed .name', '.chip.changed'].map(each => [...document.querySelectorAll(each)].map(found => found.innerText).join(', '));"""
 ASKED = "Where does warehouse go?"
 
 

@@ -19,9 +19,9 @@ function take(frame) {
   const enter = more => known.entries.push({...frame, ...more, world: known.changes.length, policy: known.policy, queue: known.queue});
   if (frame.kind === 'nodes') {
     goTo(known.changes.length);
-    const lines = known.changes.length || nodes.size ? differencesOf(frame.nodes) : [];
+    const {lines, names} = known.changes.length || nodes.size ? differencesOf(frame.nodes) : {lines: []};
     known.changes.push({after: frame.nodes, before: null});
-    if (lines.length) enter({kind: 'change', lines, names: Object.keys(frame.nodes)});
+    if (lines.length) enter({kind: 'change', lines, names});
   } else if (frame.kind === 'policy') {
     known.policy = frame;
     Object.values(frame.by).forEach(each => each.priorities.forEach(([title]) => hue(title)));
@@ -78,9 +78,9 @@ function put(name, record) {
   else nodes.delete(name);
 }
 
-// Return in words how nodes differ from those before; of pods, only which ones are gone.
+// Return in words how nodes differ from those before, and which ones do; of pods, only which ones are gone.
 function differencesOf(changed) {
-  const lines = [], come = [], gone = [];
+  const lines = [], names = [], come = [], gone = [];
   const isRun = known.entries.findLast(each => each.kind !== 'note')?.kind === 'run';  // it begins without the pods that it places
   for (const [name, now] of Object.entries(changed)) {
     const before = nodes.get(name);
@@ -99,12 +99,15 @@ function differencesOf(changed) {
     }
     const keys = now.pods.map(([key]) => key);
     if (now.used.pods < before.used.pods && !isRun) words.push(...before.pods.filter(([key]) => !keys.includes(key)).map(([key]) => `- pod ${short(key)}`));
-    if (words.length) lines.push(`${name}: ${words.join(', ')}`);
+    if (!words.length) continue;
+    names.push(name);
+    lines.push(`${name}: ${words.join(', ')}`);
   }
-  for (const [names, what] of [[come, 'new'], [gone, 'gone']]) {
-    if (names.length) lines.unshift(`${inShort(names)} ${names.length === 1 ? 'is' : 'are'} ${what}`);
+  for (const [which, what] of [[come, 'new'], [gone, 'gone']]) {
+    if (which.length) lines.unshift(`${inShort(which)} ${which.length === 1 ? 'is' : 'are'} ${what}`);
   }
-  return lines.length > 8 ? [...lines.slice(0, 7), `and ${lines.length - 7} more changes`] : lines;
+  if (lines.length > 8) lines.splice(7, lines.length, `and ${lines.length - 7} more changes`);
+  return {lines, names: [...names, ...come, ...gone]};
 }
 
 const inShort = names => names.length > 3 ? `${names.slice(0, 2).join(', ')} and ${names.length - 2} other nodes` : names.join(', ');
