@@ -31,7 +31,7 @@ def run_session(cluster: LiveCluster, policy_file: PolicyFile, stop: threading.E
         return int(options.once)
     HEARTBEAT.at = time.monotonic()
     HEARTBEAT.limit = election.renew_deadline if election else 60
-    interval = min(options.interval, 0.3) if options.listen else options.interval  # edits show at once
+    interval = min(options.interval, 0.2) if options.listen else options.interval  # edits show at once
     code = run_to_the_end(cluster, policy_file, stop, interval, options.once)
     if options.goes_on:
         log_totals(cluster)

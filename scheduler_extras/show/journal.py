@@ -31,11 +31,13 @@ from scheduler_extras.show.what_if import WhatIf
 
 
 # Recording a decision may take longer than the decision itself. The loop spends at most a share of its time
-# on it; of decisions beyond that, only the outcome is recorded.
+# on it; of decisions beyond that, only the outcome is recorded. While a page is open, an idle loop records
+# them all.
 
 UNWATCHED = 0.005, 0.1  # a share of the loop's time; the seconds that may be saved up for a burst of pods
 WATCHED = 0.03, 0.3  # the same while a page is open
 ALL = math.inf, 0  # no limit
+IDLE = 0.5  # seconds without a decision, or between records of changes, after which the loop is idle
 MAX_WITH_LABELS = 500  # nodes of a cluster in which their labels are recorded
 MAX_WAITING = 200  # pods of the queue that are named
 
@@ -79,12 +81,14 @@ class Journal:
         self.what_if = WhatIf()
         self.waiting: tuple | None = None  # as in the last frame of the queue
         self.queue_noted_at = 0.0
+        self.decided_at = self.changes_noted_at = -math.inf  # in monotonic seconds
 
     def decided(self, cluster: LiveCluster, decision: FullDecision) -> None:
         """Record a decision before it is carried out."""
-        budget = self.budget()
-        if budget.is_left():
-            with budget.spending():
+        time_to_record = self.time_to_record(self.decided_at)
+        self.decided_at = time.monotonic()
+        if time_to_record:
+            with time_to_record:
                 self.record(cluster, decision)
         else:
             self.skipped.append((time.time(), decision.pod.key, decision.node, decision.message))
@@ -102,12 +106,13 @@ class Journal:
 
     def note_changes(self, cluster: LiveCluster) -> None:
         """Record changes of the cluster between decisions."""
-        budget = self.budget()
-        if budget.is_left():
-            with budget.spending():
+        time_to_record = self.time_to_record(max(self.decided_at, self.changes_noted_at))
+        if time_to_record:
+            with time_to_record:
                 self.note_skipped()
                 self.follow(cluster.snapshot)
                 self.note_queue(cluster)
+            self.changes_noted_at = time.monotonic()
 
     def note(self, text: str, is_problem: bool = False) -> None:
         """Record a line of the log."""
@@ -118,9 +123,13 @@ class Journal:
         self.frames.add("run", {"text": text})
         self.last.clear()
 
-    def budget(self) -> Budget:
-        """Return the budget that applies now."""
-        return self.watched if self.frames.readers else self.unwatched
+    def time_to_record(self, busy_at: float) -> contextlib.AbstractContextManager | None:
+        """Return the context in which to record, or None without time. busy_at: when the loop was busy."""
+        budget = self.watched if self.frames.readers else self.unwatched
+        if budget.is_left():
+            return budget.spending()
+        is_idle = self.frames.readers and time.monotonic() >= busy_at + IDLE
+        return warn_if_broken("the page") if is_idle else None
 
     def record(self, cluster: LiveCluster, decision: FullDecision) -> None:
         """Add the frames of a decision, unless it repeats the last one about the pod."""

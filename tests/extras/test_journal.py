@@ -69,6 +69,12 @@ def test_a_decision_has_what_each_rule_has_answered():
     assert report["asks"] == [["affinity", "nodeAffinity: preferred: weight: 1, preference: zone In east"]]
 
 
+def test_what_a_pod_asks_for_names_well_known_labels_without_their_domain():
+    affinity = json.loads(json.dumps(APART).replace('"zone"', '"kubernetes.io/hostname"'))
+    [decision] = frames(journal_of(decide(SHIPPED, pod("p", **affinity), node("a"))))
+    assert decision["asks"] == [["affinity", "podAntiAffinity: required: topologyKey: hostname, app: db"]]
+
+
 LABELLED = {"labels": {"app": "db"}}
 APART = {"affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [
     {"topologyKey": "zone", "labelSelector": {"matchLabels": {"app": "db"}}}]}}}
@@ -178,6 +184,16 @@ def test_without_time_for_it_decisions_are_recorded_in_brief_and_the_next_ones_i
     assert [frame["pod"] for frame in frames(journal)] == ["default/q"]
 
 
+def test_while_a_page_is_open_the_first_decision_of_an_idle_loop_is_recorded_in_any_case(monkeypatch):
+    monkeypatch.setattr(journals, "IDLE", 1e6)
+    journal = journal_of()
+    journal.watched.free_at = math.inf
+    with journal.frames.being_read():
+        for name in "pq":
+            record(journal, decide(SHIPPED, pod(name), node("a")))
+    assert [frame["pod"] for frame in frames(journal)] == ["default/p"] and len(journal.skipped) == 1
+
+
 def test_a_mistake_in_it_does_not_stop_the_scheduler(caplog):
     decision = decide(SHIPPED, pod("p"), node("a"))
     decision.votes = None
@@ -202,7 +218,7 @@ def test_what_no_rule_looks_at_is_noted():
 def test_of_5000_nodes_a_decision_takes_little_room():
     nodes = [node(f"node-{i}", cpu=str(4 + i % 3)) for i in range(5000)]
     [decision] = frames(journal_of(decide(SHIPPED, pod("p", {"cpu": "5"}), *nodes)))
-    assert len(json.dumps(decision)) < 200_000 and decision["against"][0]["blame"] == [] and decision["without"] == {}
+    assert len(json.dumps(decision)) < 200_000 and decision["against"][0]["blame"] == ["room:cpu"] and decision["without"] == {}
 
 
 def test_a_run_on_a_cluster_ends_with_its_page():

@@ -150,9 +150,19 @@ def test_one_glance_has_the_pod_the_nodes_the_rules_and_the_choice(browse):
     assert blamed == ["control-plane:NoSchedule", "cordoned", "gpu=true:NoSchedule"]
 
 
+def test_what_each_node_gets_alike_and_what_no_node_has_failed_takes_no_room(browse):
+    page = browse("--cluster", DEMO, "--policy=DefaultProvider", address="#pod=default/ingress-1")
+    assert tiles(page)["node-b"].startswith("✓ node-b …")
+    press(page, "m")
+    heads = page.execute_script("return [...document.querySelectorAll('.matrix thead th')].map(each => each.textContent)")
+    assert heads[:4] == ["Node", "CheckNodeUnschedulable", "PodToleratesNodeTaints", "LeastRequestedPriority × 1"]
+    assert "13 other predicates that no node has failed" in text_of(page, ".matrix")
+
+
 def test_what_a_pod_lacks_is_red_and_the_least_change_is_named(browse):
     page = browse("--cluster", DEMO, address="#pod=default/warehouse")
-    assert text_of(page, ".because") == "It would help to tolerate gpu=true."
+    help, message = page.find_element(By.CSS_SELECTOR, ".because").text.splitlines()
+    assert help == "It would help to tolerate gpu=true." and message.startswith("0/5 nodes are available: 1 Insufficient memory,")
     assert "needs cpu 12, free 7" in tiles(page)["node-b"] and len(page.find_elements(By.CSS_SELECTOR, ".bar.blamed .over")) == 4
     press(page, "p")
     assert text_of(page, ".pending").startswith("warehouse pending It would help to tolerate gpu=true 0/5 nodes are available:")
@@ -225,6 +235,17 @@ def test_guess_first_waits_for_a_click_and_counts(browse):
         press(page, Keys.ARROW_RIGHT)
 
 
+@table("pod, words", {
+    "where it stays pending": ("warehouse", ["guessed right: 1 of 1", "Your guess was nowhere: right"]),
+    "where it has a node": ("web-1", ["guessed right: 0 of 1", "Your guess was nowhere: wrong"])})
+def test_a_guess_may_be_nowhere(pod, words, browse):
+    page = browse("--cluster", DEMO, address=f"#pod=default/{pod}")
+    press(page, "g")
+    page.find_element(By.XPATH, "//button[.='nowhere']").click()
+    wait_for("the show is over", lambda: page.find_elements(By.CSS_SELECTOR, ".news"))
+    assert [text_of(page, ".score"), text_of(page, ".news")] == words
+
+
 def test_the_timeline_is_searched_and_its_lines_are_links(browse):
     page = browse("--cluster", DEMO)
     press(page, "/", *"gpu")
@@ -240,7 +261,7 @@ def test_who_makes_room_is_framed(browse):
     page = browse("--cluster", EXAMPLES / "preemption.yaml", "--preempt")
     page.execute_script("go(decisions()[0])")
     assert text_of(page, "h1") == "Where does payment go? It waits for room" and "preempts" in text_of(page, ".because")
-    assert "goes: cleanup goes: backup" in tiles(page)["right"] and "goes" not in tiles(page)["left"]
+    assert "victim: cleanup victim: backup" in tiles(page)["right"] and "victim" not in tiles(page)["left"]
 
 
 LONG = "x" * 56
@@ -317,6 +338,14 @@ def test_of_many_nodes_each_is_a_square_and_the_winner_and_the_next_are_tiles(br
     assert "32: taint gpu" in text_of(page, ".legend") and kinds(page) == ["best", "fits"]
     page.find_element(By.CSS_SELECTOR, ".map .square.out").click()
     assert kinds(page) == ["best", "out"]
+
+
+def test_of_a_thousand_nodes_the_resource_that_is_short_is_framed(browse, files):
+    page = browse("--cluster", files / "1000.json", address="#pod=default/q")
+    assert text_of(page, ".legend") == "0 left 1000: Insufficient cpu"
+    assert len(page.find_elements(By.CSS_SELECTOR, ".bar.blamed .over")) == 2
+    page.execute_script("go(decisions()[0])")
+    assert text_of(page, ".legend").endswith("taint gpu")
 
 
 def test_on_paper_the_tiles_the_matrix_and_the_timeline_are_below_each_other(browse):
@@ -398,26 +427,89 @@ def test_what_would_slip_through_is_stopped_by_the_policy_of_the_page(browse, ch
 
 LIVE = """
     connection.is = 'live';
-    guess.on = arguments[1];
-    Object.assign(view, {live: true, at: decisions()[0], step: Infinity});
+    guess.on = arguments[2] === 'guess';
+    Object.assign(view, {live: true, at: decisions()[0], step: Infinity, byHand: arguments[2] === 'by hand'});
     render();
     if (guess.on) guess.choice = 'node-a';
     const warehouse = decisions().find(each => each.node === null), before = known.entries.length;
-    take({...warehouse, n: known.last + 1, message: warehouse.message + arguments[0]});
+    take({...warehouse, n: known.last + 1, message: warehouse.message.replace(arguments[0], arguments[1])});
     arrived(known.entries.slice(before));
-    const shown = view.at.pod;
+    const found = [view.at.pod, document.querySelector('.news')?.innerText || ''];
     guess.on = guess.choice = null;
-    return shown;"""
+    view.byHand = false;
+    return found;"""
 
 
-@table("more, guesses, shown", {
-    "for the same reasons: it does not take the page": ("", False, "default/web-1"),
-    "for another reason": (" More.", False, "default/warehouse"),
-    "for another reason, while the class looks at the answer to its guess": (" More.", True, "default/web-1"),
+@table("before, after, mode, shown, news", {
+    "for the same reasons: it does not take the page": ("", "", "", "default/web-1", ""),
+    "for the same reasons at other numbers of nodes": ("3 Insufficient cpu", "12 Insufficient cpu", "", "default/web-1", ""),
+    "for another reason": ("Insufficient memory", "Too many pods", "", "default/warehouse", ""),
+    "for another reason, while the class looks at the answer to its guess":
+        ("Insufficient memory", "Too many pods", "guess", "default/web-1", "→ next: Where does web-2 go?"),
+    "for another reason, while somebody goes on by hand":
+        ("Insufficient memory", "Too many pods", "by hand", "default/web-1", "→ next: Where does web-2 go?"),
 })
-def test_a_pod_that_is_tried_again_stays_pending(more, guesses, shown, browse):
+def test_a_pod_that_is_tried_again_stays_pending(before, after, mode, shown, news, browse):
     page = browse("--cluster", DEMO)
-    assert page.execute_script(LIVE, more, guesses) == shown
+    assert page.execute_script(LIVE, before, after, mode) == [shown, news]
+
+
+CHANGED = """
+    connection.is = 'live';
+    goTo(known.changes.length);
+    const pending = decisions().at(-1), node = nodes.get('node-b');
+    Object.assign(view, {live: true, at: pending, step: arguments[1]});
+    const nodeIs = more => take({kind: 'nodes', n: known.last + 1, at: Date.now() / 1000, nodes: {
+      'node-b': {...node, ...more}, 'node-a': {...nodes.get('node-a'), used: {pods: 40}}}});  // the usage of another changes, too
+    const queueIs = pods => take({kind: 'queue', n: known.last + 1, count: pods.length, oldest: 0, pods});
+    const noteIs = text => take({kind: 'note', n: known.last + 1, at: 1, problem: false, text: `policy.json: ${text}`});
+    queueIs([{pod: pending.pod, attempts: 1, for: 'node', again: 0}]);
+    const keys = node.pods.slice(1), used = {...node.used, pods: keys.length};
+    ({taint: () => nodeIs({taints: ['today:NoSchedule']}),
+      pod: () => nodeIs({pods: keys, used}),
+      pending: () => queueIs([]),
+      retry: () => {
+        nodeIs({cordoned: true});
+        known.entries.at(-1).at = pending.at;
+        take({...pending, n: known.last + 1, message: '1 node(s) were unschedulable'});
+        enter(known.entries.at(-1));
+      },
+      weights: () => ['- APriority ×1', '- B', '+ APriority ×5'].map(noteIs)})[arguments[0]]();
+    render();
+    return ['h1', '.news', '.tile.changed .name', '.chip.changed'].map(each => [...document.querySelectorAll(each)].map(found => found.innerText).join(', '));"""
+ASKED = "Where does warehouse go?"
+
+
+@table("change, step, shown", {
+    "a taint": ("taint", 99, [f"{ASKED} Nowhere yet", "Since then: node-b: + taint today:NoSchedule", "node-b", "today:NoSchedule"]),
+    "a taint, while the decision is played":
+        ("taint", 1, [ASKED, "Since then: node-b: + taint today:NoSchedule", "node-b", "today:NoSchedule"]),
+    "a pod that is deleted": ("pod", 99, [f"{ASKED} Nowhere yet", "Since then: node-b: - pod web-1", "node-b", ""]),
+    "the pending pod is deleted": ("pending", 99, [f"{ASKED} It is gone", "", "", ""]),
+    "what has the pod tried again": (
+        "retry", 99, [f"{ASKED} Nowhere yet", "Decided again after: node-b: cordoned", "node-b", "cordoned"]),
+    "other weights": ("weights", 99, [f"{ASKED} Nowhere yet", "Since then: policy.json: A ×1 → ×5, - B", "", ""])})
+def test_what_changes_stands_out_at_once(change, step, shown, browse):
+    page = browse("--cluster", DEMO)
+    assert page.execute_script(CHANGED, change, step) == shown
+
+
+def test_a_predicate_that_no_node_has_reached_has_no_check_mark(browse, tmp_path):
+    cluster = tmp_path / "cluster.json"
+    cluster.write_text(json.dumps({"kind": "List", "items": [node("a", cpu="1"), pod("p", {"cpu": "9"})]}))
+    page = browse("--cluster", cluster, "--preempt")
+    press(page, Keys.END)
+    marks = page.execute_script("return [...document.querySelectorAll('.rules:not(.weights) li')].map(each => each.innerText.split('\\n'))")
+    assert marks == [["CheckNodeUnschedulable", "✓"], ["HostName", "✓"], ["PodFitsHostPorts", "✓"], ["MatchNodeSelector", "✓"],
+                     ["PodFitsResources", "−1"], ["NoDiskConflict"], ["PodToleratesNodeTaints"], ["Preemption"]]
+
+
+@table("keys, letters", {"on a projector": ([], 18), "in big letters": (["b"], 22)})
+def test_the_name_of_each_rule_takes_one_line(keys, letters, browse):
+    page = browse("--cluster", DEMO, "--policy=DefaultProvider")
+    press(page, *keys)
+    heights = page.execute_script("return [...document.querySelectorAll('.rules li')].map(each => each.offsetHeight)")
+    assert len(heights) > 10 and letters < max(heights) < 2 * letters
 
 
 @table("height", {"on a projector": 720, "where tiles have hardly any room": 400})
@@ -430,7 +522,7 @@ def test_a_new_taint_stands_out_where_labels_have_no_room(height, browse):
         render();
         const record = nodes.get('node-b'), labels = {...record.labels};
         for (let i = 0; i < 90; i++) labels[`number-${i}-of-many`] = 'x'.repeat(20);
-        take({kind: 'nodes', n: known.last + 1, at: Date.now() / 1000, nodes: {'node-b': {...record, labels}}});
+        take({kind: 'nodes', n: known.last + 1, at: view.at.at - 9, nodes: {'node-b': {...record, labels}}});
         view.at = {...view.at, n: known.last};
         take({kind: 'nodes', n: known.last + 1, at: Date.now() / 1000, nodes: {'node-b': {...record, labels, taints: ['today:NoSchedule']}}});
         known.entries.push(view.at);
@@ -447,7 +539,7 @@ def test_who_makes_room_is_framed_while_the_pod_waits_for_them(browse):
         const {n} = decisions()[0];
         take({kind: 'outcome', n: known.last + 1, of: n, line: '', waits: '', remedy: 'It waits until they have gone.', victims: [], notes: []});
         go(decisions()[0]);""")
-    assert "It waits until" in text_of(page, ".because") and "goes: cleanup goes: backup" in tiles(page)["right"]
+    assert "It waits until" in text_of(page, ".because") and "victim: cleanup victim: backup" in tiles(page)["right"]
 
 
 def edit(path, before, after):

@@ -13,10 +13,14 @@ function heatMap(names, decision, step) {
     zones.get(zone).push(name);
   }
   const {size, across} = squareSize([...zones.values()].map(members => members.length));
-  const changed = new Set(decision ? newsSince(decision).flatMap(each => each.names || []) : []);
+  const changed = new Set(decision ? newsAbout(decision).flatMap(each => each.names || []) : []);
+  const helped = decision && isEnd(decision, step) ? decision.help.split(' ').filter(word => nodes.has(word)) : [];
+  const shownTiles = [...new Set([...(order.length ? [order[0]] : []), selected, ...changed, ...order.slice(1, 3), ...helped, ...names.slice(0, 2)])]
+    .filter(name => name && nodes.has(name)).slice(0, 2);
   const square = name => {
+    const isTile = shownTiles.includes(name);
     const about = decision ? verdict(decision, name, step) : {is: 'open'};
-    const element = h(`i.square.${about.is}${changed.has(name) ? '.changed' : ''}${name === decision?.node && isEnd(decision, step) ? '.best' : ''}`, {'data-node': name});
+    const element = h(`i.square.${about.is}${isTile ? '.seen' : ''}${changed.has(name) ? '.changed' : ''}${name === decision?.node && isEnd(decision, step) ? '.best' : ''}`, {'data-node': name});
     if (about.is === 'out') element.classList.add(`r${colours.get(decision.out[name])}`);
     else if (order.length && decision.places.has(name)) {
       const share = totals[0] > totals[1] ? (totalOf(decision, name) - totals[1]) / (totals[0] - totals[1]) : 1;
@@ -28,9 +32,6 @@ function heatMap(names, decision, step) {
     onmouseover: event => { if (event.target.dataset.node) event.target.title = inWords(event.target.dataset.node, decision, step); }},
     [...zones].map(([zone, members]) => h('section.zone', {}, h('h4', {}, `${zone || 'no zone'}: ${members.length}`),
       h('div.squares', {}, members.map(square)))));
-  const helped = decision ? decision.help.split(' ').filter(word => nodes.has(word)) : [];
-  const shownTiles = [...new Set([...(order.length ? [order[0]] : []), selected, ...changed, ...order.slice(1, 3), ...helped, ...names.slice(0, 2)])]
-    .filter(name => name && nodes.has(name)).slice(0, 2);
   return h('div.heat', {}, legend(decision, step, colours, totals), map,
     h('div.tiles.middle', {style: {'--columns': 2, '--rows': 1}}, shownTiles.map(name => tile(name, decision, step))));
 }

@@ -41,13 +41,14 @@ function connect() {
   };
 }
 
-// New entries: while LIVE, the page goes on to the newest decision. After a guess, it waits: the answer stays until →.
+// New entries: while LIVE, the page goes on to the newest decision. By hand, and after a guess, it waits for →.
 function arrived(entries) {
   const all = entries.filter(each => each.kind === 'decision');
   const news = all.filter(each => !each.repeats);
   const again = all.findLast(each => each.repeats && each.uid === view.at?.uid);
+  const waits = view.byHand || guess.on && (guess.choice || !view.done);
   if (view.live && !view.at) Object.assign(view, {at: distinct().at(-1) || null, step: Infinity});
-  else if (view.live && news.length && !(guess.on && (guess.choice || !view.done))) {
+  else if (view.live && news.length && !waits) {
     const target = ofRun(news.at(-1)) || news.at(-1);
     if (target !== view.at) return enter(target);
   } else if (again && isNewest(view.at)) view.at = again;

@@ -2,6 +2,7 @@
 
 const view = {at: null, step: Infinity, mode: 'nodes', live: true, byHand: false, timer: 0};
 const guess = {on: false, choice: null, hits: 0, of: 0};
+const NOWHERE = '✗';  // the guess that the pod stays pending
 const PACE = 450;  // milliseconds for a step that is shown by itself
 
 function render() {
@@ -15,7 +16,7 @@ function render() {
   const focused = document.activeElement?.id;
   document.body.dataset.mode = view.mode;
   document.body.replaceChildren(
-    h('header', {}, heading(decision, other), h('div.about', {}, score(), place(), h('span', {id: 'status', role: 'status', title: 'End: the newest', onclick: toTheEnd}),
+    h('header', {}, heading(decision, other), h('div.about', {}, score(), view.byHand && h('span', {}, 'by hand'), place(), h('span', {id: 'status', role: 'status', title: 'End: the newest', onclick: toTheEnd}),
       h('button', {onclick: () => show('help'), 'aria-label': 'keys'}, '?'))),
     leftSide(decision), h('main', {}, because(other, step), middle()), rightSide(other || decision, step), footer());
   showStatus();
@@ -111,11 +112,15 @@ function clickNode(name) {
   if (guess.on && view.at && !guess.choice && !isEnd(view.at, view.step)) {
     guess.choice = name;
     guess.of += 1;
-    const totals = view.at.fit.map(each => totalOf(view.at, each));
-    guess.hits += view.at.node !== null && view.at.places.has(name) && totalOf(view.at, name) === Math.max(...totals);
+    guess.hits += isRight(view.at, name);
     if (!view.byHand) view.timer = setTimeout(goOn, PACE);
   }
   render();
+}
+
+function isRight(decision, name) {
+  if (decision.node === null) return name === NOWHERE;
+  return decision.places.has(name) && totalOf(decision, name) === Math.max(...decision.fit.map(each => totalOf(decision, each)));
 }
 
 function toggleGuess() {
@@ -134,7 +139,7 @@ const DOES = {
   ArrowDown: () => leap(1), ArrowUp: () => leap(-1), Home: () => decisions()[0] && go(decisions()[0], 0), End: toTheEnd,
   n: () => show('nodes'), m: () => show('matrix'), t: () => show('timeline'), p: () => show('pending'), y: () => show('manifest'),
   e: () => show('policy'), '?': () => show('help'), Escape: () => { view.mode = 'nodes'; render(); }, s: save, g: toggleGuess,
-  a: () => { view.byHand = !view.byHand; }, b: () => { document.documentElement.classList.toggle('big'); render(); },
+  a: () => { view.byHand = !view.byHand; render(); }, b: () => { document.documentElement.classList.toggle('big'); render(); },
   '/': () => { view.mode = 'timeline'; render(); document.getElementById('find').focus(); }};
 
 onkeydown = event => {

@@ -20,7 +20,7 @@ SHOWN_OF_PODS = [  # the fields to show; others are set by the API server, or no
     "volumes", *CONTAINERS]
 WISHES = ("annotations", "priority", "nodeSelector", "affinity", "tolerations", "topologySpreadConstraints")
 OMITTED = re.compile(r"(, )?\b(key|operator|values|matchExpressions|matchLabels|labelSelector): ")
-DOMAIN = re.compile(r"\b[\w.-]+\.(kubernetes|k8s)\.io/")  # of well-known labels
+DOMAIN = re.compile(r"\b([\w.-]+\.)?(kubernetes|k8s)\.io/")  # of well-known labels
 DUMPER = getattr(yaml, "CSafeDumper", yaml.SafeDumper)  # much faster with libyaml
 MOST = 200  # characters of a requirement or of an annotation
 

@@ -1,10 +1,12 @@
 // The matrix: nodes by rules. Passed, failed, not asked; points as they were given, normalised, times the weight.
 
-const MOST_ROWS = 12;
+const MOST_ROWS = 10;
 
 function matrix(decision) {
   if (!decision) return h('p.empty', {}, `${noDecision()}.`);
-  const predicates = decision.rules.filter(title => !/^(devices|room for nominated pods)$/.test(title) || decision.refused.includes(title));
+  const all = decision.rules.filter(title => !/^(devices|room for nominated pods|Preemption)$/.test(title) || decision.refused.includes(title));
+  const predicates = all.length + decision.votes.length > 13 ? all.filter(title => decision.refused.includes(title)) : all;
+  const rest = all.length - predicates.length;
   const names = rowsOf(decision);
   const head = (title, kind, weight) => h(`th.${kind}`, {scope: 'col', title}, h('span', {}, title, weight !== undefined && ` × ${weight}`));
   const rows = names.map(name => h(`tr${name === decision.node ? '.best' : ''}`, {onclick: () => clickNode(name)},
@@ -18,6 +20,7 @@ function matrix(decision) {
     predicates.map(title => head(title, 'rule')), decision.votes.map(vote => head(vote.title, `rule.t${hue(vote.title)}`, vote.weight)),
     h('th.rule', {scope: 'col'}, h('span', {}, 'Total')))), h('tbody', {}, rows)),
     left > 0 && h('p', {}, `and ${left} other nodes`),
+    rest > 0 && h('p', {title: all.filter(title => !predicates.includes(title)).join('\n')}, `${plural(rest, 'other predicate')} that no node has failed`),
     h('p.key', {}, '✓ passes · ✗ fails · blank: not asked, as the node is out already. Points: as given → normalised.'),
     decision.votes.map(vote => normalised(decision, vote)).filter(Boolean).map(line => h('p', {}, line)),
     decision.notes.map(note => h('p.warn', {}, note)));

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from scheduler_extras.deciding.decision import FullDecision, Vote
 from scheduler_extras.policy.policy_file import lines_of
 from scheduler_extras.reading.pods_and_nodes import FullNode
+from scheduler_extras.rules.of_the_script import TAINT, insufficient
 from scheduler_extras.rules.spreading import HOSTNAME
 from scheduler_extras.show.explain import invalid_terms, merged_entries
 from scheduler_extras.show.page.causes import Cause, cause_of
@@ -81,8 +82,19 @@ def in_short(cause: Cause) -> dict:
 
 def in_general(against: dict[str, list[str]]) -> Cause:
     """Return the Cause for all nodes with these reasons, {predicate: its reasons}."""
-    reasons = dict.fromkeys(reason.removeprefix("node(s) ") for each in against.values() for reason in each)
-    return Cause(shorten(", ".join(reasons), 80))
+    reasons = list(dict.fromkeys(reason for each in against.values() for reason in each))
+    words = ", ".join(map(reason_in_short, reasons))
+    beginning = insufficient("")
+    blame = [f"room:{reason.removeprefix(beginning)}" for reason in reasons if reason.startswith(beginning)]
+    return Cause(shorten(words, 80), blame)
+
+
+def reason_in_short(reason: str) -> str:
+    """Return a reason for the page, such as "taint gpu=true"."""
+    if reason.startswith(TAINT):
+        taint, _, _ = reason.removeprefix(TAINT).partition("}")
+        return f"taint {taint.replace(': ', '=', 1).removesuffix('=')}"
+    return reason.removeprefix("node(s) ")
 
 
 def vote_record(vote: Vote, fit: list) -> dict:

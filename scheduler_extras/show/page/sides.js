@@ -1,6 +1,6 @@
 // What stands around the nodes: the question on top, the queue and the pod at the left, the rules at the right.
 
-const names = title => title.replace(/Priority$/, '');
+const names = title => title.replace(/(?<=.)(Priority|Allocation)(?=[+]|$)/g, '');
 
 function noDecision() {
   if (!isConnected()) return 'No decision was made';
@@ -12,42 +12,62 @@ function heading(decision, other) {
   if (!decision) return h('h1', {}, noDecision());
   const where = !view.done ? null : !other ? h('span.no', {}, 'not known') : other.node
     ? h('span.yes', {}, isWhatIf() && other.node !== decision.node ? `It would go to ${other.node}` : `To ${other.node}`)
-    : h('span.no', {}, decision.outcome?.remedy ? 'It waits for room' : 'Nowhere yet');
+    : h('span.no', {}, isGone(decision) ? 'It is gone' : decision.outcome?.remedy ? 'It waits for room' : 'Nowhere yet');
   return h('h1', {title: decision.pod}, 'Where does ', h('u', {}, short(decision.pod)), ' go? ', where);
 }
 
-// What decides, in one line; below it, at the end, what has happened since, or what no rule has checked.
+// What decides, in one line; below it what has happened since and, at the end, what to know about the answer.
 function because(decision, step) {
-  const since = decision && isEnd(decision, step) ? newsSince(decision).at(-1) : null;
-  const note = decision && isEnd(decision, step) && decision.notes[0]?.replace(decision.pod, 'It').replace(/, which [^,]*,/, '');
-  const next = guess.choice && view.live && decision && isEnd(decision, step) && distinct().find(each => each.n > decision.n);
-  const news = next ? `→ next: Where does ${short(next.pod)} go?` : since ? `Since then: ${editInWords(since)}` : note;
-  return h('div.because', {}, reason(decision, step), news && h('p.news', {title: news}, news));
+  const isOver = decision && isEnd(decision, step);
+  const last = decision && newsAbout(decision).at(-1);
+  const change = last && `${last.n > decision.n ? 'Since then' : 'Decided again after'}: ${editInWords(last)}`;
+  const news = isOver && aboutNext(decision) || change || isOver && remark(decision);
+  const message = isOver && !decision.node && decision.message;
+  return h('div.because', {}, reason(decision, step), news ? h('p.news', {title: news}, news) : message && h('p.message', {title: message}, message));
 }
 
-// What has happened since the newest decision, while the page is LIVE.
-const isNewest = decision => view.live && view.done && decision?.n === distinct().at(-1)?.n;
-const newsSince = decision => !isNewest(decision) ? [] : known.entries.filter(each => each.n > decision.n
-  && (each.kind === 'change' || each.kind === 'brief' && !each.repeats || each.kind === 'note' && !each.text.startsWith(decision.pod)));
+// What waits for the key →, by hand or after a guess.
+function aboutNext(decision) {
+  const next = (guess.choice || view.byHand) && view.live && distinct().find(each => each.n > decision.n);
+  return next && `→ next: Where does ${short(next.pod)} go?`;
+}
+
+// The second line about an answer: about the guess, or what no rule has checked.
+function remark(decision) {
+  if (guess.choice === NOWHERE) return `Your guess was nowhere: ${isRight(decision, NOWHERE) ? 'right' : 'wrong'}`;
+  if (guess.on && !guess.choice && isNewest(decision)) return 'Guess: the next pod waits for your click.';
+  return decision.notes.find(each => each.startsWith(decision.pod))?.replace(decision.pod, 'It').replace(/, which [^,]*,/, '');
+}
+
+const isNewest = decision => view.live && decision?.n === distinct().at(-1)?.n;
+
+// The changes just before a decision, if the pod was tried again, and while it is the newest one, those since then.
+function newsAbout(decision) {
+  const isAgain = known.entries.some(each => each.pod === decision.pod && each.n < decision.n);
+  const isNear = each => each.n > decision.n ? isNewest(decision) : isAgain && decision.at - each.at < .5;
+  const isNote = each => each.kind === 'note' && !each.text.startsWith(decision.pod) && (!each.problem || each.text === known.problem);
+  return known.entries.filter(each => isNear(each) && (each.kind === 'change' || isNote(each) || each.kind === 'brief' && each.n > decision.n && !each.repeats));
+}
 
 function reason(decision, step) {
   if (!decision) return h('p', {}, connection.operator.standby ? `${connection.operator.leader}. This replica takes over when that one ends.` : 'Each pod that the scheduler decides about appears here.');
   const title = stepsOf(decision)[step];
-  if (step === 0 && decision.refused[0] !== title) return h('p', {}, guess.on && !guess.choice ? 'Guess: click a node.' : `${plural(decision.nodes, 'node')}: which of them fit?`);
+  if (step === 0 && guess.on && !guess.choice) return h('p', {}, 'Guess: click a node, or ', h('button', {onclick: () => clickNode(NOWHERE)}, 'nowhere'));
+  if (step === 0) return h('p', {}, `${plural(decision.nodes, 'node')}: which of them fit?`);
   if (step <= decision.refused.length) {
     const count = Object.values(decision.out).filter(group => title in decision.against[group].by).length;
     const cause = decision.against.find(each => title in each.by).by[title].join(', ');
     return h('p', {}, h('b', {}, title), `: ${plural(count, 'node')} out. `, h('q', {}, cause));
   }
   if (!decision.fit.length) {
-    return h('p.no', {title: decision.message}, decision.outcome?.remedy || (decision.help ? `It would help to ${verb(decision.help)}.` : decision.message));
+    return h('p.no', {title: decision.message}, isGone(decision) ? 'It is no longer in the queue.' : decision.outcome?.remedy || (decision.help ? `It would help to ${verb(decision.help)}.` : decision.message));
   }
   const [first, second] = ranked(decision);
   if (!isEnd(decision, step)) return h('p', {}, 'Points times weights: the highest total wins.');
   const note = decision.outcome?.waits ? ` It waits: ${decision.outcome.waits}` : '';
   if (second === undefined) return h('p', {}, `${first} is the only node that fits.${note}`);
   const ahead = totalOf(decision, first) - totalOf(decision, second);
-  if (!ahead) return h('p', {}, `${first} and ${second} tie: any of the best is taken, at random.${note}`);
+  if (!ahead) return h('p', {}, `${first} and ${second} tie: one of the best is picked at random.${note}`);
   const leads = partsOf(decision, first).map((part, i) => [part - partsOf(decision, second)[i], i]).filter(([lead]) => lead);
   leads.sort(([a], [b]) => b - a);
   return h('p', {}, h('b', {}, `wins by ${number(ahead)}`), ` over ${second}: `, leads.map(([lead, i], place) =>
@@ -55,24 +75,34 @@ function reason(decision, step) {
 }
 
 // The entries up to what is shown: the page does not tell how it ends.
-const sofar = () => !view.at || view.live && view.done && !guess.on ? known.entries
+const sofar = () => !view.at || view.live && view.done && !guess.on && !view.byHand ? known.entries
   : known.entries.filter(each => each.n < view.at.n || each === view.at && view.done);
 
 const queueNow = () => view.live || !view.at ? known.queue : view.at.queue;
 
+// Whether a pending pod is no longer in the queue: somebody has deleted it.
+const isGone = decision => isConnected() && isNewest(decision) && !decision.node && known.queue.n > decision.n
+  && known.queue.pods.length === known.queue.count && !known.queue.pods.some(each => each.pod === decision.pod);
+
 const verb = change => /^(tolerate|label|uncordon|free|move|do without)/.test(change) ? change : `have ${change}`;
+
+// How many pods are pending at this step: with the one that is shown, until it has a node.
+function pendingNow(decision) {
+  const {count, pods} = queueNow();
+  const others = count - pods.filter(each => each.pod === decision?.pod).length;
+  return others + (decision && !(view.done && decision.node) && !isGone(decision) ? 1 : 0);
+}
 
 function leftSide(decision) {
   const queue = queueNow();
   const waiting = queue.pods.filter(each => each.pod !== decision?.pod);
   const others = queue.count - (queue.pods.length - waiting.length);
-  const count = others + (decision && !(view.done && decision.node) ? 1 : 0);
   const requests = decision ? Object.entries(decision.requests) : [];
   const lasts = sofar().filter(each => each.kind === 'decision' || each.kind === 'brief').filter(each => !each.repeats || each === view.at).slice(-5).reverse();
   return h('aside.left', {},
-    h('h2', {}, `Queue: ${count === 1 ? '1 waits' : `${count} wait`}`),
+    h('h2', {}, `Queue: ${pendingNow(decision)} pending`),
     h('ul', {}, decision && h(`li.asked-about${view.done && decision.node ? '.placed' : ''}`, {}, h('b', {}, short(decision.pod)),
-      h('span', {}, view.done ? (decision.node ? `→ ${decision.node}` : 'stays') : 'now')),
+      h('span', {}, view.done ? (decision.node ? `→ ${decision.node}` : isGone(decision) ? 'gone' : 'pending') : 'now')),
       waiting.slice(0, 3).map(each => h('li.waits', {onclick: () => showPod(each.pod)}, h('span', {}, short(each.pod)), h('small', {'data-again': each.again}, again(each)))),
       others > 3 && h('li.more', {}, h('small', {}, `and ${others - 3} more`))),
     decision && [h('h2', {}, 'It asks for'),
@@ -88,6 +118,14 @@ function again(waiting) {
   const seconds = Math.round(waiting.again - Date.now() / 1000);
   if (waiting.for !== 'node') return waiting.for === 'binding' ? 'is bound' : 'is held';
   return waiting.attempts === 0 ? 'next' : seconds > 0 && isConnected() ? `in ${seconds} s` : 'pending';
+}
+
+// Whether a predicate was asked about any node: not if those before it have refused all. Preemption refuses none.
+function isAsked(decision, title) {
+  const earlier = decision.rules.slice(0, decision.rules.indexOf(title));
+  const before = decision.refused.filter(each => earlier.includes(each)).length;
+  const isOut = group => firstAgainst(decision, group) < before;
+  return title !== 'Preemption' && (decision.all || decision.fit.length > 0 || !Object.values(decision.out).every(isOut));
 }
 
 const rulesOf = (policy, decision) => policy ? policy.by[decision?.by] || Object.values(policy.by)[0] : {predicates: [], priorities: [], always: []};
@@ -112,11 +150,12 @@ function rightSide(decision, step) {
       const count = decision ? Object.values(decision.out).filter(group => title in decision.against[group].by).length : 0;
       const isNow = decision && step > 0 && stepsOf(decision)[step] === title;
       const out = refusedSoFar.includes(title);
-      const lit = decision && (step > decision.refused.length || rules.predicates.indexOf(title) < rules.predicates.indexOf(decision.refused[step - 1]));
+      const lit = decision && isAsked(decision, title) && (step > decision.refused.length || rules.predicates.indexOf(title) < rules.predicates.indexOf(decision.refused[step - 1]));
       const edit = isNew(title) ? 'new' : gone.includes(title) ? 'gone' : '';
-      const kind = edit ? `.edited.${edit}` : whatIf.off === title ? '.off' : isNow ? '.now' : out ? '.refuses' : lit ? '.passes' : '';
+      const victims = title === 'Preemption' && view.done && decision?.outcome?.victims.length;
+      const kind = edit ? `.edited.${edit}` : whatIf.off === title ? '.off' : isNow ? '.now' : out || victims ? '.refuses' : lit ? '.passes' : view.done ? '.unasked' : '';
       return h(`li${kind}`, {role: 'button', tabindex: '0', title: rules.always.includes(title) ? `${title}: active whatever the Policy names` : title,
-        onclick: () => switchOff(title)}, h('span', {}, title), h('b', {}, edit || (whatIf.off === title ? 'off' : out ? `−${count}` : lit ? '✓' : '')));
+        onclick: () => switchOff(title)}, h('span', {}, title), h('b', {}, edit || (whatIf.off === title ? 'off' : out ? `−${count}` : victims ? plural(victims, 'victim') : lit ? '✓' : '')));
     }), rest > 0 && h('li.rest', {title: rules.predicates.filter(title => !isShown(title)).join('\n')}, `${rest} others`, h('b', {}, step > (decision?.refused.length || 0) ? '✓' : ''))),
     h('h2', {}, 'Priorities × weight'),
     h('ul.rules.weights', {}, rules.priorities.map(([title, inForce]) => {

@@ -19,9 +19,9 @@ function take(frame) {
   const enter = more => known.entries.push({...frame, ...more, world: known.changes.length, policy: known.policy, queue: known.queue});
   if (frame.kind === 'nodes') {
     goTo(known.changes.length);
-    const lines = known.changes.length || nodes.size ? differencesOf(frame.nodes) : [];
+    const {lines, names} = known.changes.length || nodes.size ? differencesOf(frame.nodes) : {lines: []};
     known.changes.push({after: frame.nodes, before: null});
-    if (lines.length) enter({kind: 'change', lines, names: Object.keys(frame.nodes)});
+    if (lines.length) enter({kind: 'change', lines, names});
   } else if (frame.kind === 'policy') {
     known.policy = frame;
     Object.values(frame.by).forEach(each => each.priorities.forEach(([title]) => hue(title)));
@@ -42,11 +42,13 @@ function take(frame) {
   }
 }
 
-// Whether a pod is pending for the same reasons as after its last attempt. Then the page stays where it is.
+// Whether a pod is pending for the same reasons as after its last attempt, if at another number of nodes. Then the
+// page stays where it is.
 function saysAgain({pod, uid, node, message}) {
   const before = known.lasts.get(pod);
-  known.lasts.set(pod, {uid, node, message});
-  return node === null && before?.node === null && before.message === message && (!uid || !before.uid || uid === before.uid);
+  const reasons = message?.replace(/\d+|\.$/g, '').replace('/ nodes are available:', '').split(',').sort().join();
+  known.lasts.set(pod, {uid, node, reasons});
+  return node === null && before?.node === null && before.reasons === reasons && (!uid || !before.uid || uid === before.uid);
 }
 
 // Whether a line of the log is about the same file as the problem, or says that the API server answers again.
@@ -76,9 +78,10 @@ function put(name, record) {
   else nodes.delete(name);
 }
 
-// Return in words how nodes differ from those before; not which pods are on them.
+// Return in words how nodes differ from those before, and which ones do; of pods, only which ones are gone.
 function differencesOf(changed) {
-  const lines = [], come = [], gone = [];
+  const lines = [], names = [], come = [], gone = [];
+  const isRun = known.entries.findLast(each => each.kind !== 'note')?.kind === 'run';  // it begins without the pods that it places
   for (const [name, now] of Object.entries(changed)) {
     const before = nodes.get(name);
     if (!before || !now) {
@@ -94,12 +97,17 @@ function differencesOf(changed) {
       const [was, is] = [before.room[resource] || 0, now.room[resource] || 0];
       if (was !== is) words.push(`${resourceName(resource)} ${amount(resource, was)} → ${amount(resource, is)}`);
     }
-    if (words.length) lines.push(`${name}: ${words.join(', ')}`);
+    const keys = now.pods.map(([key]) => key);
+    if (now.used.pods < before.used.pods && !isRun) words.push(...before.pods.filter(([key]) => !keys.includes(key)).map(([key]) => `- pod ${short(key)}`));
+    if (!words.length) continue;
+    names.push(name);
+    lines.push(`${name}: ${words.join(', ')}`);
   }
-  for (const [names, what] of [[come, 'new'], [gone, 'gone']]) {
-    if (names.length) lines.unshift(`${inShort(names)} ${names.length === 1 ? 'is' : 'are'} ${what}`);
+  for (const [which, what] of [[come, 'new'], [gone, 'gone']]) {
+    if (which.length) lines.unshift(`${inShort(which)} ${which.length === 1 ? 'is' : 'are'} ${what}`);
   }
-  return lines.length > 8 ? [...lines.slice(0, 7), `and ${lines.length - 7} more changes`] : lines;
+  if (lines.length > 8) lines.splice(7, lines.length, `and ${lines.length - 7} more changes`);
+  return {lines, names: [...names, ...come, ...gone]};
 }
 
 const inShort = names => names.length > 3 ? `${names.slice(0, 2).join(', ')} and ${names.length - 2} other nodes` : names.join(', ');

@@ -16,12 +16,14 @@ const stepsOf = decision => ['question', ...decision.refused, ...(decision.fit.l
 const isEnd = (decision, step) => step >= stepsOf(decision).length - 1;
 const showsPoints = (decision, step) => decision.fit.length > 0 && step > decision.refused.length;
 
+// The first predicate that refuses a node, as its place among those that refuse any.
+const firstAgainst = (decision, group) => Math.min(...Object.keys(decision.against[group].by).map(title => decision.refused.indexOf(title)));
+
 // What is known about a node at a step: 'fits', 'out' with its cause, or 'open'.
 function verdict(decision, name, step) {
   if (name in decision.out) {
     const against = decision.against[decision.out[name]];
-    const first = Math.min(...Object.keys(against.by).map(title => decision.refused.indexOf(title)));
-    return step > first ? {is: 'out', ...against} : {is: 'open'};
+    return step > firstAgainst(decision, decision.out[name]) ? {is: 'out', ...against} : {is: 'open'};
   }
   if (!decision.places.has(name)) return {is: 'open'};
   if (isEnd(decision, step) && name === decision.node) return {is: 'best'};
@@ -45,13 +47,13 @@ function tile(name, decision, step) {
   const blame = new Set(about.blame || []);
   const scored = decision && showsPoints(decision, step) && decision.places.has(name);
   const mark = about.is === 'out' ? '✗' : about.is === 'best' ? '✓' : '';
-  const news = decision ? newsSince(decision).filter(each => each.names?.includes(name)) : [];
+  const news = decision ? newsAbout(decision).filter(each => each.names?.includes(name)) : [];
   return h(`article.tile.${about.is}${news.length ? '.changed' : ''}`, {'data-node': name, onclick: () => clickNode(name),
     title: about.by ? Object.entries(about.by).map(([title, reasons]) => `${title}: ${reasons.join(', ')}`).join('\n') : name},
-    h('h3', {}, mark && h('span.mark', {}, mark), h(`span.name${blame.has(HOSTNAME) ? '.blamed' : ''}`, {}, name), scored && h('b.total', {}, number(totalOf(decision, name)))),
+    h('h3', {}, mark && h('span.mark', {}, mark), h(`span.name${blame.has(HOSTNAME) ? '.blamed' : ''}`, {}, name), scored && h('b.total', {title: number(totalOf(decision, name))}, totalInShort(decision, name))),
     guess.choice === name && h('p.guessed', {}, guessInWords(decision, name, step)),
     bars(name, node, decision, about, blame),
-    about.words && h('p.why', {}, plain(about.words)),
+    about.words && h('p.why', {}, plain(about.words).replace(/(?<=, free) /g, '\u00a0')),
     scored && race(decision, name),
     chips(node, decision, about, blame, news.flatMap(each => each.lines)));
 }
@@ -65,7 +67,7 @@ const isGuessing = decision => guess.on && !guess.choice && decision && !isEnd(d
 
 // How good the guess was, once the winner is known.
 function guessInWords(decision, name, step) {
-  if (!decision.node || !isEnd(decision, step)) return 'your guess';
+  if (!isEnd(decision, step)) return 'your guess';
   if (!decision.places.has(name)) return 'your guess: does not fit';
   const behind = totalOf(decision, ranked(decision)[0]) - totalOf(decision, name);
   return behind ? `your guess: ${number(behind)} less` : 'your guess: right';
@@ -93,16 +95,21 @@ function bars(name, node, decision, about, blame) {
   }));
 }
 
+// The votes that give each node the same large number, such as that of NodePreferAvoidPods, and the points of these.
+const cutShort = decision => new Set(decision.votes.filter(vote => !Array.isArray(vote.points) && vote.weight * vote.points > 1000));
+const pointsCut = decision => sum([...cutShort(decision)].map(vote => vote.weight * vote.points));
+const totalInShort = (decision, name) => (pointsCut(decision) ? '…' : '') + number(totalOf(decision, name) - pointsCut(decision));
+
 // The points of a node: a part for each priority, its points times its weight. What gives each node the same large
 // number is cut short.
 function race(decision, name) {
-  const cut = new Set(decision.votes.filter(vote => !Array.isArray(vote.points) && vote.weight * vote.points > 1000));
-  const most = Math.max(...decision.fit.slice(0, 2000).map(each => totalOf(decision, each)), 1) - sum([...cut].map(vote => vote.weight * vote.points));
+  const cut = cutShort(decision);
+  const most = Math.max(...decision.fit.slice(0, 2000).map(each => totalOf(decision, each)), 1) - pointsCut(decision);
   return h('div.race', {}, partsOf(decision, name).map((part, i) => {
     const vote = decision.votes[i];
     if (cut.has(vote)) return h(`i.cut.c${hue(vote.title)}`, {title: `${vote.title}: ${number(part)} for each node`}, '…');
     return part > 0 && h(`i.c${hue(vote.title)}`, {style: {width: `${100 * part / most}%`},
-      title: `${vote.title}: ${number(pointsOf(decision, vote, name))} × ${vote.weight}`}, part / most > .045 * number(part).length ? number(part) : '');
+      title: `${vote.title}: ${number(pointsOf(decision, vote, name))} × ${vote.weight}`}, number(part));
   }));
 }
 
@@ -110,7 +117,7 @@ function race(decision, name) {
 function chips(node, decision, about, blame, lines) {
   const is = key => decision && key === decision.pod;
   const goes = new Set(decision?.outcome?.victims || []);
-  const isNew = text => lines.some(line => line.includes(`+ taint ${text}`) || line.includes(`+ label ${text}`));
+  const isNew = text => lines.some(line => line.includes(`+ taint ${text}`) || line.includes(`+ label ${text}`) || text === 'cordoned' && line.includes(' cordoned'));
   const marks = [...(node.cordoned ? [['cordon', 'cordoned']] : []), ...node.taints.map(each => [`taint:${each}`, each])];
   const asked = JSON.stringify(decision ? decision.asks : '');
   const labels = Object.entries(node.labels).map(([key, value]) => [`label:${key}`, `${key}=${value}`, asked.includes(key.split('/').pop())]);
@@ -121,7 +128,7 @@ function chips(node, decision, about, blame, lines) {
   pods.sort((a, b) => blame.has(`pod:${b[0]}`) - blame.has(`pod:${a[0]}`) || goes.has(b[0]) - goes.has(a[0]));
   const others = node.used.pods - node.pods.length;
   // The effect of a taint is a word of its own: a line breaks before it, not within it.
-  const words = text => text.replace(/[\w.-]+\//, '').split(/(?<=:)(?=\w+$)/).map(each => h('span', {}, each));
+  const words = text => text.replace(/[\w.-]+\//, '').replace(/=$/, '').split(/(?<=:)(?=\w+$)/).map(each => h('span', {}, each));
   const chip = (token, text, kind) => h(`span.chip.${kind}${blame.has(token) ? '.blamed' : ''}${isNew(text) ? '.changed' : ''}`, {title: text}, words(text));
   return h('div.chips', {},
     about.is === 'best' && h('span.chip.pod.new', {'data-pod': decision.pod}, `+ ${short(decision.pod)}`),
@@ -129,14 +136,15 @@ function chips(node, decision, about, blame, lines) {
     labels.filter(isEarly).map(([token, text]) => chip(token, text, 'label')),
     absent.map(token => h('span.chip.label.blamed', {}, `no ${token.slice(6)}`)),
     pods.map(([key, priority, ports]) => h(`span.chip.pod${goes.has(key) ? '.goes' : ''}${blame.has(`pod:${key}`) ? '.blamed' : ''}`,
-      {title: key}, goes.has(key) ? 'goes: ' : '', short(key), ports.length ? ` :${ports.join(' :')}` : '', priority ? ` prio ${priority}` : '')),
+      {title: key}, goes.has(key) ? 'victim: ' : '', short(key), ports.length ? ` :${ports.join(' :')}` : '', priority ? ` prio ${priority}` : '')),
     others > 0 && h('span.chip.pod', {}, `and ${others} others`),
     marks.filter(each => !isEarly(each)).map(([token, text]) => chip(token, text, 'mark')),
     labels.filter(each => !isEarly(each)).map(([token, text]) => chip(token, text, 'label')));
 }
 
-// Chips for which a tile has no room are counted instead.
+// Chips for which a tile has no room are counted instead; points for which a bar has no room are left out.
 function fitChips() {
+  document.querySelectorAll('.race i').forEach(each => { if (each.scrollWidth > each.clientWidth + 2) each.textContent = ''; });
   const crowded = [...document.querySelectorAll('.tile')].filter(each => each.scrollHeight > each.clientHeight + 1);
   for (const tile of crowded) {
     const all = [...tile.querySelectorAll('.chip:not(.blamed, .changed, .new)')];

@@ -33,7 +33,9 @@ function editInWords(entry) {
   if (entry.kind !== 'note' || !isEdit(lineOf(entry))) return lineOf(entry);
   const notes = known.entries.filter(each => each.kind === 'note' && Math.abs(entry.at - each.at) < .2);
   const rules = notes.map(lineOf).filter(isEdit).map(line => line.slice(file.length));
-  return file + rules.map(rule => rule.replace('Priority ', ' ').replace(/^(- .*) ×\d+$/, '$1')).join(', ');
+  const nameOf = rule => rule.slice(2).split(' ×')[0];
+  rules.sort((a, b) => byNumber(nameOf(a), nameOf(b)));
+  return file + rules.join(', ').replace(/- ([^ ,]+) ×(\d+), \+ \1 ×(\d+)/g, '$1 ×$2 → ×$3').replaceAll('Priority ×', ' ×');
 }
 
 const withoutCount = message => message.replace(/0\/\d+ nodes are available: /, '');
@@ -62,7 +64,7 @@ function pendingBoard() {
   const more = known.queue.count - known.queue.pods.length;
   return h('div.pending', {}, waiting.slice(0, 60).map(([each, decision]) => h('article', {onclick: () => decision && go(decision)},
     h('h3', {}, short(each.pod), h('small', {'data-again': each.again}, again(each))),
-    decision?.help && h('p.help', {}, h('b', {}, 'It would help to '), verb(decision.help)),
+    decision?.help && !decision.outcome?.remedy && h('p.help', {}, h('b', {}, 'It would help to '), verb(decision.help)),
     decision && !decision.node && !decision.help && decision.fit.length === 0 && h('p.help', {}, 'More than one thing is in the way on each node.'),
     decision && h('p', {}, decision.message),
     decision?.outcome?.remedy && h('p.warn', {}, decision.outcome.remedy),
@@ -93,16 +95,17 @@ const help = () => h('table.help', {}, KEYS.map(([keys, text]) => h('tr', {}, h(
 // One line for an operator, and the last thing that has happened.
 function footer() {
   const entries = sofar();
-  const isNews = each => !each.pod && each.kind !== 'run' && entries.at(-1).at - each.at < 10;
+  const isNews = each => !each.pod && each.kind !== 'run' && entries.at(-1).at - each.at < 3;
   const last = view.live && entries.findLast(isNews) || entries.at(-1);  // an edit is seen though pods go elsewhere by it
   const recent = known.entries.filter(each => each.node && last && last.at - each.at < 10);
   const reasons = new Map();
   const lasts = new Map(known.entries.filter(each => each.pod).map(each => [each.pod, each]));
+  if (isConnected()) lasts.forEach((_, pod) => known.queue.pods.some(each => each.pod === pod) || lasts.delete(pod));
   lasts.forEach(each => { if (!each.node) reasons.set(mainReason(each.message), (reasons.get(mainReason(each.message)) || 0) + 1); });
   const top = [...reasons].sort((a, b) => b[1] - a[1])[0];
   const queue = queueNow();
   const {leader, refused} = connection.operator;
-  const words = [leader, isConnected() && recent.length > 1 && `${number(recent.length / 10)} pods/s`, `${queue.count} wait`,
+  const words = [leader, isConnected() && recent.length > 1 && `${number(recent.length / 10)} pods/s`, `${pendingNow(view.at)} pending`,
     isConnected() && queue.count > 0 && h('span', {'data-since': queue.oldest}, ago(queue.oldest)),
     refused > 0 && h('b.no', {}, `${plural(refused, 'write')} refused`),
     reasons.size > 1 && `most often: ${top[0]}`];
