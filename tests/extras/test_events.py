@@ -6,10 +6,14 @@ import threading
 import types
 from types import SimpleNamespace
 
+import pytest
+
 from helpers.control_plane import wait_for
+from helpers.everywhere import replace
 from helpers.extras import a_pass, node, pod, table, wait_until_told
 from helpers.fake_api import POLICY, Server, make_pass, said_about, scheduler_of
 from scheduler_extras.api.responses import error_of
+from scheduler_extras.common.errors import ServerUnavailable
 from scheduler_extras.deciding.decision import FullDecision
 from scheduler_extras.deciding.rule import FullRule
 from scheduler_extras.live.events import Recorder
@@ -262,3 +266,28 @@ def test_an_event_that_fails_late_does_not_keep_what_is_told_by_then_from_being_
     for function, *arguments in tasks:
         function(*arguments)
     assert sent == [("POST", True), ("PATCH", True)]
+
+
+def test_if_no_thread_can_be_started_it_is_told_at_the_next_attempt():
+    waiting = FullPod(pod("p"))
+    waiting.record = PodRecord(waiting)
+    decision, started = FullDecision(waiting, {}, POLICY), []
+
+    def start(*task):
+        started.append(task)
+        if len(started) == 1:
+            raise ServerUnavailable(0, "this machine cannot start another thread")
+
+    recorder = Recorder(types.SimpleNamespace(request_if_leading=None, start=start))
+    with pytest.raises(ServerUnavailable):
+        recorder.report(decision, "Warning", "FailedScheduling", "Unschedulable", "too small")
+    recorder.report(decision, "Warning", "FailedScheduling", "Unschedulable", "too small")
+    assert [sorted(requests) for *_, requests in started] == 2 * [["condition", "event"]]
+
+
+def test_an_edit_that_breaks_the_scripts_event_costs_nobody_more_than_that(monkeypatch, caplog):
+    replace(monkeypatch, "event", lambda *_: 1 / 0)
+    server = Server(node("n", cpu="1"), pod("big", {"cpu": "2"}), pod("small"), pod("going", metadata={"deletionTimestamp": "2020-01-01T00:00:00Z"}))
+    make_pass(scheduler_of(server))
+    assert server.places() == {"small": "n"} and len(server.sent("PATCH", "big/status")) == 1
+    assert "ZeroDivisionError in <lambda>: division by zero (test_events.py, " in caplog.text

@@ -2,6 +2,7 @@
 
 import json
 import threading
+from types import SimpleNamespace
 
 import pytest
 
@@ -11,6 +12,7 @@ from helpers.fake_api import Server
 from helpers.spy import OOPS, built, live_cluster, make_pass, policy
 from scheduler_extras.api.responses import error_of
 from scheduler_extras.common.errors import FAILURE, ServerUnavailable, Unschedulable
+from scheduler_extras.configuration.profile import Profile
 from scheduler_extras.deciding.rule import FullRule, Rejected
 from scheduler_extras.live.passes import make_passes
 from scheduler_extras.policy.own_rules import as_in_the_script
@@ -469,3 +471,41 @@ def test_a_hook_that_calls_sys_exit_fails_its_pod_only(spy, point, is_bound):
     cluster, _ = make_pass(server, spy)
     make_pass(server, spy, cluster)
     assert server.places().keys() == ({"bad", "good"} if is_bound else {"good"})
+
+
+@table("answer, in_today, counted", {
+    "it fits no node": (["no"], "Unschedulable", "unschedulable"), "the rule is broken": (RuntimeError("oops"), "SchedulerError", "error"),
+    "the API server fails": (error_of(503, "away"), "SchedulerError", "error")})
+@pytest.mark.parametrize("is_of_today", [False, True], ids=["1.20", "1.36"])
+def test_what_a_failed_predicate_is_called(spy, is_of_today, answer, in_today, counted):
+    """In 1.20 the condition says Unschedulable in any case; metrics tell errors apart in both."""
+    asked = []
+    observer = SimpleNamespace(attempted=lambda decision, result: asked.append((decision.condition_reason, result)))
+    spy.answers["pre_filter"] = answer if isinstance(answer, Exception) else None
+    spy.answers["filter"] = answer
+    if is_of_today:
+        [policy] = spy.policies.values()
+        spy.policies = {"my-scheduler": Profile(policy.predicates, policy.priorities)}
+    server = Server(node("n"), pod("p"))
+    cluster = a_cluster(server)
+    cluster.cycle.observer = observer
+    make_pass(server, spy, cluster)
+    assert asked == [(in_today if is_of_today else "Unschedulable", counted)]
+
+
+def test_pre_enqueue_is_not_asked_about_an_assumed_pod(spy):
+    """It would lose its node, though it is on its way to it."""
+    server = Server(node("n"), pod("p"))
+    cluster = live_cluster(server)
+    spy.answers["permit"] = 60
+    make_pass(server, spy, cluster)
+    spy.answers |= {"pre_enqueue": "not now", "permit": None}
+    make_pass(server, spy, cluster)
+    assert server.places() == {"p": "n"} and spy.seen.count("pre_enqueue") == 1
+
+
+def test_that_the_api_server_fails_before_a_binding_is_no_event(spy):
+    spy.answers["pre_bind"] = error_of(503, "away")
+    server = Server(node("n"), pod("p"))
+    make_pass(server, spy, live_cluster(server))
+    assert server.sent("POST", "/events") == []

@@ -22,6 +22,7 @@ from helpers.preempting import (
 )
 from scheduler_extras.deciding.decision import FullDecision
 from scheduler_extras.live.record import PodRecord
+from scheduler_extras.live.retry import RetryOn
 
 
 @table("policies, condition, waits", {
@@ -160,3 +161,13 @@ def test_of_manifests_who_was_tried_before_gets_the_room_that_becomes_free(tmp_p
     assert run.stdout.splitlines()[:3] == [
         f"default/q {message} No preemption victims found for incoming pod.", f"default/p {message} Preemption is not helpful for scheduling.",
         "default/q -> n  (1 of 1 nodes fit, score 398)"]
+
+
+def test_a_nomination_lasts_while_preemption_cannot_read_the_budgets():
+    server = Server(node("n", cpu="1"), running("a", "n"), incoming(nominated="n"))
+    server.failures["poddisruptionbudgets"] = [503] * 9
+    cluster = a_cluster(server)
+    make_pass(cluster, configured())
+    [record] = cluster.queue.values()
+    assert [body for *_, body in server.sent("PATCH", "/status") if "nominatedNodeName" in body["status"]] == []
+    assert (record.retry.on, record.retry.has_met_server_error) == (RetryOn.BACKOFF, True), "it is tried again soon"

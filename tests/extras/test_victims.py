@@ -488,3 +488,14 @@ def test_the_file_that_names_it_says_which_kube_scheduler_it_follows(policies, v
         node("m", cpu="2"), node("n", cpu="2"), running("a", "m", 1, labels=A), running("b", "m", 9), budget(0),
         running("c", "n", 5, labels=A), running("d", "n", 5), incoming("2")], policies)
     assert sorted(sent(decision, "DELETE", "/pods/(.*)")) == victims
+
+
+@table("status, is_refused", {"a webhook fails": (500, True), "it is forbidden": (403, True), "a gateway has no answer in time": (504, False),
+                              "a gateway has none at all": (502, False), "there is no server": (503, False), "no answer comes": (0, False)})
+def test_a_node_is_skipped_only_if_its_pods_were_not_to_be_deleted(status, is_refused):
+    server = Server(node("n", cpu="1"), running("a", "n"), incoming())
+    server.failures["a"] = [status]
+    cluster = a_cluster(server)
+    make_pass(cluster, built())
+    [record] = cluster.queue.values()
+    assert record.retry.refused == ({"n"} if is_refused else set())

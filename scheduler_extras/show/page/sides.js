@@ -116,7 +116,8 @@ function leftSide(decision) {
 
 function again(waiting) {
   const seconds = Math.round(waiting.again - Date.now() / 1000);
-  if (waiting.for !== 'node') return waiting.for === 'binding' ? 'is bound' : 'is held';
+  const held = {permit: 'is held', pre_bind: 'is being prepared', post_filter: 'makes room'}[waiting.for];
+  if (held) return held;
   return waiting.attempts === 0 ? 'next' : seconds > 0 && isConnected() ? `in ${seconds} s` : 'pending';
 }
 
