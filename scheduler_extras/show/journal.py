@@ -35,7 +35,7 @@ from scheduler_extras.show.what_if import WhatIf
 # them all.
 
 UNWATCHED = 0.005, 0.1  # a share of the loop's time; the seconds that may be saved up for a burst of pods
-WATCHED = 0.03, 0.3  # the same while a page is open
+WATCHED = 0.03, 0.1  # the same while a page is open
 ALL = math.inf, 0  # no limit
 IDLE = 0.5  # seconds without a decision, or between records of changes, after which the loop is idle
 MAX_WITH_LABELS = 500  # nodes of a cluster in which their labels are recorded
