@@ -118,15 +118,14 @@ def test_a_held_pod_that_goes_is_called_off(told):
     assert cluster.on("n") == [] and undone == ["a"] and not cluster.cluster.queue
 
 
-def test_a_held_pod_that_is_not_to_be_tried_any_more_is_called_off_and_another_gets_its_room(told, monkeypatch):
-    clock, why = Clock(monkeypatch), []
-    rule = FullRule("Holds", lambda pod, node: (), hooks={
-        "permit": lambda *_: 60, "pre_enqueue": lambda pod: why[0] if why and pod.name == "a" else None})
+def test_a_held_pod_that_is_being_deleted_is_called_off_and_another_gets_its_room(told, monkeypatch):
+    clock = Clock(monkeypatch)
+    rule = FullRule("Holds", lambda pod, node: (), hooks={"permit": lambda *_: 60})
     cluster = told(node("n", cpu="1"), policy=FullPolicy([*POLICY.predicates, rule], []))
     cluster.comes(pod("a", ONE, priority=1), pod("b", ONE))
     cluster.make_pass()
     assert cluster.on("n") == ["a"]
-    why.append("not now")
+    cluster.comes(pod("a", ONE, priority=1, metadata={"deletionTimestamp": "2020-01-01T00:00:00Z"}))
     clock.now += 2
     assert cluster.make_pass() == [("b", "n")] and cluster.on("n") == ["b"]
 
