@@ -139,6 +139,10 @@ class FullDecision(Decision):
                     found.append(f"has {what}, and {name}, which looks at that, is not active")
         return found
 
+    def has_met_error(self) -> bool:
+        """Return whether a rule or a request has failed. (Otherwise, the pod is unschedulable.)"""
+        return self.is_error or self.condition_reason != "Unschedulable"
+
     def give_up(self, error: BaseException) -> None:
         """Leave the pod pending because of an error, and name the rule that raised it."""
         if isinstance(error, ServerUnavailable):

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from scheduler_extras.api.responses import has_status, warn_of_failure
 from scheduler_extras.common.blame import what_broke
-from scheduler_extras.common.errors import ApiError, ServerUnavailable, Unschedulable
+from scheduler_extras.common.errors import ApiError, Unschedulable
 from scheduler_extras.common.log_texts import one_line
 from scheduler_extras.common.observer import Observer
 from scheduler_extras.deciding.decision import FullDecision
@@ -23,10 +23,9 @@ from scheduler_extras.live.writer import Step, Writer
 
 
 class BindingCycle:
-    """Carries out decisions, from Assume and Reserve, or PostFilter, to the thread that binds the pod.
+    """Carries out decisions, in the loop's thread. Upstream: schedule_one.go.
 
-    It runs in the loop's thread. Unlike upstream's binding cycle, it also has the end of the scheduling
-    cycle: PostFilter, Assume, Reserve, and handleSchedulingFailure (`put_off`). Upstream: schedule_one.go.
+    Unlike upstream's binding cycle, it begins with Assume and Reserve, or PostFilter, and includes failures.
     """
 
     def __init__(self, cache: Cache, writer: Writer, show: Callable[[FullDecision], None],
@@ -90,10 +89,9 @@ class BindingCycle:
         self.end_attempt(decision)
         self.requeue(decision)
         self.send(Step.POST_FILTER, decision, decision.requests)
-        reason = decision.condition_reason
-        is_error = decision.is_error or reason != "Unschedulable"
-        self.observer.attempted(decision, "error" if is_error else "unschedulable")
-        self.recorder.report(decision, "Warning", "FailedScheduling", reason, decision.message or "")
+        self.observer.attempted(decision, "error" if decision.has_met_error() else "unschedulable")
+        self.recorder.report(decision, "Warning", "FailedScheduling", decision.condition_reason,
+                             decision.message or "")
         self.show_if_new(decision)
 
     def succeed(self, decision: FullDecision) -> None:
@@ -108,12 +106,10 @@ class BindingCycle:
         """Let a pod fall back after a failed write, and report the error."""
         self.requeue(decision)
         self.observer.attempted(decision, "error")
-        self.note_server_error(decision, error)
-        is_known = isinstance(error, (ApiError, Unschedulable))
-        why = one_line(error) if is_known else what_broke(error)
+        self.errors.note_error_of(decision.pod.record.retry, error)
+        why = one_line(error) if isinstance(error, (ApiError, Unschedulable)) else what_broke(error)
         is_failure = warn_of_failure(error, f"{decision.pod.key}: {why}")
-        got_through = not has_status(error, 0, 429)
-        if is_failure and got_through:  # without a response, the event would probably fail, too
+        if is_failure and not has_status(error, 0, 429):  # else the event would probably fail, too
             self.recorder.report(decision, "Warning", "FailedScheduling", "SchedulerError", f"{heading}{why}")
 
     def requeue(self, decision: FullDecision) -> None:
@@ -135,13 +131,7 @@ class BindingCycle:
     def end_attempt(self, decision: FullDecision) -> None:
         """Record how long the attempt took, and whether it met a server error."""
         decision.pod.record.retry.end()
-        self.note_server_error(decision, decision.server_error)
-
-    def note_server_error(self, decision: FullDecision, error: BaseException | None) -> None:
-        """Record whether an error that a pod has met is a server error."""
-        decision.pod.record.retry.has_met_server_error = isinstance(error, ServerUnavailable)
-        if isinstance(error, ServerUnavailable):
-            self.errors.note_server_error(error)
+        self.errors.note_error_of(decision.pod.record.retry, decision.server_error)
 
     def show_if_new(self, decision: FullDecision) -> None:
         """Show a decision once it has been carried out, unless it repeats the last one.

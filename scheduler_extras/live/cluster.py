@@ -40,8 +40,7 @@ class LiveCluster:
         self.errors = PassErrors()
         self.cache = Cache(writer.api, writer.is_live, self.OBJECT_STORE)
         self.snapshot = self.cache.snapshot
-        self.cycle = BindingCycle(
-            self.cache, writer, lambda decision: self.on_carried_out(decision), self.errors)
+        self.cycle = BindingCycle(self.cache, writer, lambda each: self.on_carried_out(each), self.errors)
         self.results = Results(self.cycle)
         self.queue = SchedulingQueue(self.cache)
         self.on_rest = on_rest  # called when a pass is over, and while the loop waits

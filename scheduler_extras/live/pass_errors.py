@@ -9,6 +9,7 @@ from scheduler import log
 from scheduler_extras.api.retries import backoff
 from scheduler_extras.common.clocks import STOP
 from scheduler_extras.common.errors import FAILURE, ServerUnavailable
+from scheduler_extras.live.retry import Retry
 
 
 MAX_SERVER_ERRORS = 10  # pods that meet one, without a pod bound in between, before the pass ends
@@ -30,10 +31,12 @@ class PassErrors:
         """Record that a pod was bound, so the API server is available."""
         self.server_errors.clear()
 
-    def note_server_error(self, error: ServerUnavailable) -> None:
-        """Record that a request for a pod failed because the API server was unavailable."""
-        FAILURE.set()
-        self.server_errors.append(error)
+    def note_error_of(self, retry: Retry, error: BaseException | None) -> None:
+        """Record whether the error that a pod has met, if any, is a server error. retry: that of the pod."""
+        retry.has_met_server_error = isinstance(error, ServerUnavailable)
+        if isinstance(error, ServerUnavailable):
+            FAILURE.set()
+            self.server_errors.append(error)
 
     def raise_server_error(self) -> None:
         """If ten pods have met a server error, raise the last one, to end the pass."""

@@ -109,12 +109,7 @@ class FullPolicy:
                       about="preemption")
         with warn_if_broken(decision.pod.key):
             for rule in self.rules_with["post_filter"]:
-                failed = copy.deepcopy(dict(decision.failed))  # the rule may change it
-                try:
-                    remedy = call_hook(rule, "post_filter", decision.pod, failed, snapshot)
-                except ServerUnavailable as error:
-                    decision.server_error = error
-                    raise
+                remedy = call_post_filter(rule, decision, snapshot)
                 if isinstance(remedy, NoPreemption):
                     decision.why_not_preempted = remedy.why
                 if remedy:
@@ -157,6 +152,16 @@ class FullPolicy:
         active = {rule.name for rule in self.rules()}
         idle = [rule for rule in [*PREDICATES.values()] if rule.name not in active]  # a copy: it may change
         return {what: (rule, is_asked) for rule in idle for what, is_asked in rule.pod_requirements.items()}
+
+
+def call_post_filter(rule: FullRule, decision: FullDecision, snapshot: FullSnapshot) -> Any:
+    """Call PostFilter of a rule, and return its result. The decision remembers a server error."""
+    failed = copy.deepcopy(dict(decision.failed))  # the rule may change it
+    try:
+        return call_hook(rule, "post_filter", decision.pod, failed, snapshot)
+    except ServerUnavailable as error:
+        decision.server_error = error
+        raise
 
 
 def may_have_victims(decision: FullDecision) -> bool:

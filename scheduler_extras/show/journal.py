@@ -11,7 +11,7 @@ import json
 import logging
 import math
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from scheduler_extras.common.blame import warn_if_broken
@@ -53,6 +53,12 @@ class Budget:
     def is_left(self) -> bool:
         """Return whether time may be spent now."""
         return time.monotonic() >= self.free_at
+
+    def context(self, is_free: bool) -> contextlib.AbstractContextManager | None:
+        """Return the context in which to spend time, or None if none is left. is_free: do not count it."""
+        if self.is_left():
+            return self.spending()
+        return warn_if_broken("the page") if is_free else None
 
     @contextlib.contextmanager
     def spending(self) -> Iterator[None]:
@@ -98,9 +104,8 @@ class Journal:
         if not (decision.waits or decision.remedy or decision.requests or remarks):
             return
         _, number = self.last.get(decision.pod.uid, (None, 0))
-        victims = [path.split("/")[-3:] for method, path, _ in decision.requests if method == "DELETE"]
-        pods = [f"{namespace}/{name}" for namespace, resource, name in victims if resource == "pods"]
-        about = {"waits": decision.waits, "remedy": decision.remedy, "victims": pods, "notes": remarks}
+        about = {"waits": decision.waits, "remedy": decision.remedy, "victims": victims_of(decision),
+                 "notes": remarks}
         if number:
             self.frames.add("outcome", {"of": number, "line": in_words(decision), **about})
 
@@ -126,10 +131,8 @@ class Journal:
     def time_to_record(self, busy_at: float) -> contextlib.AbstractContextManager | None:
         """Return the context in which to record, or None without time. busy_at: when the loop was busy."""
         budget = self.watched if self.frames.readers else self.unwatched
-        if budget.is_left():
-            return budget.spending()
-        is_idle = self.frames.readers and time.monotonic() >= busy_at + IDLE
-        return warn_if_broken("the page") if is_idle else None
+        is_idle = self.frames.readers > 0 and time.monotonic() >= busy_at + IDLE
+        return budget.context(is_idle)
 
     def record(self, cluster: LiveCluster, decision: FullDecision) -> None:
         """Add the frames of a decision, unless it repeats the last one about the pod."""
@@ -161,12 +164,7 @@ class Journal:
         is_another = answers is not self.answers
         names = snapshot.nodes if is_another else answers.changes.since(self.version) & snapshot.nodes.keys()
         self.answers, self.version = answers, answers.changes.version
-        is_small = len(snapshot.nodes) <= MAX_WITH_LABELS
-        nodes: dict[str, str | None] = {}
-        for name in names:
-            text = json.dumps(node_record(snapshot.nodes[name], is_small))
-            if self.known.get(name) != text:
-                nodes[name] = text
+        nodes = changed_records(snapshot, names, self.known)
         if is_another:
             nodes |= dict.fromkeys(self.known.keys() - snapshot.nodes.keys())
         if nodes:
@@ -193,6 +191,14 @@ class Journal:
             self.frames.add("queue", {"count": len(waiting), "oldest": on_the_clock(oldest), "pods": pods})
 
 
+def changed_records(snapshot: FullSnapshot, names: Iterable[str],
+                    known: dict[str, str]) -> dict[str, str | None]:
+    """Return {name: its record as JSON} of those nodes whose record differs from the known one."""
+    is_small = len(snapshot.nodes) <= MAX_WITH_LABELS
+    records = {name: json.dumps(node_record(snapshot.nodes[name], is_small)) for name in names}
+    return {name: text for name, text in records.items() if known.get(name) != text}
+
+
 def file_record(path: str) -> dict:
     """Return the text of a file and the object in it; both empty for a name such as DefaultProvider."""
     with contextlib.suppress(OSError, ValueError):
@@ -200,6 +206,12 @@ def file_record(path: str) -> dict:
             text = text_in(path, MAX_POLICY_BYTES)
             return {"text": text, "object": next(parse(text), None)}
     return {"text": "", "object": None}
+
+
+def victims_of(decision: FullDecision) -> list[str]:
+    """Return the namespace/name of the pods that are to be deleted for a pod."""
+    paths = [path.split("/")[-3:] for method, path, _ in decision.requests if method == "DELETE"]
+    return [f"{namespace}/{name}" for namespace, resource, name in paths if resource == "pods"]
 
 
 def records_of_waiting(cluster: LiveCluster) -> list[PodRecord]:
