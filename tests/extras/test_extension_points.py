@@ -11,7 +11,7 @@ from helpers.extras import a_cluster, cluster_of, node, pending_pods, pod, run_s
 from helpers.fake_api import Server
 from helpers.spy import OOPS, built, live_cluster, make_pass, policy
 from scheduler_extras.api.responses import error_of
-from scheduler_extras.common.errors import FAILURE, ServerUnavailable, Unschedulable
+from scheduler_extras.common.errors import FAILURE, Malformed, ServerUnavailable, Unschedulable
 from scheduler_extras.configuration.profile import Profile
 from scheduler_extras.deciding.rule import FullRule, Rejected
 from scheduler_extras.live.passes import make_passes
@@ -475,7 +475,8 @@ def test_a_hook_that_calls_sys_exit_fails_its_pod_only(spy, point, is_bound):
 
 @table("answer, in_today, counted", {
     "it fits no node": (["no"], "Unschedulable", "unschedulable"), "the rule is broken": (RuntimeError("oops"), "SchedulerError", "error"),
-    "the API server fails": (error_of(503, "away"), "SchedulerError", "error")})
+    "the API server fails": (error_of(503, "away"), "SchedulerError", "error"),
+    "the pod is malformed": (Malformed("spec.affinity: expected an object"), "Unschedulable", "unschedulable")})
 @pytest.mark.parametrize("is_of_today", [False, True], ids=["1.20", "1.36"])
 def test_what_a_failed_predicate_is_called(spy, is_of_today, answer, in_today, counted):
     """In 1.20 the condition says Unschedulable in any case; metrics tell errors apart in both."""
