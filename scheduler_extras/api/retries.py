@@ -55,7 +55,7 @@ def patiently(function: Callable[..., Returned], *arguments, pauses: Iterable[fl
 
 
 def rest(seconds: float) -> None:
-    """Sleep. In the main thread, a signal ends the sleep, and the watchdog is told that the loop goes on."""
+    """Sleep. In the main thread, a signal ends the sleep, and the heartbeat goes on."""
     if threading.current_thread() is not threading.main_thread():
         time.sleep(seconds)
         return

@@ -148,7 +148,7 @@ class FullDecision(Decision):
         if isinstance(error, ServerUnavailable):
             self.server_error = error
         is_of_pod = isinstance(error, Unschedulable) or (isinstance(error, Malformed) and not self.node)
-        if not is_of_pod:  # nothing about the pod: a rule or a request has failed
+        if not is_of_pod:  # a rule or a request has failed
             self.is_error = True
             self.condition_reason = "SchedulerError" if self.node else self.policy.reason_for_errors
         self.node = None

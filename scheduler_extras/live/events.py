@@ -42,9 +42,9 @@ class Recorder:
         published = pod.record.published
         requests = {}  # part of what is published -> the request that writes it
         if published.messages["event"] != message:
-            published.event = event_about(pod, kind, event_reason, at_most(1024, message))
-            if published.event:
-                requests["event"] = published.event
+            new_event = event_about(pod, kind, event_reason, at_most(1024, message))
+            if new_event:
+                requests["event"] = published.event = new_event
         elif kind == "Warning" and time.monotonic() >= published.count_at:
             requests["event"] = counted_up(published.event)
         if published.messages["condition"] != message:

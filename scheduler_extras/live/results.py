@@ -79,8 +79,8 @@ class Results:
             record.move_after_change()
             self.cache.nominations.take_back(unsent)
             warn_of_write(result.error)
-            may_have_succeeded = has_status(result.error, 0, 429, 502, 503, 504)
-            is_refused = not (isinstance(result.error, Conflict) or may_have_succeeded)
+            is_unknown = has_status(result.error, 0, 429, 502, 503, 504)  # a gateway's answer, or none
+            is_refused = not (isinstance(result.error, Conflict) or is_unknown)
             if is_refused and count_deletions(unsent) and not any(map(is_nomination, unsent)):
                 node = nomination_of(pod, snapshot)
                 if node:  # else another preemptor has ended the nomination meanwhile

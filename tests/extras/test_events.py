@@ -291,3 +291,18 @@ def test_an_edit_that_breaks_the_scripts_event_costs_nobody_more_than_that(monke
     make_pass(scheduler_of(server))
     assert server.places() == {"small": "n"} and len(server.sent("PATCH", "big/status")) == 1
     assert "ZeroDivisionError in <lambda>: division by zero (test_events.py, " in caplog.text
+
+
+def test_an_event_is_counted_up_though_the_one_between_was_broken(clock, monkeypatch):
+    server = Server(node("n", cpu="1"), pod("big", {"cpu": "2"}))
+    cluster = scheduler_of(server)
+    make_pass(cluster)
+    with monkeypatch.context() as edited:
+        replace(edited, "event", lambda *_: 1 / 0)
+        server.put(node("m", cpu="1"))
+        clock.now += 100
+        make_pass(cluster)
+    del server.objects["nodes", None, "m"]
+    clock.now += 1000
+    make_pass(cluster)
+    assert [body["count"] for *_, body in server.sent("PATCH", "") if "count" in (body or {})] == [2]

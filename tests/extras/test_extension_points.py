@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from helpers.everywhere import replace
-from helpers.extras import a_cluster, cluster_of, node, pending_pods, pod, run_scheduler, table
+from helpers.extras import a_cluster, a_pass, cluster_of, node, pending_pods, pod, run_scheduler, table
 from helpers.fake_api import Server
 from helpers.spy import OOPS, built, live_cluster, make_pass, policy
 from scheduler_extras.api.responses import error_of
@@ -510,3 +510,17 @@ def test_that_the_api_server_fails_before_a_binding_is_no_event(spy):
     server = Server(node("n"), pod("p"))
     make_pass(server, spy, live_cluster(server))
     assert server.sent("POST", "/events") == []
+
+
+def test_what_rules_have_reserved_is_undone_in_reverse_order():
+    order = []
+    rules = [FullRule(name, lambda pod, node: (), hooks={
+        "reserve": lambda *_, name=name: order.append(f"reserve {name}"), "permit": refuse,
+        "unreserve": lambda *_, name=name: order.append(f"unreserve {name}")}) for name in "ab"]
+    cluster = a_cluster(Server(node("n"), pod("p")))
+    a_pass(cluster, {"my-scheduler": FullPolicy(rules, [])})
+    assert order == ["reserve a", "reserve b", "unreserve b", "unreserve a"]
+
+
+def refuse(*_):
+    raise Unschedulable("no")

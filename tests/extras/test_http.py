@@ -5,6 +5,7 @@ import re
 import socket
 import threading
 import time
+import types
 
 import pytest
 
@@ -14,7 +15,7 @@ from helpers.extras import table
 from scheduler_extras.api.client import ApiClient
 from scheduler_extras.api.connection import Connection
 from scheduler_extras.api.responses import Conflict, error_of
-from scheduler_extras.api.retries import LASTING, patiently
+from scheduler_extras.api.retries import LASTING, patiently, rest
 from scheduler_extras.common.errors import ApiError, ServerUnavailable
 from scheduler_extras.options import read_arguments
 
@@ -348,3 +349,11 @@ def test_a_request_that_matters_is_sent_again_for_some_seconds(errors, pauses, a
     with contextlib.suppress(ApiError):
         patiently(request, pauses=LASTING)
     assert (waited, len(asked)) == (pauses, attempts)
+
+
+def test_the_heartbeat_goes_on_while_the_loop_waits_as_long_as_the_api_server_asks(monkeypatch):
+    beats, waited = [], iter([False, False, True])
+    replace(monkeypatch, "heartbeat", lambda: beats.append(1))
+    replace(monkeypatch, "STOP", types.SimpleNamespace(wait=lambda seconds: next(waited)))
+    rest(3600)
+    assert len(beats) == 2, "then a signal came"

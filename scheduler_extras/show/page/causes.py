@@ -36,7 +36,7 @@ from scheduler_extras.show.picture import amounts_of
 from scheduler_extras.show.text import shorten
 
 
-# Beginnings of labels that the kubelet or the cloud gives a node: nobody changes these to fit a pod.
+# Beginnings of labels that the kubelet or the cloud sets. They describe the node, so they stay as they are.
 FACTS = ("kubernetes.io/", "beta.kubernetes.io/", "node.kubernetes.io/", "topology.kubernetes.io/",
          "failure-domain.beta.kubernetes.io/")
 

@@ -1,6 +1,6 @@
 // The matrix: nodes by rules. Passed, failed, not asked; points as they were given, normalised, times the weight.
 
-const MOST_ROWS = 10;
+const MAX_ROWS = 10;
 
 function matrix(decision) {
   if (!decision) return h('p.empty', {}, `${noDecision()}.`);
@@ -29,10 +29,10 @@ function matrix(decision) {
 // Of many nodes, the best ones and one for each reason.
 function rowsOf(decision) {
   const names = inPlaces().filter(name => decision.places.has(name) || name in decision.out);
-  if (names.length <= MOST_ROWS) return names;
+  if (names.length <= MAX_ROWS) return names;
   const groups = new Map(Object.entries(decision.out).reverse().map(([name, group]) => [group, name]));
-  const best = ranked(decision).slice(0, Math.max(MOST_ROWS - groups.size, 5));
-  return [...new Set([...best, ...groups.values(), ...names])].slice(0, MOST_ROWS);
+  const best = ranked(decision).slice(0, Math.max(MAX_ROWS - groups.size, 5));
+  return [...new Set([...best, ...groups.values(), ...names])].slice(0, MAX_ROWS);
 }
 
 function predicateCell(decision, name, title) {
