@@ -6,13 +6,12 @@ prepared_rules.py and the rules use it. It saves time, and never changes an answ
 
 from __future__ import annotations
 
-import functools
 import itertools
 import random
 import time
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from scheduler_extras.common.clocks import HEARTBEAT
 
@@ -22,8 +21,11 @@ from scheduler_extras.common.clocks import HEARTBEAT
 # it are computed again.
 
 
-class PodIndependent(dict):
-    """{name: answer}, found without reading the pods on the nodes. It stays valid when pods come and go."""
+class Answers(NamedTuple):
+    """Answers of one rule about nodes, {name: answer}, and whether it has read the pods on these nodes."""
+
+    by_node: dict
+    is_pod_independent: bool = False  # then they stay valid when pods come and go
 
 
 @dataclass(slots=True)
@@ -31,10 +33,11 @@ class Entry:
     """An entry of the cache. It is never changed: a new one replaces it."""
 
     basis: object
-    result: object
+    result: object = None
     version: int = 0  # of the Changes that matter to it, when it was made
     nodes: dict = field(default_factory=dict)  # name -> Node, of the nodes that the result is about
     answers: dict = field(default_factory=dict)  # about these nodes, in their order; then about others
+    is_pod_independent: bool = False  # as in Answers
 
 
 @dataclass(eq=False)
@@ -86,14 +89,9 @@ class AnswerCache:
         entry = self.entries.get(key)
         return entry if entry is not None and entry.basis == basis else None
 
-    def changes_for(self, answers: dict) -> Changes:
-        """Return the changes after which these answers may differ."""
-        return self.changes_of_nodes if type(answers) is PodIndependent else self.changes
-
-    def is_pod_independent(self, key: Hashable | None) -> bool:
-        """Return whether the cached answers under a key were found without reading the pods on the nodes."""
-        entry = self.entries.get(key)
-        return entry is not None and type(entry.answers) is PodIndependent
+    def changes_for(self, is_pod_independent: bool) -> Changes:
+        """Return the changes after which answers may differ."""
+        return self.changes_of_nodes if is_pod_independent else self.changes
 
     def copy(self) -> AnswerCache:
         """Return a copy with the same entries."""
@@ -127,88 +125,83 @@ def memo(key: Hashable | None, snapshot: Any, basis: object, compute: Callable) 
     return entry.result
 
 
-def answers_about(nodes: dict, key: Hashable | None, snapshot: Any, ask: Callable, basis: object = None,
+def answers_about(nodes: dict, key: Hashable | None, snapshot: Any, compute: Callable, basis: object = None,
                   then: Callable = lambda nodes, answers: answers) -> Any:
-    """Return then(nodes, {name: answer}). This asks only about nodes that have changed since the last call.
+    """Return then(nodes, {name: answer}). Answers are computed only for nodes that have changed.
 
-    nodes: {name: Node}. ask: returns {name: answer} for some nodes, such as `for_each(function of a node)`.
+    nodes: {name: Node}. compute: returns the Answers about some nodes; `for_each` makes one.
     """
-    return result_about(nodes, key, snapshot, ask, basis, functools.partial(from_all, then))
+    def make(before: Entry, answers: dict, differ: dict) -> Any:
+        """Make the result of the answers about these nodes alone."""
+        if len(answers) > len(nodes):
+            answers = {name: answers[name] for name in nodes}
+        return then(nodes, answers)
+
+    return result_about(nodes, key, snapshot, compute, basis, make)
 
 
-def from_all(then: Callable, nodes: dict, entry: Entry, answers: dict, differ: dict) -> Any:
-    """Return then(nodes, the answers about these nodes alone)."""
-    if len(answers) > len(nodes):
-        answers = {name: answers[name] for name in nodes}
-    return then(nodes, answers)
-
-
-def index_of_nodes(key: Hashable, snapshot: Any, ask: Callable, update: Callable,
+def index_of_nodes(key: Hashable, snapshot: Any, compute: Callable, update: Callable,
                    basis: object = None) -> Any:
-    """Return an index of the snapshot's nodes. This updates it only for the nodes that have changed.
+    """Return an index of the snapshot's nodes. It is updated only for the nodes that have changed.
 
-    ask: as for `answers_about`. update: returns the index, from the last one or None, the previous answers
-    {name: answer}, and those that differ from them.
+    compute: as for `answers_about`. update: returns the index, made from the last one or None, the previous
+    answers {name: answer}, and those that differ from them.
     """
-    return result_about(snapshot.nodes, key, snapshot, ask, basis, functools.partial(from_last, update))
+    def make(before: Entry, answers: dict, differ: dict) -> Any:
+        """Update the index."""
+        return update(before.result, before.answers, differ)
+
+    return result_about(snapshot.nodes, key, snapshot, compute, basis, make)
 
 
-def from_last(update: Callable, nodes: dict, entry: Entry, answers: dict, differ: dict) -> Any:
-    """Return update(the last index, the previous answers, those that differ)."""
-    return update(entry.result, entry.answers, differ)
-
-
-NO_ENTRY = Entry(None, None)  # for the first result under a key
-
-
-def result_about(nodes: dict, key: Hashable | None, snapshot: Any, ask: Callable, basis: object,
+def result_about(nodes: dict, key: Hashable | None, snapshot: Any, compute: Callable, basis: object,
                  make: Callable) -> Any:
-    """Return the cached result while it is valid, else make(nodes, entry, answers, differ).
-
-    entry: the last Entry. differ: the answers that differ from those in it.
-    """
+    """Return the cached result while it is valid, else make(last entry, answers, those that differ)."""
     cache = snapshot.answers
     entry = cache.entry(key, basis)
     if entry is None:
-        answers = ask(nodes)
-        result = make(nodes, NO_ENTRY, answers, answers)
+        answers, is_pod_independent = compute(nodes)
+        result = make(Entry(basis), answers, answers)
     else:
-        changes = cache.changes_for(entry.answers)
+        changes = cache.changes_for(entry.is_pod_independent)
         are_same_nodes = nodes is entry.nodes or nodes == entry.nodes  # `is` takes no time
         if are_same_nodes and entry.version == changes.version:
             return entry.result
-        answers, differ = current_answers(entry, nodes, ask, changes.since(entry.version), are_same_nodes)
+        changed = changes.since(entry.version)
+        answers, is_pod_independent, differ = current_answers(entry, nodes, compute, changed, are_same_nodes)
         is_valid = are_same_nodes and not differ
-        result = entry.result if is_valid else make(nodes, entry, answers, differ)
-    version = cache.changes_for(answers).version
-    cache.keep(key, Entry(basis, result, version, nodes, answers), len(snapshot.nodes))
+        result = entry.result if is_valid else make(entry, answers, differ)
+    version = cache.changes_for(is_pod_independent).version
+    cache.keep(key, Entry(basis, result, version, nodes, answers, is_pod_independent), len(snapshot.nodes))
     return result
 
 
-def current_answers(entry: Entry, nodes: dict, ask: Callable, changed: frozenset,
-                    are_same_nodes: bool) -> tuple[dict, dict]:
-    """Return the current answers about these nodes, and those that differ from the answers of an entry.
+def current_answers(entry: Entry, nodes: dict, compute: Callable, changed: frozenset,
+                    are_same_nodes: bool) -> tuple[dict, bool, dict]:
+    """Return answers and is_pod_independent as of now, and the answers that differ from the entry's.
 
-    Asks about changed and new nodes. Drops the answers about changed nodes that are not among these.
+    This computes answers about changed and new nodes, and drops those about changed nodes that are not among
+    these.
     """
     answers = entry.answers
-    kind = type(answers)
-    to_ask = changed & nodes.keys()
+    is_pod_independent = entry.is_pod_independent
+    outdated = changed & nodes.keys()
     if not are_same_nodes:
-        to_ask |= nodes.keys() - answers.keys()
-    asked = ask({name: nodes[name] for name in sorted(to_ask)}) if to_ask else kind()
-    differ = {name: answer for name, answer in asked.items()
-              if name not in answers or answers[name] != answer}
-    outdated = changed - to_ask
-    if differ or outdated:
+        outdated |= nodes.keys() - answers.keys()
+    differ = {}
+    if outdated:
+        computed, are_independent = compute({name: nodes[name] for name in sorted(outdated)})
+        is_pod_independent = is_pod_independent and are_independent
+        differ = {name: answer for name, answer in computed.items()
+                  if name not in answers or answers[name] != answer}
+    unknown = changed - outdated
+    if differ or unknown:
         answers = answers | differ
-        for name in outdated:
+        for name in unknown:
             answers.pop(name, None)
     if not are_same_nodes:
         answers = {name: answers[name] for name in nodes} | answers  # in the order of the nodes
-    if kind is not dict:
-        answers = PodIndependent(answers) if type(asked) is kind else dict(answers)
-    return answers, differ
+    return answers, is_pod_independent, differ
 
 
 def answer_each(function: Callable, nodes: dict) -> dict:
@@ -221,5 +214,5 @@ def answer_each(function: Callable, nodes: dict) -> dict:
 
 
 def for_each(function: Callable) -> Callable:
-    """Return a function that returns {name: function(node)} of nodes, for `answers_about`."""
-    return functools.partial(answer_each, function)
+    """Return a function that returns the Answers function(node) about nodes, for `answers_about`."""
+    return lambda nodes: Answers(answer_each(function, nodes))

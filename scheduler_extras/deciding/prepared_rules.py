@@ -12,7 +12,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator
 from typing import Any
 
 from scheduler_extras.common.rule_answers import STRINGS, check_number, check_points, strings_of, wrong_answer
-from scheduler_extras.deciding.answers import AnswerCache, PodIndependent, answer_each, answers_about
+from scheduler_extras.deciding.answers import AnswerCache, Answers, answer_each, answers_about
 from scheduler_extras.deciding.decision import Vote
 from scheduler_extras.deciding.recorded_reads import RecordingView, cache_key_of, recorded_reads
 from scheduler_extras.deciding.rule import SKIP, FullRule, Rejected, Unresolvable
@@ -63,34 +63,36 @@ class PreparedRule:
 
     def split(self, nodes: dict, snapshot: FullSnapshot) -> tuple[dict, dict]:
         """Return the nodes that a predicate accepts, and its reasons against the others."""
-        return self.ask(nodes, snapshot, self.reasons, split_nodes)
+        return self.call_for(nodes, snapshot, self.reasons, split_nodes)
 
     def vote(self, nodes: dict, snapshot: FullSnapshot) -> Vote:
         """Return the Vote of a priority on these nodes, {name: Node}."""
-        return self.ask(nodes, snapshot, self.score, self.make_vote)
+        return self.call_for(nodes, snapshot, self.score, self.make_vote)
 
-    def ask(self, nodes: dict[str, FullNode], snapshot: FullSnapshot, question: Callable,
-            then: Callable) -> Any:
-        """Return then(nodes, {name: answer}), from the cache where possible. Record what the rule reads."""
+    def call_for(self, nodes: dict[str, FullNode], snapshot: FullSnapshot, function: Callable,
+                 then: Callable) -> Any:
+        """Return then(nodes, {name: function(node)}), from the cache where possible. Record the reads."""
         time_rule = snapshot.time_rule
         began = time.monotonic() if time_rule else 0
-        ask_some = functools.partial(self.ask_some, question, snapshot.answers)
-        result = answers_about(nodes, self.key, snapshot, ask_some, self.metadata, then)
+        compute = functools.partial(self.compute, function)
+        result = answers_about(nodes, self.key, snapshot, compute, self.metadata, then)
         if self.key and recorded_reads(self.pod_view):
             self.note_reads(snapshot.answers)
         if time_rule:
             time_rule(self.rule, False, time.monotonic() - began)
         return result
 
-    def ask_some(self, question: Callable, cache: AnswerCache, nodes: dict[str, FullNode]) -> dict:
-        """Return {name: answer} of nodes that have changed, or of all."""
+    def compute(self, function: Callable, nodes: dict[str, FullNode]) -> Answers:
+        """Return the Answers about nodes that have changed, or about all."""
         if self.rule.score_all:
-            return self.rule.score_all(nodes, metadata=self.metadata)
-        if self.metadata or not self.rule.steady:  # it may compare nodes with metadata
-            return answer_each(question, nodes)
-        if not nodes or (len(nodes) == 1 and not cache.is_pod_independent(self.key)):
-            return answer_each(question, nodes)
-        return once_for_equal_nodes(question, nodes)
+            return Answers(self.rule.score_all(nodes, metadata=self.metadata))
+        if self.metadata or not self.rule.steady or not nodes:  # it may compare nodes with metadata
+            return Answers(answer_each(function, nodes))
+        if len(nodes) == 1 and self.rule.has_read_pods:  # to record reads takes longer
+            return Answers(answer_each(function, nodes))
+        answers = once_for_equal_nodes(function, nodes)
+        self.rule.has_read_pods |= not answers.is_pod_independent
+        return answers
 
     def note_reads(self, cache: AnswerCache) -> None:
         """Extend the cache key with the attributes that the rule has read for the first time.
@@ -119,29 +121,29 @@ class PreparedRule:
         return Vote(rule.title, rule.weight, raw, points)
 
 
-def once_for_equal_nodes(question: Callable, nodes: dict[str, FullNode]) -> dict:
-    """Return {name: question(node)}. Nodes that are equal in all that the rule reads share one answer."""
+def once_for_equal_nodes(function: Callable, nodes: dict[str, FullNode]) -> Answers:
+    """Return the Answers function(node). Nodes that are equal in all that the rule reads share one answer."""
     (name, first), *others = nodes.items()
     view = RecordingView(first)
-    answers = answer_each(question, {name: view})
+    answers = answer_each(function, {name: view})
     reads = recorded_reads(view)
     if not reads:
-        return PodIndependent(dict.fromkeys(nodes, answers[name]))
+        return Answers(dict.fromkeys(nodes, answers[name]), is_pod_independent=True)
     are_pod_independent = reads.keys() <= POD_INDEPENDENT
     known = {values_of(first, reads): answers[name]}
     if None in known and not are_pod_independent:
-        return answers | answer_each(question, dict(others))
+        return Answers(answers | answer_each(function, dict(others)))
     for name, node in others:
         values = values_of(node, reads)
         if values is not None and values in known:
             answers[name] = known[values]
             continue
         view = RecordingView(node)
-        answers |= answer_each(question, {name: view})
+        answers |= answer_each(function, {name: view})
         are_pod_independent = are_pod_independent and recorded_reads(view).keys() <= POD_INDEPENDENT
         if values is not None and recorded_reads(view).keys() <= reads.keys():
             known[values] = answers[name]
-    return PodIndependent(answers) if are_pod_independent else answers
+    return Answers(answers, are_pod_independent)
 
 
 def values_of(node: FullNode, attributes: Iterable[str]) -> tuple | None:

@@ -47,8 +47,9 @@ class FullRule(Rule):
     title: str = ""  # the name that the Policy uses for it
     settings: dict = field(default_factory=dict)  # {parameter: value} for its functions
 
-    # If it is steady: the attributes of pods that the function has read so far.
+    # If it is steady, what the function has read so far: attributes of the pod, and the pods on any node.
     reads: tuple = field(default=(), init=False)
+    has_read_pods: bool = field(default=False, init=False)
 
 
 def full_rule(where: str, name: str, function: Callable, **options: Any) -> FullRule:

@@ -15,7 +15,7 @@ from typing import Any
 from scheduler_extras.common.blame import warn_if_broken
 from scheduler_extras.common.errors import ServerUnavailable, Unschedulable
 from scheduler_extras.common.log_texts import warn_once
-from scheduler_extras.deciding.answers import answers_about, memo
+from scheduler_extras.deciding.answers import Answers, answers_about, memo
 from scheduler_extras.deciding.decision import Diagnosis, FullDecision, Vote, combine_refusals
 from scheduler_extras.deciding.extension_points import EXTENSION_POINTS, call_hook, with_reason
 from scheduler_extras.deciding.prepared_rules import PreparedRule, prepare
@@ -194,4 +194,4 @@ def add_up(decision: FullDecision, prepared: list, nodes: dict[str, FullNode]) -
     basis = [(each.rule, each.metadata) for each in prepared], reduced
     return answers_about(
         nodes, shared_key(("total", policy), prepared), decision.snapshot,
-        lambda asked: totals(asked) if asked is nodes else {name: total(name) for name in asked}, basis)
+        lambda some: Answers(totals(nodes) if some is nodes else {name: total(name) for name in some}), basis)

@@ -15,7 +15,7 @@ from typing import Any
 
 from scheduler import matches_node, untolerated_taints
 from scheduler_extras.common.errors import InvalidSelector, Unschedulable
-from scheduler_extras.deciding.answers import answers_about, for_each, index_of_nodes
+from scheduler_extras.deciding.answers import Answers, answers_about, for_each, index_of_nodes
 from scheduler_extras.deciding.recorded_reads import digest
 from scheduler_extras.deciding.rule import SKIP, Unresolvable, predicate, priority
 from scheduler_extras.deciding.snapshot import FullSnapshot
@@ -138,12 +138,12 @@ def matching_pods(pod: FullPod, requirements: Sequence, snapshot: FullSnapshot) 
         return count_pods(node, counts, namespace) - sum(map(is_subtracted, node.taken_off))
 
     def count_each(nodes):
-        """Return {node: how many pods count there}. For all nodes of the snapshot, use the label index."""
+        """Return Answers: how many pods count on each node. For all nodes, use the label index."""
         may_have = nodes
         if nodes is snapshot.nodes:
             may_have = nodes_that_may_count(namespace, requirements, snapshot)
             may_have.update(name for name, node in nodes.items() if node.taken_off)
-        return dict.fromkeys(nodes, 0) | {name: count(nodes[name]) for name in may_have}
+        return Answers(dict.fromkeys(nodes, 0) | {name: count(nodes[name]) for name in may_have})
 
     namespace = pod.namespace
     key = "matching pods", digest(repr((namespace, requirements)))

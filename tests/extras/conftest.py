@@ -7,7 +7,7 @@ import pytest
 from helpers.command_line import answering  # noqa: F401 (a fixture)
 from helpers.everywhere import MODULES, replace
 from helpers.extender import service  # noqa: F401 (a fixture)
-from helpers.extras import PATIENT, Running, ask_all, compute_each_time, index_all
+from helpers.extras import PATIENT, Running, compute_each_time, compute_for_all, index_all
 from helpers.fake_api import clock, told  # noqa: F401 (fixtures)
 from helpers.faults import start  # noqa: F401 (a fixture)
 from helpers.preempting import contested  # noqa: F401 (a fixture)
@@ -23,7 +23,7 @@ from scheduler_extras.common.log_texts import WARNED
 @pytest.fixture
 def without_memory(monkeypatch):
     """Every rule is asked about every node for every pod."""
-    replace(monkeypatch, "answers_about", ask_all)
+    replace(monkeypatch, "answers_about", compute_for_all)
     replace(monkeypatch, "index_of_nodes", index_all)
     replace(monkeypatch, "memo", compute_each_time)
     for module in MODULES:

@@ -208,14 +208,14 @@ def table(names, rows):
     return pytest.mark.parametrize(names, rows.values(), ids=rows.keys())
 
 
-def ask_all(nodes, key, snapshot, ask, basis=None, then=lambda nodes, answers: answers):
+def compute_for_all(nodes, key, snapshot, compute, basis=None, then=lambda nodes, answers: answers):
     """Return what `answers_about` returns, without the cache."""
-    return then(nodes, ask(nodes))
+    return then(nodes, compute(nodes).by_node)
 
 
-def index_all(key, snapshot, ask, update, basis=None):
+def index_all(key, snapshot, compute, update, basis=None):
     """Return what `index_of_nodes` returns, without the cache."""
-    return update(None, {}, ask(snapshot.nodes))
+    return update(None, {}, compute(snapshot.nodes).by_node)
 
 
 def compute_each_time(key, snapshot, basis, compute):
