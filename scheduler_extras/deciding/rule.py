@@ -35,6 +35,8 @@ class FullRule(Rule):
     hooks: dict = field(default_factory=dict)  # its functions for the other extension points
     steady: bool = False  # its answers depend only on the attributes that it reads, and on `metadata`
     unresolvable: bool = False  # of a predicate: all of its reasons are Unresolvable
+    # Function(pod) that returns whether another pod that is placed may make the pod fit; None: it never does.
+    helped_by_pods: Callable | None = None
     # What a pod may require -> function(pod, its node or None) that returns whether it does. Used to warn if
     # no active rule checks it.
     pod_requirements: dict = field(default_factory=dict)
@@ -87,6 +89,11 @@ def is_unresolvable(against: dict) -> bool:
     Upstream: nodesWherePreemptionMightHelp.
     """
     return any(isinstance(reason, Unresolvable) for reasons in against.values() for reason in reasons)
+
+
+def any_pod(pod: object) -> bool:
+    """Return True: the value of `helped_by_pods` for rules that may read anything."""
+    return True
 
 
 SKIP = object()  # a `metadata` function returns it: the rule is skipped for the pod

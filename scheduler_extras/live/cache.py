@@ -138,6 +138,7 @@ class Cache:
         self.arrived: dict[str, FullPod] = {}  # uid -> waiting pod, new or changed since a pass began
         self.terminating: list[FullPod] = []  # waiting pods that have begun to terminate, to be reported
         self.has_changed = False  # whether pods that fitted no node may fit one now
+        self.has_placed_pod = False  # whether those may that another pod on a node helps
 
     def follow(self, policies: dict) -> None:
         """Apply all updates, and find the pods that wait for one of these schedulers. Raises ApiError."""
@@ -190,9 +191,12 @@ class Cache:
         pod.node_name = text_at(raw, "spec", "nodeName")
         pod.phase = text_at(raw, "status", "phase")
         if pod.node_name != was_on:
+            is_nominated = any(each.uid == pod.uid for each in self.snapshot.nominated)
+            leaves_room = pod.counted_on not in ("", pod.node_name) or is_nominated
+            self.has_changed |= leaves_room
+            self.has_placed_pod = True
             self.nodes.place(pod, pod.node_name)
             self.note_waiting(pod.key, pod)
-            self.has_changed = True
 
     def replace_pod(self, key: str, before: FullPod | None, pod: FullPod | None) -> None:
         """Replace the pod under a key with another pod, or with its new version. None: there was or is none.
@@ -210,7 +214,8 @@ class Cache:
         if pod:
             self.pods[key] = pod
             self.nodes.place(pod, pod.node_name or assumed_on)
-        self.has_changed |= bool(before or (pod and pod.node_name))
+        self.has_changed |= bool(before)
+        self.has_placed_pod |= bool(pod and pod.node_name)
         self.note_waiting(key, pod)
 
     def note_waiting(self, key: str, pod: FullPod | None) -> None:

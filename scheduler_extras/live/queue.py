@@ -119,10 +119,17 @@ class SchedulingQueue(dict):
 
     def move_after_change(self) -> None:
         """If the cluster has changed, record that pods which fitted no node may fit one now."""
+        for record in self.helped():
+            record.move_after_change()
+        self.cache.has_changed = self.cache.has_placed_pod = False
+
+    def helped(self) -> list[PodRecord]:
+        """Return the records of the pods that may fit a node after the latest changes."""
         if self.cache.has_changed:
-            self.cache.has_changed = False
-            for record in self.values():
-                record.move_after_change()
+            return [*self.values()]
+        if self.cache.has_placed_pod:  # upstream: AssignedPodAdded
+            return [record for record in self.values() if record.retry.is_helped_by_pods]
+        return []
 
     def note_pass(self, began_at: float) -> None:
         """Record the end of a pass. began_at: in monotonic seconds."""
@@ -131,9 +138,9 @@ class SchedulingQueue(dict):
 
     def could_pop(self) -> bool:
         """Return whether an idle queue could pop pods from backoff, because the cluster has changed."""
-        waits = any(record.policy.pops_from_backoff and record.retry.on in (RetryOn.CHANGE, RetryOn.IDLENESS)
-                    for record in self.values())
-        return self.cache.has_changed and waits and time.monotonic() >= self.next_pop_at
+        return time.monotonic() >= self.next_pop_at and any(
+            record.pops_from_backoff() and record.retry.on in (RetryOn.CHANGE, RetryOn.IDLENESS)
+            for record in self.helped())
 
     def is_urgent(self, pod: FullPod, began_at: float) -> bool:
         """Return whether to try a pod: it is new, or it is due and the pass began more than 0.1 s ago."""

@@ -106,8 +106,11 @@ class PodRecord:
     def move_after_change(self) -> None:
         """Record that the cluster has changed since the last attempt."""
         if self.retry.on is RetryOn.CHANGE:
-            pops = self.policy is not None and self.policy.pops_from_backoff
-            self.retry.on = RetryOn.IDLENESS if pops else RetryOn.BACKOFF
+            self.retry.on = RetryOn.IDLENESS if self.pops_from_backoff() else RetryOn.BACKOFF
+
+    def pops_from_backoff(self) -> bool:
+        """Return whether an idle queue pops the pod from backoff after a change."""
+        return self.policy is not None and self.policy.pops_from_backoff
 
     def end_post_filter(self) -> None:
         """Let the pod wait for a node again. It keeps its place in the queue."""

@@ -36,6 +36,7 @@ class Retry:
     has_met_server_error: bool = False  # in the last attempt
     backoff_ends: float = 0
     retry_at_latest: float = 0  # when it is tried again even without a change
+    is_helped_by_pods: bool = True  # whether another pod that is placed may make it fit
     refused: set[str] = field(default_factory=set)  # nodes from which victims could not be deleted
     began_at: float = 0  # when the last attempt began
     took: float = 0  # seconds of the loop's time that the last attempt took
@@ -55,6 +56,7 @@ class Retry:
         moment = time.monotonic()
         self.backoff_ends = moment + self.seconds_after(decision)
         self.retry_at_latest = max(self.backoff_ends, moment + policy.unschedulable_seconds)
+        self.is_helped_by_pods = policy.is_helped_by_pods(decision.pod)
         waits_for_change = decision.fits_nowhere and not decision.server_error
         self.on = RetryOn.CHANGE if waits_for_change else RetryOn.BACKOFF
 

@@ -24,7 +24,15 @@ from scheduler_extras.common.blame import place_of, signature_of
 from scheduler_extras.common.errors import InputError
 from scheduler_extras.common.log_texts import one_line
 from scheduler_extras.deciding.extension_points import EXTENSION_POINTS
-from scheduler_extras.deciding.rule import CATALOGUES, PREDICATES, PRIORITIES, FullRule, full_rule, register
+from scheduler_extras.deciding.rule import (
+    CATALOGUES,
+    PREDICATES,
+    PRIORITIES,
+    FullRule,
+    any_pod,
+    full_rule,
+    register,
+)
 from scheduler_extras.reading.schemas import decode
 from scheduler_extras.rules.of_the_script import IN_THE_SCRIPT
 
@@ -34,6 +42,7 @@ from scheduler_extras.rules.of_the_script import IN_THE_SCRIPT
 
 PARAMETERS = {  # option -> the positional parameters; `metadata` and `arguments` are passed by name
     "function": "pod node", "metadata": "pod nodes snapshot", "reduce": "scores", "check": "arguments",
+    "helped_by_pods": "pod",
     **{option: point.parameters for option, point in EXTENSION_POINTS.items()}}
 OPTIONS = ["argument", "default", "member", "steady", "pod_requirements", "aliases", "always", "by_default",
            "plugin", *PARAMETERS.keys() - {"function"}]
@@ -77,7 +86,7 @@ def checked_rule(where: str, name: str, function: Callable, **options: Any) -> F
             check_function(name, option, each, options)
     argument = decode(options.get("argument"), dict, f'rule "{name}", argument')
     decode(options.get("default"), argument, f'rule "{name}", default')
-    return full_rule(where, name, function, **options)
+    return full_rule(where, name, function, **({"helped_by_pods": any_pod} | options))
 
 
 def own_rule(where: str, name: str | None = None, **options: Any) -> Callable:

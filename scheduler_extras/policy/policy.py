@@ -127,6 +127,14 @@ class FullPolicy:
             feasible, failed = extender.filter(pod, feasible, failed)
         return feasible, failed
 
+    def is_helped_by_pods(self, pod: FullPod) -> bool:
+        """Return whether another pod that is placed may make a pod fit that fits no node."""
+        rules = self.predicates + self.rules_with["post_filter"]
+        with warn_if_broken(pod.key):
+            return bool(self.extenders) or any(
+                rule.helped_by_pods and rule.helped_by_pods(pod) for rule in rules)
+        return True
+
     def rejection(self, error: Rejected, failed: Diagnosis) -> str:
         """Return the message about a pod that a rule has rejected."""
         return failed.message

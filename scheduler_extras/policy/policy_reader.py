@@ -264,7 +264,8 @@ def set_up(rule: FullRule, title: str, entry: str, weight: int, settings: JsonOb
         settings = settings | {"arguments": arguments}
     filled: dict[str, Any] = {}  # option of the rule -> its function with the settings filled in
     taken = {"arguments"}
-    functions = {option: getattr(rule, option) for option in ("function", "metadata", "reduce")}
+    options = "function", "metadata", "reduce", "helped_by_pods"
+    functions = {option: getattr(rule, option) for option in options}
     for option, function in (rule.hooks | functions).items():
         signature = function and signature_of(function)
         known = {name: settings[name] for name in settings if signature and name in signature.parameters}

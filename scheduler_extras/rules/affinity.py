@@ -110,7 +110,8 @@ def affine_domains(pod: FullPod, nodes: list[FullNode], snapshot: FullSnapshot) 
 
 
 @predicate("MatchInterPodAffinity", metadata=affine_domains, plugin="InterPodAffinity", by_default=1,
-           steady=True, pod_requirements={
+           steady=True, helped_by_pods=functools.partial(has_required_affinity, "podAffinity"),
+           pod_requirements={
                "required pod affinity": functools.partial(has_required_affinity, "podAffinity"),
                "required pod anti-affinity": functools.partial(has_required_affinity, "podAntiAffinity")})
 def match_inter_pod_affinity(pod, node, metadata):

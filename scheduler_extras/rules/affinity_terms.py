@@ -135,6 +135,6 @@ def placed_terms(snapshot: FullSnapshot) -> PlacedTerms:
     return index_of_nodes("terms", snapshot, for_each(terms_on), with_terms)
 
 
-def has_required_affinity(side: str, pod: FullPod, node: object) -> bool:
+def has_required_affinity(side: str, pod: FullPod, node: object = None) -> bool:
     """Return whether the pod has required affinity of a kind, such as podAntiAffinity."""
     return bool(pick(pod.spec, dict, "affinity", side).get(f"required{DURING_SCHEDULING}"))

@@ -14,7 +14,7 @@ import scheduler
 from scheduler import untolerated_taints
 from scheduler_extras.common.blame import note_rule
 from scheduler_extras.common.chance import CHANCE
-from scheduler_extras.deciding.rule import CATALOGUES, full_rule
+from scheduler_extras.deciding.rule import CATALOGUES, any_pod, full_rule
 from scheduler_extras.reading.pods_and_nodes import FullNode, FullPod
 from scheduler_extras.rules.affinity_terms import has_required_affinity
 
@@ -66,7 +66,8 @@ random_priority.__wrapped__ = IN_THE_SCRIPT.get("RandomPriority")  # type: ignor
 
 # A rule is steady if it always gives the same answer when it reads the same values. If you edit one so that
 # its answer depends on chance, the clock, a file or state of its own, add "steady": False here, so that it is
-# called each time. A rule of the script that is not listed here does not count as steady.
+# called each time. If another pod on a node may then make a pod fit there, add "helped_by_pods": any_pod.
+# A rule of the script that is not listed here does not count as steady.
 OPTIONS_OF_SCRIPT_RULES: dict[str, dict] = {
     "CheckNodeUnschedulable": {"plugin": "NodeUnschedulable", "always": True, "unresolvable": True},
     "HostName": {"plugin": "NodeName", "unresolvable": True, **GENERAL},
@@ -91,7 +92,7 @@ OPTIONS_OF_SCRIPT_RULES: dict[str, dict] = {
 
 for where, rules in OF_THE_SCRIPT.items():
     for rule in [rule for rule in rules.values() if rule.name in IN_THE_SCRIPT]:
-        options_here = OPTIONS_OF_SCRIPT_RULES.get(rule.name, {"steady": False})
+        options_here = OPTIONS_OF_SCRIPT_RULES.get(rule.name, {"steady": False, "helped_by_pods": any_pod})
         options = {"function": rule.function, "reduce": rule.reduce, "steady": True} | options_here
         CATALOGUES[where][rule.name] = full_rule(where, rule.name, **options)
         note_rule(rule.name, [rule.function])

@@ -190,14 +190,15 @@ def with_full_domains(constraint: SpreadConstraint, domains: dict) -> SpreadCons
     return replace(constraint, full=full)  # without the counts: each new pod would change the metadata
 
 
-def must_spread(pod: FullPod, node: object) -> bool:
+def must_spread(pod: FullPod, node: object = None) -> bool:
     """Return whether the pod has a DoNotSchedule constraint."""
     constraints = pick(pod.spec, list, "topologySpreadConstraints", of=dict)
     return any(constraint.get("whenUnsatisfiable") == "DoNotSchedule" for constraint in constraints)
 
 
 @predicate("EvenPodsSpread", metadata=hard_spread, plugin="PodTopologySpread", by_default=1,
-           steady=True, pod_requirements={"required spreading": must_spread})
+           steady=True, helped_by_pods=must_spread,
+           pod_requirements={"required spreading": must_spread})
 def even_pods_spread(pod, node, metadata):
     """With the pod, the node's domain has at most maxSkew more matching pods than the emptiest one."""
     for constraint in metadata:

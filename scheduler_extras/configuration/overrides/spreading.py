@@ -19,6 +19,7 @@ from scheduler_extras.rules.selectors import selector_in, selectors_of
 from scheduler_extras.rules.spreading import (
     DEFAULT_SPREAD,
     eligible_domains,
+    must_spread,
     spread_constraints,
     sum_of_scores,
     with_counts,
@@ -66,6 +67,13 @@ def hard_spread_136(
     spread = [with_full_domains(constraint, eligible_domains(constraint))
               for constraint in spread_constraints_136(pod, "DoNotSchedule", snapshot, default_constraints)]
     return spread or SKIP
+
+
+@override("EvenPodsSpread", "helped_by_pods")
+def may_have_to_spread(pod: FullPod, default_constraints: Any = ()) -> bool:
+    """Return whether the pod, or all pods, have a DoNotSchedule constraint."""
+    return must_spread(pod) or any(
+        constraint.get("whenUnsatisfiable") == "DoNotSchedule" for constraint in default_constraints)
 
 
 @override("SelectorSpreadPriority", "metadata")
