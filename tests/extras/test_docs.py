@@ -12,7 +12,7 @@ import requests
 import yaml
 
 from helpers.control_plane import free_port
-from helpers.documents import CHANGE, Document, edit, paste, places, terminal
+from helpers.documents import CHANGE, Document, edit, paste, placements, terminal
 from helpers.extras import run_scheduler
 from helpers.script import ROOT, node, pod, run, scheduler, wait_for
 from scheduler_extras.common.api_groups import CORE, GROUPS
@@ -143,7 +143,7 @@ def test_an_edit_of_the_demo_moves_a_pod(blocks, tmp_path):
     with terminal(blocks[0], output, tmp_path, **here):
         wait_for("the first run", lambda: "default/warehouse" in output.read_text())
         edit(tmp_path / DEMO, *CHANGE.search(PAGE.words).groups())
-        wait_for("the next run", lambda: places(output.read_text())[pod] == node)
+        wait_for("the next run", lambda: placements(output.read_text())[pod] == node)
 
 
 @PAGE.gives("**2. Beside a cluster.**")
@@ -190,40 +190,40 @@ def runs_of(number, folder):
 
 def test_exercise_1_taints(tmp_path):
     runs = runs_of(1, tmp_path)
-    assert [places(printed)["batch"] for printed in runs] == ["steady", "steady", "spot"]
+    assert [placements(printed)["batch"] for printed in runs] == ["steady", "steady", "spot"]
     scores = [re.search(r"(\d) of 2 nodes fit, score (\d+)", printed).groups() for printed in runs]
     assert scores == [("1", "212"), ("2", "212"), ("2", "187")] and "wins by 212 to 187" in LESSON.words
 
 
 def test_exercise_2_resources(tmp_path):
     before, after = runs_of(2, tmp_path)
-    assert len(set(places(before).values())) == 3 and "default/whole stays pending" in before
-    small = {node for pod, node in places(after).items() if pod != "whole"}
-    assert len(small) == 1 and len(places(after)) == 4
+    assert len(set(placements(before).values())) == 3 and "default/whole stays pending" in before
+    small = {node for pod, node in placements(after).items() if pod != "whole"}
+    assert len(small) == 1 and len(placements(after)) == 4
 
 
 def test_exercise_3_affinity(tmp_path):
     before, after = runs_of(3, tmp_path)
-    assert places(before) == {"web-1": "big", "web-2": "big"}
-    assert places(after) == {"web-1": "big", "web-2": "little"}
+    assert placements(before) == {"web-1": "big", "web-2": "big"}
+    assert placements(after) == {"web-1": "big", "web-2": "little"}
 
 
 def test_exercise_4_spreading(tmp_path):
     before, after = runs_of(4, tmp_path)
-    assert places(before).keys() == {"web-1", "web-2", "web-3"} and places(after)["web-4"] == "east-1"
+    assert placements(before).keys() == {"web-1", "web-2", "web-3"} and placements(after)["web-4"] == "east-1"
     assert "default/web-4 stays pending: 0/2 nodes are available: 1 Too many pods, 1 node(s) didn't match pod topology spread" in before
     assert all(1_000_000 <= int(score) < 1_001_000 for score in re.findall(r"score (\d+)", before + after))
 
 
 def test_exercise_5_a_rule_in_the_script(tmp_path):
     before, after = runs_of(5, tmp_path)
-    assert places(before) == {"shop": "cloud", "telescope": "cloud"}
-    assert places(after) == {"shop": "cloud", "telescope": "edge"}
+    assert placements(before) == {"shop": "cloud", "telescope": "cloud"}
+    assert placements(after) == {"shop": "cloud", "telescope": "edge"}
 
 
 def test_exercise_6_preemption(tmp_path):
     before, free, protected = runs_of(6, tmp_path)
-    assert places(before) == {} and places(free) == places(protected) == {"payment": "right"}
+    assert placements(before) == {} and placements(free) == placements(protected) == {"payment": "right"}
     assert "It preempts default/backup, default/cleanup on right" in " ".join(free.split())
     assert "It preempts default/report on right" in " ".join(protected.split())
 
@@ -324,8 +324,8 @@ def test_own_rules_work_beside_all_defaults(own_rules, policy, default):
 @OWN_RULES.gives("Now schedule the demo")
 def test_own_rules_change_the_demo(blocks, own_rules):
     printed = paste(blocks[0], **{"my_rules.py": own_rules / "my_rules.py", "mine.yaml": own_rules / "mine.yaml"})
-    assert places(printed)["web-1"] == "node-a" and re.search("default/training stays pending: .*1 node.s. were closed", printed)
-    assert places(second_program("--cluster", DEMO, "--policy", "DefaultProvider").stdout)["web-1"] == "node-b"
+    assert placements(printed)["web-1"] == "node-a" and re.search("default/training stays pending: .*1 node.s. were closed", printed)
+    assert placements(second_program("--cluster", DEMO, "--policy", "DefaultProvider").stdout)["web-1"] == "node-b"
 
 
 def test_a_file_of_rules_is_read_again_when_it_is_saved(own_rules, control_plane):
@@ -335,7 +335,7 @@ def test_a_file_of_rules_is_read_again_when_it_is_saved(own_rules, control_plane
     with terminal(command, output, own_rules):
         wait_for("p stays pending", lambda: "1 node(s) were closed" in output.read_text())
         edit(own_rules / "my_rules.py", '"yes"', '"no"')
-        wait_for("p is placed", lambda: places(output.read_text()) == {"p": "a"})
+        wait_for("p is placed", lambda: placements(output.read_text()) == {"p": "a"})
 
 
 def test_a_script_of_ones_own_may_call_it(own_rules):
@@ -343,7 +343,7 @@ def test_a_script_of_ones_own_may_call_it(own_rules):
     rules = MY_RULES.replace("from scheduler import", "from scheduler_extras import")
     (own_rules / "mine.py").write_text(f"import sys\nsys.path[:0] = [{str(ROOT)!r}]\nimport scheduler_extras\n{rules}{call}\n")
     done = run("--cluster", "cluster.json", "--policy", "mine.yaml", script="mine.py", cwd=own_rules)
-    assert places(done.stdout) == {"p": "c"}, done
+    assert placements(done.stdout) == {"p": "c"}, done
 
 
 @pytest.mark.parametrize("kind", ["pod", "node"])
@@ -361,7 +361,7 @@ def test_pods_and_nodes_have_the_attributes_that_it_names(kind, tmp_path):
     things = [node("n"), pod("p", {"cpu": "500m", "memory": "1Gi"})]
     (tmp_path / "cluster.json").write_text(json.dumps({"kind": "List", "apiVersion": "v1", "items": things}))
     done = second_program("--cluster", "cluster.json", "--plugins", "rules.py", "--policy", "policy.json", cwd=tmp_path)
-    assert len(names) > 8 and places(done.stdout) == {"p": "n"}, done
+    assert len(names) > 8 and placements(done.stdout) == {"p": "n"}, done
 
 
 POINTS = ["PreEnqueue", "QueueSort", "PreFilter", "Filter", "PostFilter", "PreScore", "Score", "NormalizeScore", "Reserve",

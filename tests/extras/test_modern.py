@@ -8,18 +8,18 @@ import re
 import pytest
 
 from helpers.extras import (
-    a_cluster,
     claim,
     cluster_of,
     csi_node,
     decide,
+    new_cluster,
     node,
     pending_pods,
     pod,
-    remembering,
     run_scheduler,
     storage_class,
     table,
+    to_be_provisioned,
     volume,
 )
 from helpers.golden import recorded
@@ -48,7 +48,7 @@ def test_every_step_is_decided_as_kube_scheduler_does(name):
     manifests = Manifests()
     for thing in sequence["objects"]:
         manifests.add(thing)
-    cluster, differences = a_cluster(manifests), []
+    cluster, differences = new_cluster(manifests), []
     for step in sequence["steps"]:
         pod = FullPod(step["pod"])
         decision = schedule(pod, cluster.refresh_snapshot(policies), policies["my-scheduler"])
@@ -71,8 +71,8 @@ def test_every_step_is_decided_as_kube_scheduler_does(name):
 
 def test_a_configuration_is_todays_and_a_policy_is_not():
     taints = [{"key": "k", "value": "v", "effect": "NoSchedule"}]
-    said = {kind: decide(policies, pod("p"), node("n", taints=taints)).message for kind, policies in BOTH.items()}
-    assert said == {
+    text = {kind: decide(policies, pod("p"), node("n", taints=taints)).message for kind, policies in BOTH.items()}
+    assert text == {
         "Policy": "0/1 nodes are available: 1 node(s) had taint {k: v}, that the pod didn't tolerate.",
         "KubeSchedulerConfiguration": "0/1 nodes are available: 1 node(s) had untolerated taint(s)."}
 
@@ -301,8 +301,8 @@ def test_under_a_policy_all_that_select_the_pod_say_from_whom_it_is_spread():
 
 def test_what_is_always_asked_is_not_part_of_what_the_policy_says():
     for policies in BOTH.values():
-        said = "\n".join(lines_of(policies["my-scheduler"]))
-        assert not any(rule.title in said for rule in ALWAYS_ASKED)
+        message = "\n".join(lines_of(policies["my-scheduler"]))
+        assert not any(rule.title in message for rule in ALWAYS_ASKED)
 
 
 CLAIMS = [{"name": "gpu", "resourceClaimName": "mine"}]
@@ -458,11 +458,11 @@ def azure(*disks):
                                   claim("large", resources={"requests": {"storage": "9Gi"}})],
         "1 node(s) did not have enough free storage"),
     "two claims that remember this node: the first one's reason counts, whatever their sizes": (
-        using("large", "small"), [MADE, LOCAL, TELLING, claim("small", metadata=remembering("a")), claim(
-            "large", "made", metadata=remembering("a"), resources={"requests": {"storage": "9Gi"}})],
+        using("large", "small"), [MADE, LOCAL, TELLING, claim("small", metadata=to_be_provisioned("a")), claim(
+            "large", "made", metadata=to_be_provisioned("a"), resources={"requests": {"storage": "9Gi"}})],
         "1 node(s) did not have enough free storage"),
     "one that remembers another node, and one for which there is too little storage": (
-        using("large", "small"), [MADE, TELLING, claim("small", "made", metadata=remembering("b")), claim(
+        using("large", "small"), [MADE, TELLING, claim("small", "made", metadata=to_be_provisioned("b")), claim(
             "large", "made", resources={"requests": {"storage": "9Gi"}})], NO_VOLUME),
     "Azure's disks of one name, and as many as can be attached": (
         azure(["d", "one"], ["d", "two"]), [csi_node(**{"disk.csi.azure.com": 1})], TOO_MANY),
@@ -500,7 +500,7 @@ def test_storage_capacities_of_an_old_api_server(status, known):
         def request(self, *_):
             raise error_of(status, "no")
 
-    objects = a_cluster(Old()).cache.objects
+    objects = new_cluster(Old()).cache.objects
     if known:
         assert objects["csistoragecapacities"] == {} == dict(objects)["csistoragecapacities"]
     else:

@@ -259,8 +259,8 @@ def test_what_is_wrong_is_said_in_a_line(text, line, tmp_path):
     path = tmp_path / "policy.json"
     path.write_text(text)
     run = run_scheduler("--policy", path, "--cluster", "/dev/null")
-    said = re.sub("Expecting (value|property name enclosed in double quotes)", "@", run.stderr)
-    assert (run.returncode, said if "@" in line else run.stderr) == (2, f"{path}: {line}\n"), "@ depends on Python's version"
+    message = re.sub("Expecting (value|property name enclosed in double quotes)", "@", run.stderr)
+    assert (run.returncode, message if "@" in line else run.stderr) == (2, f"{path}: {line}\n"), "@ depends on Python's version"
 
 
 def test_a_file_that_is_not_there():
@@ -350,9 +350,9 @@ def test_that_only_the_first_document_is_read_is_said(text, notices, tmp_path):
     assert built.notices == notices
 
 
-def obeyed_map(said, document):
+def obeyed_map(message, document):
     """What is in a ConfigMap where the hint says that it is."""
-    [path] = re.findall(r"-o jsonpath='\{\.data\.(.*?)\}'", said)
+    [path] = re.findall(r"-o jsonpath='\{\.data\.(.*?)\}'", message)
     return document["data"][path.replace("\\.", ".")]
 
 
@@ -360,14 +360,14 @@ def obeyed_map(said, document):
     "a ConfigMap": (CONFIG_MAP | {"data": {"a.txt": "", "policy.cfg": policy([{"name": "HostName"}])}}, obeyed_map, ["HostName"]),
     "a List with one": (
         {"kind": "List", "items": [CONFIG_MAP | {"data": {"policy.cfg": policy([{"name": "HostName"}])}}]},
-        lambda said, document: obeyed_map(said, document["items"][0]), ["HostName"]),
+        lambda message, document: obeyed_map(message, document["items"][0]), ["HostName"]),
     "what Go calls a rule": (
         json.loads(policy([{"name": "PodMatchNodeSelector"}])),
-        lambda said, document: policy([{"name": re.search(r"in a Policy: (\w+)\)", said)[1]}]), ["MatchNodeSelector"]),
+        lambda message, document: policy([{"name": re.search(r"in a Policy: (\w+)\)", message)[1]}]), ["MatchNodeSelector"]),
     "a duration": (
         json.loads(policy([{"name": "HostName"}], extenders=[{"urlPrefix": "http://x", "httpTimeout": "30s"}])),
-        lambda said, document: policy([{"name": "HostName"}], extenders=[
-            {"urlPrefix": "http://x", "httpTimeout": int(re.search(r"such as (\d+)", said)[1])}]), ["HostName"]),
+        lambda message, document: policy([{"name": "HostName"}], extenders=[
+            {"urlPrefix": "http://x", "httpTimeout": int(re.search(r"such as (\d+)", message)[1])}]), ["HostName"]),
 })
 def test_a_hint_that_is_obeyed_leads_to_a_policy_that_means_the_same(document, obeyed, predicates, tmp_path):
     path = tmp_path / "policy.json"
@@ -426,16 +426,16 @@ def test_two_rules_under_one_name_of_the_users_own_both_count():
         "node(s) didn't have the requested labels", "node(s) didn't match service affinity"]
 
 
-@table("extender, said", {
+@table("extender, message", {
     "a field": ({"ignoreable": True}, 'extenders[0].ignoreable: unknown field, ignored as in kube-scheduler'),
     "a field of a field": (
         {"managedResources": [{"name": "a/b", "ignoredBySchedular": True}]},
         "extenders[0].managedResources[0].ignoredBySchedular: unknown field, ignored as in kube-scheduler"),
     "whatever its case": ({"Weight": 1, "URLPREFIX": "http://x"}, None),
 })
-def test_what_is_misspelt_in_an_extender_is_said_and_passed_over(extender, said):
+def test_what_is_misspelt_in_an_extender_is_said_and_passed_over(extender, message):
     built = read_policy({"kind": "Policy", "apiVersion": "v1", "extenders": [extender]})
-    assert built.notices == ([said] if said else [])
+    assert built.notices == ([message] if message else [])
 
 
 def test_the_shipped_policy_loads_without_a_word():
@@ -446,7 +446,7 @@ def test_the_shipped_policy_loads_without_a_word():
 LEAST = {"name": "LeastRequestedPriority", "weight": 1}
 
 
-@table("text, said", {
+@table("text, message", {
     "a predicate more": (policy([{"name": "HostName"}, {"name": "PodFitsHostPorts"}], [LEAST]), ["+ PodFitsHostPorts"]),
     "a predicate less": (policy([], [LEAST]), ["- HostName"]),
     "another weight": (policy([{"name": "HostName"}], [LEAST | {"weight": 5}]),
@@ -469,16 +469,16 @@ LEAST = {"name": "LeastRequestedPriority", "weight": 1}
     "half a file": ('{"kind": "Pol', ["line 1: Unterminated string starting at: {\"kind\": \"Pol; still using the last "
                                       "good Policy"]),
 })
-def test_an_edit_is_obeyed_and_said_as_a_diff_once(text, said, tmp_path, caplog):
+def test_an_edit_is_obeyed_and_said_as_a_diff_once(text, message, tmp_path, caplog):
     path = tmp_path / "policy.json"
     path.write_text(policy([{"name": "HostName"}], [LEAST]))
     file = PolicyFile(path, "my-scheduler")
     before = file.reload_if_changed()
     path.write_text(text)
     after = [file.reload_if_changed() for _ in range(3)]
-    assert caplog.messages == [f"{path}: {line}" for line in said]
+    assert caplog.messages == [f"{path}: {line}" for line in message]
     assert after[0] is after[1] is after[2]
-    stays = said[0].endswith(("still using the last good Policy", "reloaded without changes"))
+    stays = message[0].endswith(("still using the last good Policy", "reloaded without changes"))
     caplog.clear()
     path.write_text(path.read_text() + " ")
     file.reload_if_changed()
@@ -506,12 +506,12 @@ def test_a_policy_that_says_the_same_stays_in_force(text, stays, tmp_path):
     assert (file.reload_if_changed()["my-scheduler"] is before) == stays
 
 
-@table("text, said", {
+@table("text, expected", {
     "touched": ("yield 'closed'", ["reloaded without changes"]),
     "edited": ("yield 'shut'", ["has changed"]),
     "broken": ("yield 'shut", ["still using the last good Policy"]),
 })
-def test_a_policy_stays_in_force_unless_its_plugin_changes(text, said, tmp_path, caplog):
+def test_a_policy_stays_in_force_unless_its_plugin_changes(text, expected, tmp_path, caplog):
     path, rules = tmp_path / "policy.json", tmp_path / "my_rules.py"
     rule = "from scheduler import predicate\n@predicate('Mine')\ndef mine(pod, node):\n    "
     path.write_text(policy([{"name": "Mine"}]))
@@ -522,8 +522,8 @@ def test_a_policy_stays_in_force_unless_its_plugin_changes(text, said, tmp_path,
         rules.write_text(rule + text)
         os.utime(rules, (1, 1))
         os.utime(path, (1, 1))  # as where both are in one ConfigMap
-        assert (file.reload_if_changed()["my-scheduler"] is before) == (said != ["has changed"])
-        assert [message.endswith(words) for message, words in zip(caplog.messages, said)] == [True] * len(said)
+        assert (file.reload_if_changed()["my-scheduler"] is before) == (expected != ["has changed"])
+        assert [message.endswith(words) for message, words in zip(caplog.messages, expected)] == [True] * len(expected)
     finally:
         unplug()
 
@@ -547,7 +547,7 @@ def profiles(*names):
 ALL_DEFAULTS = [{"name": rule.name} for rule in PREDICATES.values() if rule.by_default]
 
 
-@table("before, after, said", {
+@table("before, after, text", {
     "of two profiles one goes: nothing of the other": (profiles("one", "two"), profiles("one"), "- two: "),
     "of two profiles one is new: nothing of the other": (profiles("one"), profiles("one", "two"), "+ two: "),
     "a profile has another name": (profiles("one"), profiles("two"), ("- one: ", "+ two: ")),
@@ -555,7 +555,7 @@ ALL_DEFAULTS = [{"name": rule.name} for rule in PREDICATES.values() if rule.by_d
         policy(ALL_DEFAULTS[:-1], [LEAST]), json.dumps({"kind": "Policy", "apiVersion": "v1", "priorities": [LEAST]}),
         f"+ {ALL_DEFAULTS[-1]['name']}"),
 })
-def test_of_rules_that_have_not_changed_no_line_is_printed(before, after, said, tmp_path, caplog):
+def test_of_rules_that_have_not_changed_no_line_is_printed(before, after, text, tmp_path, caplog):
     path = tmp_path / "policy.json"
     path.write_text(before)
     file = PolicyFile(path, "my-scheduler")
@@ -563,7 +563,7 @@ def test_of_rules_that_have_not_changed_no_line_is_printed(before, after, said, 
     path.write_text(after)
     assert file.reload_if_changed() == file.policies and {*file.policies} == {*load_policies(path, "my-scheduler")}
     lines = [message.removeprefix(f"{path}: ") for message in caplog.messages]
-    assert lines and all(line.startswith(said) for line in lines), lines
+    assert lines and all(line.startswith(text) for line in lines), lines
 
 
 @table("name", {name: (name,) for name in REPLACED_BY_TAINTS})

@@ -300,12 +300,12 @@ TOKENS = st.lists(st.sampled_from([
     max_size=25).map("".join)
 
 
-def places(thing):
+def positions(thing):
     """Yield all (holder, key) in a document."""
     for key in list(thing) if isinstance(thing, dict) else range(len(thing)):
         yield thing, key
         if isinstance(thing[key], (dict, list)):
-            yield from places(thing[key])
+            yield from positions(thing[key])
 
 
 @st.composite
@@ -313,7 +313,7 @@ def spoilt(draw, documents, odd=JSON):
     """Draw one of the documents, in which a few values are replaced, left out, doubled, or under another name."""
     document = copy.deepcopy(draw(st.sampled_from(documents)))
     for _ in range(draw(st.integers(1, 3))):
-        holder, key = draw(st.sampled_from(list(places({"": document})))) if document else ({}, "")
+        holder, key = draw(st.sampled_from(list(positions({"": document})))) if document else ({}, "")
         if not holder or holder == {"": document}:
             continue
         change = draw(st.sampled_from(["replace", "replace", "replace", "leave out", "double", "rename"]))
@@ -484,7 +484,7 @@ def test_an_object_of_the_api_server_with_something_odd_is_named_or_placed(thing
     note(json.dumps(thing))
     code, out, err = run("--server", server.url, "--once")
     assert code in (0, 1) and " in a rule" not in out, (code, out, err)
-    assert "default/plain" in server.places() or kind == "Node", (out, err)
+    assert "default/plain" in server.positions() or kind == "Node", (out, err)
     check_lines(err)
 
 

@@ -11,7 +11,7 @@ import yaml
 from helpers.everywhere import ROOT
 from helpers.extras import claim, node, pod, run_scheduler, storage_class, table, volume
 from helpers.manifests import LEFT_OUT, kind, priority_class
-from helpers.workloads import HOSTNAME, going, made_of, owned, workload
+from helpers.workloads import HOSTNAME, owned, pods_of, terminating, workload
 from scheduler_extras.deciding.rule import DURING_SCHEDULING
 from scheduler_extras.manifests.manifests import Manifests
 
@@ -35,7 +35,7 @@ def placed_in(run):
 NO_PODS = "no pods are created from its template here; add the pods themselves"
 
 
-@table("report, files, code, places, said", {
+@table("report, files, code, placements, message", {
     "Node of Longhorn and of OpenShift": ("node-of-longhorn", ["cluster.yaml"], 0, {"default/web": "harv-2"}, []),
     "a folder with a kustomization": (
         "folder-with-other-files", ["kust"], 0, {"default/web": "n2"}, ["skipped, not Kubernetes objects: kustomization.yaml"]),
@@ -95,10 +95,10 @@ NO_PODS = "no pods are created from its template here; add the pods themselves"
     "a refused pod behind a valid one": (
         "patches-of-kustomize", ["pods.yaml"], 1, {"default/p": "n1"}, [f"Pod p{LEFT_OUT}: spec.containers: Required value; the one in "]),
 })
-def test_a_reported_cluster(report, files, code, places, said):
+def test_a_reported_cluster(report, files, code, placements, message):
     run = run_report(report, *files, *DEFAULTS)
-    assert (run.returncode, placed_in(run)) == (code, places), run.stderr
-    assert [each for each in said if each not in run.stderr] == []
+    assert (run.returncode, placed_in(run)) == (code, placements), run.stderr
+    assert [each for each in message if each not in run.stderr] == []
     assert "scheduling gates" not in run.stdout and "Traceback" not in run.stderr
 
 
@@ -120,7 +120,7 @@ def test_only_nodes_of_longhorn_are_no_nodes():
     assert run.returncode == 2 and "only-longhorn.yaml: there is no Node; a copy of a cluster has all: " in run.stderr
 
 
-@table("file, said", {
+@table("file, message", {
     "a table": ("table.txt", "this is a table that kubectl printed; add -o json to kubectl get: NAME STATUS "),
     "... of all namespaces": ("wide.txt", "this is a table that kubectl printed; add -o json"),
     "a description": ("describe.txt", "this is the output of kubectl describe; use kubectl get -o json"),
@@ -128,14 +128,14 @@ def test_only_nodes_of_longhorn_are_no_nodes():
     "a warning before JSON": ("warning.txt", "this begins with a warning of kubectl; to keep it out, write 2>/dev/null"),
     "a compressed file": ("dump.yaml.gz", "this file is compressed; pipe the output of `gunzip -c` to --cluster -"),
 })
-def test_what_is_no_manifest_gets_its_hint(file, said):
+def test_what_is_no_manifest_gets_its_hint(file, message):
     data = (REPORTS / "not-yaml-at-all" / file).read_bytes()
     run = run_scheduler("--cluster", "-", *DEFAULTS, input=data)
-    assert run.returncode == 2 and run.stderr.startswith(f"-: {said}") and run.stderr.count("\n") == 1
+    assert run.returncode == 2 and run.stderr.startswith(f"-: {message}") and run.stderr.count("\n") == 1
     assert "csistoragecapacities," not in run.stderr
 
 
-@table("text, said", {
+@table("text, message", {
     "nothing": ("", "-: standard input is empty; has the command before the pipe failed?"),
     "a message that nothing was found": ("No resources found in default namespace.\n", "-: this is a message of kubectl: it found nothing"),
     "an error of the connection": (
@@ -143,9 +143,9 @@ def test_what_is_no_manifest_gets_its_hint(file, said):
     "an error of the API server": ('Error from server (Forbidden): nodes is forbidden: User "x" cannot list\n', "-: this is an error message of kubectl"),
     "a log line before YAML": ("W0101 10:00:00.000000   1 x.go:1] deprecated\napiVersion: v1\nkind: List\nitems: []\n", "-: this begins with a warning of kubectl"),
 })
-def test_other_texts_get_their_hint(text, said):
+def test_other_texts_get_their_hint(text, message):
     run = run_scheduler("--cluster", "-", input=text)
-    assert run.returncode == 2 and run.stderr.startswith(said)
+    assert run.returncode == 2 and run.stderr.startswith(message)
 
 
 def test_a_byte_order_mark_may_stand_at_any_document():
@@ -156,7 +156,7 @@ def test_a_byte_order_mark_may_stand_at_any_document():
 
 # ---- which object it is
 
-@table("thing, said", {
+@table("thing, message", {
     "a StatefulSet of Kruise": (workload("StatefulSet") | {"apiVersion": "apps.kruise.io/v1beta1"}, f"-: StatefulSet w: {NO_PODS}"),
     "a Job of Volcano": (
         kind("Job", "j", apiVersion="batch.volcano.sh/v1alpha1", spec={"tasks": [{"replicas": 2, "template": workload("Job")["spec"]["template"]}]}),
@@ -179,9 +179,9 @@ def test_a_byte_order_mark_may_stand_at_any_document():
         f'-: PriorityClass c{LEFT_OUT}: no matches for kind "PriorityClass" in version "scheduling.k8s.io/v1alpha1"; today: scheduling.k8s.io/v1'),
     "a ConfigMap of whatever version": (kind("ConfigMap", "c", apiVersion="v1beta3"), ""),
 })
-def test_objects_go_by_group_kind_and_version(thing, said):
+def test_objects_go_by_group_kind_and_version(thing, message):
     run = run_scheduler("--cluster", "-", input=yaml.safe_dump_all([node("a"), pod("p"), thing]))
-    assert (run.stderr, run.returncode) == (said and f"{said}\n", "skipped" in said)
+    assert (run.stderr, run.returncode) == (message and f"{message}\n", "skipped" in message)
     assert [line for line in run.stdout.splitlines() if "->" in line] == ["default/p -> a  (1 of 1 nodes fit, score 296)"]
 
 
@@ -211,16 +211,16 @@ def test_a_must_gather_is_read(tmp_path):
     assert "default/p -> a  (1 of 1 nodes fit" in run.stdout and "+p, there" in run.stdout
 
 
-@table("second, said", {
+@table("second, message", {
     "an equal one": (node("a"), []),
     "one that says something else": (node("a", cpu="8"), ["-: Node a: there is one of this name already, which this one replaces"]),
     "one that is refused": (
         node("a", cpu="many"), [f'-: Node a{LEFT_OUT}: status.allocatable.cpu: "many" is not a quantity of 0 or more, such as 100m, 0.5 or '
                                 "1.5Gi; the one in - stays; if this is a patch, render it: kubectl kustomize"]),
 })
-def test_an_object_that_comes_twice(second, said):
+def test_an_object_that_comes_twice(second, message):
     run = run_scheduler("--cluster", "-", input=yaml.safe_dump_all([node("a"), pod("p"), second]))
-    assert run.stderr.splitlines() == said and "default/p -> a " in run.stdout
+    assert run.stderr.splitlines() == message and "default/p -> a " in run.stdout
 
 
 # ---- what controllers do
@@ -264,13 +264,13 @@ def scaler(least, most=10, of="Deployment", **more):
     "a StatefulSet begins with one": ([workload("StatefulSet", replicas=3)], 1),
     "... goes on behind those that have a node": ([workload("StatefulSet", replicas=3), owned("w-0", "StatefulSet", nodeName="a")], 2),
     "... waits for one that has none": ([workload("StatefulSet", replicas=3), owned("w-0", "StatefulSet")], 1),
-    "... and for one that is going": ([workload("StatefulSet", replicas=3), going(owned("w-0", "StatefulSet", nodeName="a"))], 1),
+    "... and for one that is going": ([workload("StatefulSet", replicas=3), terminating(owned("w-0", "StatefulSet", nodeName="a"))], 1),
     "a Job whose pods succeeded long ago": ([status(workload("Job", completions=3, parallelism=3), succeeded=2)], 1),
     "... of which some are not counted yet": (
         [status(workload("Job", completions=3, parallelism=3), succeeded=1, uncountedTerminatedPods={"succeeded": ["x"]})], 1),
     "... that waits for the one that is going": (
-        [workload("Job", podReplacementPolicy="Failed"), going(owned("x", "Job", nodeName="a"))], 1),
-    "... that replaces it at once": ([workload("Job"), going(owned("x", "Job", nodeName="a"))], 2),
+        [workload("Job", podReplacementPolicy="Failed"), terminating(owned("x", "Job", nodeName="a"))], 1),
+    "... that replaces it at once": ([workload("Job"), terminating(owned("x", "Job", nodeName="a"))], 2),
     "... that another controller manages": ([workload("Job", managedBy="kueue.x-k8s.io/multikueue")], 0),
     "... that is about to fail": (
         [status(workload("Job"), conditions=[{"type": "FailureTarget", "status": "True"}])], 0),
@@ -278,7 +278,7 @@ def scaler(least, most=10, of="Deployment", **more):
         [status(workload("Job", completionMode="Indexed", completions=3, parallelism=3, backoffLimitPerIndex=1), failedIndexes="0-1")], 1),
 })
 def test_controllers_make_as_many_pods(things, count, tmp_path):
-    assert len(made_of(tmp_path, node("a"), *things)) == count
+    assert len(pods_of(tmp_path, node("a"), *things)) == count
 
 
 def test_a_stateful_set_gets_its_pods_and_claims_one_by_one():
@@ -290,12 +290,12 @@ def test_a_stateful_set_gets_its_pods_and_claims_one_by_one():
     assert re.findall(r"^default/(\S+) -> a", run.stdout, re.M) == ["db-0", "db-1", "db-2"] and "+db-0, +db-1, +db-2" in run.stdout
 
 
-@table("things, places", {
+@table("things, placements", {
     "a free volume comes first": ([volume("v", of="soon")], {"default/p": "a"}),
     "... though nobody says that it is available": ([volume("v", of="soon", phase=None)], {"default/p": "a"}),
     "a new volume is where its class allows": ([], {"default/p": "b"}),
 })
-def test_a_claim_of_an_immediate_class_is_bound_as_controllers_would(things, places):
+def test_a_claim_of_an_immediate_class_is_bound_as_controllers_would(things, placements):
     zones = [{"matchLabelExpressions": [{"key": "zone", "values": ["b"]}]}]
     soon = storage_class("soon", "example.com/x", volumeBindingMode="Immediate", allowedTopologies=zones)
     for thing in things:
@@ -304,7 +304,7 @@ def test_a_claim_of_an_immediate_class_is_bound_as_controllers_would(things, pla
     user = pod("p", volumes=[{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}])
     nodes = [node(name, labels={"zone": name}) for name in "ab"]
     run = run_scheduler("--cluster", "-", *DEFAULTS, input=yaml.safe_dump_all([*nodes, soon, claim(of="soon"), user, *things]))
-    assert (run.stderr, placed_in(run)) == ("", places)
+    assert (run.stderr, placed_in(run)) == ("", placements)
 
 
 def budget(**spec):
@@ -342,13 +342,13 @@ def test_a_deployment_that_is_paused_in_a_rollout_is_remarked_on():
     assert "Deployment w is paused in a rollout: its ReplicaSets keep their sizes here" in run.stderr.splitlines()
 
 
-@table("fields, said", {
+@table("fields, message", {
     "a field that is misspelt": ({"replica": 5}, '-: Deployment w: spec.replica: unknown field; did you mean "replicas"?\n'),
     "a field of something else": ({"instances": 5}, "-: Deployment w: spec.instances: unknown field\n"),
 })
-def test_an_unknown_field_of_a_workload_is_remarked_on(fields, said):
+def test_an_unknown_field_of_a_workload_is_remarked_on(fields, message):
     run = run_scheduler("--cluster", "-", input=yaml.safe_dump_all([node("a"), workload("Deployment", **fields)]))
-    assert (run.returncode, run.stderr) == (0, said)
+    assert (run.returncode, run.stderr) == (0, message)
 
 
 # ---- what is explained
@@ -378,13 +378,13 @@ def test_it_is_said_what_stays_against_a_node_without_its_less_important_pods():
     assert "Preemption: Insufficient cpu, even without all less important pods" in run.stdout
 
 
-@pytest.mark.parametrize("asked, said", [
+@pytest.mark.parametrize("asked, message", [
     ("apart", "a0 (default/old-a0, by the pod's anti-affinity to app=app by hostname)"),
     ("twice", "a0 (3 in zone a, 1 in b, maxSkew 1)"),
 ])
-def test_which_constraint_is_in_the_way_is_said(asked, said):
+def test_which_constraint_is_in_the_way_is_said(asked, message):
     run = run_report("which-constraint", "cluster.yaml", "--policy", "config.yaml", "--explain", asked)
-    assert said in " ".join(run.stdout.split())
+    assert message in " ".join(run.stdout.split())
 
 
 def required(side, label="db", key="zone"):
@@ -400,7 +400,7 @@ def claiming(**more):
 IN_B = {"nodeAffinity": {"required": {"nodeSelectorTerms": [{"matchExpressions": [{"key": "zone", "operator": "In", "values": ["b"]}]}]}}}
 
 
-@table("asked, things, said", {
+@table("asked, things, message", {
     "anti-affinity of a pod on another node of the zone": (
         pod("p", labels={"app": "web"}), [pod("db", nodeName="a2", affinity=required("podAntiAffinity", "web"))],
         "a (default/db on a2, by its own anti-affinity to app=web by zone)"),
@@ -420,11 +420,11 @@ IN_B = {"nodeAffinity": {"required": {"nodeSelectorTerms": [{"matchExpressions":
         claiming(), [claim(), storage_class("local")], "claim data waits for a free volume of class local that suits it and the node can reach"),
     "a claim of a class that is not there": (claiming(), [claim()], "claim data waits for StorageClass local, which is not there"),
 })
-def test_who_or_what_is_in_the_way_is_said(asked, things, said):
+def test_who_or_what_is_in_the_way_is_said(asked, things, message):
     zones = {"a": "a", "a2": "a", "b": "b"}
     nodes = [node(name, labels={"zone": zone, HOSTNAME: name, "topology.kubernetes.io/zone": "eu-1"}) for name, zone in zones.items()]
     run = run_scheduler("--cluster", "-", *DEFAULTS, "--explain", "p", input=yaml.safe_dump_all([*nodes, asked, *things]))
-    assert said in " ".join(run.stdout.split()), run.stdout + run.stderr
+    assert message in " ".join(run.stdout.split()), run.stdout + run.stderr
 
 
 NAMED = [node("a"), workload("Deployment", "web"), pod("only", namespace="infra"), pod("twice", namespace="red"), pod("twice", namespace="blue"),
@@ -445,13 +445,13 @@ def test_a_pod_goes_by_what_people_type(arguments, found):
     assert run.stdout.startswith(found), run.stderr
 
 
-@table("arguments, said", {
+@table("arguments, message", {
     "a name that two namespaces have": (["twice"], '"twice" is in several namespaces: blue, red; say which: -n NAMESPACE\n'),
     "a workload that is not there": (["sts/web"], 'pod "sts/web" not found ('),
 })
-def test_a_name_that_is_no_pod_gets_a_hint(arguments, said):
+def test_a_name_that_is_no_pod_gets_a_hint(arguments, message):
     run = run_scheduler("--cluster", "-", "--explain", *arguments, input=yaml.safe_dump_all(NAMED))
-    assert run.returncode == 1 and run.stderr.startswith(said)
+    assert run.returncode == 1 and run.stderr.startswith(message)
 
 
 def test_a_chart_whose_pods_name_no_scheduler_is_told_how_they_are_placed():
@@ -483,7 +483,7 @@ def half(point, name):
         {"schedulerName": "my-scheduler", "plugins": {point: {"disabled": [{"name": name}]}}}]}
 
 
-@table("config, said", {
+@table("config, message", {
     "a filter without its preFilter": (
         half("preFilter", "NodePorts"), "plugins.preFilter: NodePorts is disabled there and still runs at filter: kube-scheduler fails every pod then"),
     "a score without its preScore": (half("preScore", "TaintToleration"), "plugins.preScore: TaintToleration is disabled there and still runs at score"),
@@ -491,26 +491,26 @@ def half(point, name):
     "one that does without it": (half("preFilter", "NodeAffinity"), ""),
     "... at score": (half("preScore", "NodeAffinity"), ""),
 })
-def test_half_a_plugin_is_refused_at_the_start(config, said, tmp_path):
+def test_half_a_plugin_is_refused_at_the_start(config, message, tmp_path):
     (tmp_path / "config.yaml").write_text(yaml.safe_dump(config))
     run = run_scheduler("--cluster", "-", "--policy", tmp_path / "config.yaml", input=yaml.safe_dump_all([node("a"), pod("p")]))
-    assert (run.returncode, said in run.stderr) == (2 if said else 0, True), run.stderr
+    assert (run.returncode, message in run.stderr) == (2 if message else 0, True), run.stderr
 
 
 CONFIGURATION = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
 
 
-@table("documents, said", {
+@table("documents, message", {
     "a configuration among manifests": (
         [kind("ServiceAccount", "s", apiVersion="v1"), CONFIGURATION], "kube-scheduler reads only the first document, which is another one"),
     "a ConfigMap among manifests": (
         [kind("ServiceAccount", "s", apiVersion="v1"), kind("ConfigMap", "c", "kube-system", apiVersion="v1", data={"config.yaml": "kind: X"})],
         "kubectl get configmap c -n kube-system -o jsonpath="),
 })
-def test_a_configuration_is_found_in_whichever_document_it_is(documents, said, tmp_path):
+def test_a_configuration_is_found_in_whichever_document_it_is(documents, message, tmp_path):
     (tmp_path / "all.yaml").write_text(yaml.safe_dump_all(documents))
     run = run_scheduler("--cluster", "-", "--policy", tmp_path / "all.yaml", input=yaml.safe_dump_all([node("a"), pod("p")]))
-    assert said in run.stderr and ("default/p -> a" in run.stdout) == (CONFIGURATION in documents)
+    assert message in run.stderr and ("default/p -> a" in run.stdout) == (CONFIGURATION in documents)
 
 
 # ---- from an hour as a new user
@@ -530,8 +530,8 @@ def test_a_mistake_in_a_rule_is_told_once_with_the_attribute_that_is_meant(tmp_p
     (tmp_path / "policy.yaml").write_text(yaml.safe_dump({"kind": "Policy", "apiVersion": "v1", "predicates": [{"name": "Mine"}]}))
     run = run_scheduler("--cluster", "-", "--policy", tmp_path / "policy.yaml", "--plugins", tmp_path / "rules.py",
                         input=yaml.safe_dump_all([node("a"), *(pod(name) for name in "pqr")]))
-    said = "'FullPod' object has no attribute 'labls'; did you mean \"labels\"?"
-    assert " ".join(run.stdout.split()).count(said) == 2, "once as it is decided, once below the table"
+    message = "'FullPod' object has no attribute 'labls'; did you mean \"labels\"?"
+    assert " ".join(run.stdout.split()).count(message) == 2, "once as it is decided, once below the table"
     assert "2 other pods stay pending for the same mistake in a rule" in run.stdout
 
 
@@ -542,7 +542,7 @@ def test_the_parts_of_a_cell_are_named_where_they_stand():
 
 # ---- draining
 
-@table("things, said", {
+@table("things, message", {
     "a pod of a controller finds room, a static one stays": (
         None, ["default/web-0 -> n", "n1 can be drained: 1 pod fits elsewhere", "not evicted: default/static-n1: static pods stay",
                "kubectl drain n1\n"]),
@@ -562,7 +562,7 @@ def test_the_parts_of_a_cell_are_named_where_they_stand():
         ["not evicted: default/d: a DaemonSet's pods stay", "default/p has no controller",
          "kubectl drain n1 --ignore-daemonsets --delete-emptydir-data --force\n"]),
     "a pod without a controller that is on its way out": (
-        [node("n1"), node("n2"), going(pod("p", nodeName="n1"))],
+        [node("n1"), node("n2"), terminating(pod("p", nodeName="n1"))],
         ["n1 can be drained: no pod is moved", "not evicted: default/p: it is being deleted already", "kubectl drain n1 --force\n"]),
     "... that a budget keeps": (
         [node("n1"), node("n2"), pod("p", labels={"app": "w"}, nodeName="n1"), budget(maxUnavailable=0)],
@@ -571,20 +571,20 @@ def test_the_parts_of_a_cell_are_named_where_they_stand():
         [node("n1"), node("n2"), pod("p", nodeName="n1", schedulerName="default-scheduler")],
         ["default/p -> n2  (1 of 2 nodes fit, score ", "1 pod fits elsewhere\ndecided with the default profile of kube-scheduler 1.36"]),
 })
-def test_whether_a_node_can_be_drained(things, said):
+def test_whether_a_node_can_be_drained(things, message):
     text = (REPORTS / "drain-in-a-copy" / "cordoned.yaml").read_text() if things is None else yaml.safe_dump_all(things)
-    rules = [] if "decided with" in said[-1] else DEFAULTS
+    rules = [] if "decided with" in message[-1] else DEFAULTS
     run = run_scheduler("--cluster", "-", *rules, "--drain", "n1", input=text)
     text = re.sub(r"\n    ", " ", run.stdout)
-    assert run.returncode == any("cannot be drained" in each for each in said)
-    assert [each for each in said if each not in text] == [], text + run.stderr
+    assert run.returncode == any("cannot be drained" in each for each in message)
+    assert [each for each in message if each not in text] == [], text + run.stderr
 
 
 def test_a_node_of_a_live_cluster_is_drained_on_paper(control_plane):
     control_plane.create(node("n1"), node("n2"), pod("p", nodeName="n1"))
     run = run_scheduler("--server", control_plane.server, "--drain", "n1")
     assert run.returncode == 0 and "default/p -> n2 " in run.stdout and "n1 can be drained: 1 pod fits elsewhere" in run.stdout
-    assert control_plane.places() == {"default/p": "n1"} and not control_plane.get("nodes/n1")["spec"].get("unschedulable")
+    assert control_plane.placements() == {"default/p": "n1"} and not control_plane.get("nodes/n1")["spec"].get("unschedulable")
 
 
 def test_a_node_that_is_not_there_cannot_be_drained():
