@@ -1,4 +1,4 @@
-"""A real control plane for all tests that want one, and in which order tests run."""
+"""A real control plane for the tests that need one, and the order in which the tests run."""
 
 import gc
 import os
@@ -14,20 +14,20 @@ collect_ignore = [] if SECOND_PROGRAM.is_dir() else ["extras"]  # the folder may
 
 
 def pytest_configure(config):
-    """What Python is about to drop is an error, where scheduler.py does it; in `forked.py`, too."""
+    """Treat a DeprecationWarning from scheduler.py as an error; `forked.py` does the same."""
     config.addinivalue_line("filterwarnings", "error::DeprecationWarning:scheduler")
 
 
-# Files whose tests share the second one of two control planes, on which kube-scheduler runs, too, or which is broken.
+# Test files that use the second of the two control planes: they run kube-scheduler on it, too, or break it.
 ON_THE_SECOND = ("test_side_by_side", "test_preemption_beside_kube_scheduler", "test_contests", "test_faults")
 
 
-SLOWEST = ("test_page", "test_properties", "test_without_configuration")  # which begin early, or else all wait for one of them
+SLOWEST = ("test_page", "test_properties", "test_without_configuration")  # these start early, so that none is left running alone at the end
 
 
 @pytest.hookimpl(tryfirst=True)  # before pytest-xdist looks at the groups
 def pytest_collection_modifyitems(items):
-    """Have the tests on a control plane run by few workers, each of which needs one of its own; these begin first."""
+    """Run the tests that need a control plane first, on as few workers as possible, because each worker starts its own."""
     items.sort(key=lambda item: ("shared_control_plane" not in item.fixturenames, item.path.stem not in SLOWEST))
     for item in items:
         if "shared_control_plane" in item.fixturenames:
@@ -36,7 +36,7 @@ def pytest_collection_modifyitems(items):
 
 
 def pytest_collection_finish():
-    """Have Python not look for garbage among what was collected, again and again: it saves a tenth of the time."""
+    """Exempt the collected tests from garbage collection, which saves a tenth of the time."""
     gc.freeze()
 
 

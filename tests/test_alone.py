@@ -1,4 +1,4 @@
-"""scheduler.py stands by itself: what runs is this file, whether scheduler_extras lies beside it or not."""
+"""scheduler.py does not depend on the folder scheduler_extras."""
 
 import ast
 import json
@@ -15,7 +15,7 @@ SCRIPT = ROOT / "scheduler.py"
 
 
 def modules_of(text):
-    """Return the modules that a Python text imports."""
+    """Return the modules that a Python source imports."""
     modules = set()
     for statement in ast.walk(ast.parse(text)):
         if isinstance(statement, ast.Import):
@@ -31,7 +31,7 @@ def test_it_imports_the_standard_library_requests_and_yaml():
 
 @pytest.fixture
 def folders(tmp_path):
-    """The script in two folders: with scheduler_extras beside it, in which each file is a mistake, and without."""
+    """Two folders with the script: one has a folder scheduler_extras whose modules raise on import, the other one has none."""
     for name in ("with", "without"):
         (tmp_path / name).mkdir()
         shutil.copy(SCRIPT, tmp_path / name)
@@ -44,24 +44,24 @@ def folders(tmp_path):
 
 
 @table("arguments", {
-    "the demo": ["--cluster", "demo.yaml"], "help": ["--help"], "a file that is not there": ["--cluster", "x.yaml"],
+    "the demo": ["--cluster", "demo.yaml"], "help": ["--help"], "a missing file": ["--cluster", "x.yaml"],
     "a bad option": ["--bad"], "a proxy that is down": ["--server", "http://127.0.0.1:1", "--once"]})
-def test_it_prints_the_same_when_the_folder_is_deleted(folders, arguments):
+def test_the_output_is_the_same_without_the_folder(folders, arguments):
     one, other = [run(*arguments, script="scheduler.py", cwd=folder) for folder in folders]
     assert (one.stdout, one.stderr, one.returncode) == (other.stdout, other.stderr, other.returncode)
     assert one.stdout or one.stderr
 
 
-def test_it_binds_the_same_when_the_folder_is_deleted(folders):
+def test_the_same_pods_are_bound_without_the_folder(folders):
     runs = []
     for folder in folders:
         with api_server(node("a"), node("b", cpu="2"), *(pod(f"p{i}", {"cpu": "1"}) for i in range(8))) as server:
             done = run("--server", server.url, "--once", script="scheduler.py", cwd=folder)
-            runs.append((done.stdout, done.stderr, done.returncode, len(server.places())))
+            runs.append((done.stdout, done.stderr, done.returncode, len(server.placements())))
     assert runs[0] == runs[1] and runs[0][3] == 6
 
 
-def test_only_the_command_of_the_second_program_is_left_out_when_the_folder_is_deleted(folders):
+def test_without_the_folder_an_error_omits_the_command_of_the_second_program(folders):
     lines = []
     for folder in folders:
         (folder / "policy.json").write_text(json.dumps(policy(["MatchInterPodAffinity"])))
@@ -74,9 +74,9 @@ def test_only_the_command_of_the_second_program_is_left_out_when_the_folder_is_d
 
 
 @table("options, cwd", {
-    "from another folder": ([], "/"), "where Python does not look beside a script": (["-P"] if sys.version_info >= (3, 11) else [], "."),
-    "isolated": (["-I"], "/")})
-def test_it_finds_its_policy_wherever_it_is_started(folders, options, cwd):
+    "from another folder": ([], "/"), "with the script's folder not on sys.path": (["-P"] if sys.version_info >= (3, 11) else [], "."),
+    "in isolated mode": (["-I"], "/")})
+def test_it_finds_its_policy_from_any_folder(folders, options, cwd):
     done = subprocess.run([sys.executable, *options, folders[1] / "scheduler.py", "--cluster", folders[1] / "demo.yaml"],
                           capture_output=True, text=True, cwd=cwd, timeout=60)
     assert done.stdout.endswith("7 placed, 1 pending\n") and done.stderr == ""

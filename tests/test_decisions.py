@@ -8,8 +8,8 @@ import pytest
 from helpers.script import TESTS, scheduler
 
 
-# kube-scheduler ignores a term of node affinity in which a value cannot be the value of a label, or fails the pod for it. No API
-# server checks that, and scheduler.py does not either.
+# kube-scheduler ignores a node affinity term with a value that is not a valid label value, or fails the pod. API servers do not
+# check these values, and neither does scheduler.py.
 INVALID_LABEL_VALUES = {
     ("nodeaffinitypriority-1-002", "prod/pending-4"), ("nodeaffinitypriority-1-002", "prod/pending-5")}
 
@@ -46,7 +46,7 @@ def nodes_of(objects):
 
 
 def differences(expected, decision):
-    """Return where a decision of ours differs from a recorded one: {what: (recorded, ours)}."""
+    """Return the differences between a recorded decision and ours: {part: (recorded, ours)}."""
     if "error" in expected:
         return {} if decision.message == expected["error"] else {"error": (expected["error"], decision.message)}
     recorded_reasons = {name: sorted(each["reasons"]) for name, each in expected["first_failed"].items()}

@@ -1,4 +1,4 @@
-"""scheduler.py --cluster FILE: what it reads, what it prints, and what it says about a file that it cannot read."""
+"""scheduler.py --cluster FILE: the manifests, the output, and the errors for files that cannot be read."""
 
 import json
 import re
@@ -22,7 +22,7 @@ pod didn't tolerate, 1 node(s) were unschedulable, 3 Insufficient cpu.
 """
 
 
-def test_the_demo_is_placed_and_the_last_line_counts():
+def test_the_demo_prints_its_decisions_and_a_summary():
     demo = run("--cluster", TESTS / "demo.yaml")
     assert (demo.stdout, demo.stderr, demo.returncode) == (DEMO, "", 0)
 
@@ -41,8 +41,8 @@ def schedule(folder, *texts, policy_text=None):
     return run("--policy", folder / "policy.json", "--cluster", *paths)
 
 
-def places(run):
-    """Return where a run placed pods: {namespace/name: node}."""
+def placements(run):
+    """Return the placements that a run printed: {namespace/name: node}."""
     return dict(re.findall(r"^(\S+) -> (\S+) ", run.stdout, re.M))
 
 
@@ -55,38 +55,37 @@ WEB_ON_A = {"default/web": "a"}
     "a List, as kubectl get -o json prints": ([json.dumps({"kind": "List", "apiVersion": "v1", "items": [node("a"), pod("web")]})], WEB_ON_A),
     "an empty document": (["---\n---\n" + text_of(node("a"), pod("web"))], WEB_ON_A),
     "no namespace means default": ([text_of(node("a"), {**pod("web"), "metadata": {"name": "web"}})], WEB_ON_A),
-    "a pod that has ended takes up no room": (
+    "a pod that has ended takes no room": (
         [text_of(node("a", cpu="1"), pod("old", {"cpu": "1"}, nodeName="a") | {"status": {"phase": "Succeeded"}}, pod("web", {"cpu": "1"}))], WEB_ON_A),
-    "a pod on the node takes up room": ([text_of(node("a", cpu="1"), node("b"), pod("old", {"cpu": "1"}, nodeName="a"), pod("web", {"cpu": "1"}))], {"default/web": "b"}),
-    "pods go in the order of the files": ([text_of(node("a", cpu="1"), pod("web", {"cpu": "1"}), pod("before", {"cpu": "1"}))], WEB_ON_A),
-    "so do pods with a timestamp of null": (
+    "a pod on a node takes room": ([text_of(node("a", cpu="1"), node("b"), pod("old", {"cpu": "1"}, nodeName="a"), pod("web", {"cpu": "1"}))], {"default/web": "b"}),
+    "pods are tried in the order of the files": ([text_of(node("a", cpu="1"), pod("web", {"cpu": "1"}), pod("before", {"cpu": "1"}))], WEB_ON_A),
+    "pods with a creationTimestamp of null keep that order": (
         [text_of(node("a", cpu="1"), *(pod(name, {"cpu": "1"}, metadata={"creationTimestamp": None}) for name in ("web", "before")))], WEB_ON_A),
     "Lists in a List, and an empty one": ([json.dumps({"kind": "List", "items": [{"kind": "List", "items": [node("a")]}, {"kind": "List"}, pod("web")]})], WEB_ON_A),
-    "a byte order mark and Windows line ends": (["\ufeff" + text_of(node("a"), pod("web")).replace("\n", "\r\n")], WEB_ON_A),
-    "the most important pod goes first": ([text_of(node("a", cpu="1"), pod("before", {"cpu": "1"}), pod("web", {"cpu": "1"}, priority=1))], WEB_ON_A),
-    "a node without allocatable has its capacity": (
+    "a byte order mark and Windows line endings": (["\ufeff" + text_of(node("a"), pod("web")).replace("\n", "\r\n")], WEB_ON_A),
+    "the pod of the highest priority goes first": ([text_of(node("a", cpu="1"), pod("before", {"cpu": "1"}), pod("web", {"cpu": "1"}, priority=1))], WEB_ON_A),
+    "a node without allocatable uses its capacity": (
         [text_of({**node("a"), "status": {"capacity": {"cpu": "4", "memory": "8Gi", "pods": "110"}}}, pod("web", {"cpu": "4"}))], WEB_ON_A),
-    "a container requests its limits": ([text_of(
+    "limits are the default for requests": ([text_of(
         node("a", cpu="1"), node("b", cpu="2"), pod("web", containers=[{"name": "main", "resources": {"limits": {"cpu": "2"}}}]))], {"default/web": "b"}),
-    "a host network pod has the ports of its containers": ([text_of(
+    "the containerPorts of a host network pod are host ports": ([text_of(
         node("a"), *(pod(name, hostNetwork=True, containers=[{"name": "main", "ports": [{"containerPort": 80}]}]) for name in ("web", "other")))], WEB_ON_A),
 })
-def test_what_is_read(tmp_path, texts, expected):
+def test_manifests_are_read(tmp_path, texts, expected):
     done = schedule(tmp_path, *texts)
-    assert (places(done), done.stderr, done.returncode) == (expected, "", 0)
+    assert (placements(done), done.stderr, done.returncode) == (expected, "", 0)
 
 
 @table("thing", {
     "another scheduler": pod("web", schedulerName="another"),
-    "none": {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web"}, "spec": {"containers": [{"name": "main"}]}}})
-def test_if_the_pods_name_another_scheduler_a_line_says_so(tmp_path, thing):
+    "no scheduler": {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web"}, "spec": {"containers": [{"name": "main"}]}}})
+def test_a_warning_is_logged_if_no_pod_names_this_scheduler(tmp_path, thing):
     done = schedule(tmp_path, text_of(node("a"), thing))
     assert done.stdout == "0 placed, 0 pending\n" and done.returncode == 0
     assert done.stderr == "no pods to schedule for my-scheduler; check the pods' spec.schedulerName\n"
 
 
-def test_a_rule_that_takes_its_time_changes_nothing(tmp_path):
-    """Manifests do not change meanwhile, so that all pods are decided about in one pass."""
+def test_slow_rules_do_not_end_a_pass_early_with_manifests(tmp_path):
     text = (ROOT / "scheduler.py").read_text().replace("monotonic()", "monotonic() * 1e6")
     (tmp_path / "scheduler.py").write_text(text)
     (tmp_path / "policy.json").write_text((ROOT / "policy.json").read_text())
@@ -96,12 +95,12 @@ def test_a_rule_that_takes_its_time_changes_nothing(tmp_path):
 @table("text, line", {
     "an object without a kind": (text_of({"apiVersion": "v1"}), "ignored: an object without a kind; "),
     "a Node of another API group": (text_of({**node("a"), "apiVersion": "longhorn.io/v1beta2"}), "ignored: Node; "),
-    "other kinds, each once": (text_of(*({"apiVersion": "apps/v1", "kind": kind} for kind in ("Deployment", "Service", "Deployment"))),
+    "other kinds, each named once": (text_of(*({"apiVersion": "apps/v1", "kind": kind} for kind in ("Deployment", "Service", "Deployment"))),
                                "ignored: Deployment, Service; "),
 })
-def test_other_kinds_are_named_once_as_ignored(tmp_path, text, line):
+def test_other_kinds_are_logged_as_ignored(tmp_path, text, line):
     done = schedule(tmp_path, text, text_of(node("a"), pod("web")))
-    assert places(done) == WEB_ON_A and done.returncode == 0
+    assert placements(done) == WEB_ON_A and done.returncode == 0
     [logged] = done.stderr.splitlines()
     assert logged.startswith(f"{line}scheduler.py reads v1 Nodes and Pods")
 
@@ -109,10 +108,10 @@ def test_other_kinds_are_named_once_as_ignored(tmp_path, text, line):
 @table("text, problem", {
     "a quantity with a typo": (text_of(pod("web", {"memory": "512MB"})),
                                'Pod web cannot be read: "512MB" is not a quantity such as 100m, 0.5 or 1.5Gi'),
-    "more points than a number has": (text_of(pod("web", {"cpu": "1.2.3"})), 'Pod web cannot be read: "1.2.3" is not a quantity .*'),
+    "a quantity with two decimal points": (text_of(pod("web", {"cpu": "1.2.3"})), 'Pod web cannot be read: "1.2.3" is not a quantity .*'),
     "a name that YAML reads as a number": (text_of({**pod("web"), "metadata": {"name": 1}}),
                                            "Pod 1 cannot be read: name: expected a string, got 1; put it in quotes"),
-    "a text in a List": (json.dumps({"kind": "List", "items": ["web"]}), "expected API objects, got web"),
+    "a string in a List": (json.dumps({"kind": "List", "items": ["web"]}), "expected API objects, got web"),
     "a pod without containers": (text_of({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web"}, "spec": {}}),
                                  "Pod web cannot be read: 'containers' is missing"),
     "a pod without a name": (text_of({"apiVersion": "v1", "kind": "Pod", "metadata": {}, "spec": {"containers": []}}),
@@ -122,29 +121,29 @@ def test_other_kinds_are_named_once_as_ignored(tmp_path, text, line):
     "a nodeSelector that YAML reads as a number": (text_of(pod("web", nodeSelector={"size": 1})),
                                                    "Pod web cannot be read: size: expected a string, got 1; put it in quotes"),
     "a taint without an effect": (text_of(node("a", taints=[{"key": "gpu"}])), "Node a cannot be read: 'effect' is missing"),
-    "what is no object": ("just a text", "expected API objects, got just a text"),
+    "a document that is not an object": ("just a text", "expected API objects, got just a text"),
     "broken YAML": ("kind: [\n", "while parsing a flow node expected the node content, but found '<stream end>' in line 2, column 1.*"),
-    "YAML with a template in it": ("kind: {{ .Values.kind }}", "while constructing a mapping .*"),
+    "a YAML template": ("kind: {{ .Values.kind }}", "while constructing a mapping .*"),
 })
-def test_what_cannot_be_read_is_one_line_and_exit_code_2(tmp_path, text, problem):
+def test_an_unreadable_file_gives_one_line_and_exit_code_2(tmp_path, text, problem):
     done = schedule(tmp_path, text_of(node("b")), text)
     assert (done.stdout, done.returncode) == ("", 2)
     [line] = done.stderr.splitlines()
     assert re.fullmatch(f"{re.escape(str(tmp_path / '1.yaml'))}: {problem}", line) or line == f"{tmp_path / '1.yaml'}: {problem}"
 
 
-def test_a_file_that_is_not_there_is_one_line_and_exit_code_2():
+def test_a_missing_file_gives_one_line_and_exit_code_2():
     done = run("--cluster", "nowhere.yaml")
     assert (done.stderr, done.returncode) == ("nowhere.yaml: No such file or directory\n", 2)
 
 
 @table("selector, expected", {
-    "nothing": ("", True), "equal": ("spec.nodeName=a", True), "not equal": ("spec.nodeName=b", False),
-    "unequal": ("spec.nodeName!=b", True), "a field that is missing is empty": ("status.phase=,spec.nodeName!=", True),
-    "one of two does not hold": ("spec.nodeName=a,status.phase!=", False)})
+    "an empty selector": ("", True), "= with the value of the field": ("spec.nodeName=a", True), "= with another value": ("spec.nodeName=b", False),
+    "!= with another value": ("spec.nodeName!=b", True), "a missing field is empty": ("status.phase=,spec.nodeName!=", True),
+    "two requirements, of which one does not match": ("spec.nodeName=a,status.phase!=", False)})
 def test_field_selectors(selector, expected):
     assert scheduler.is_selected(pod("web", nodeName="a"), selector) == expected
 
 
-def test_the_shipped_policy_names_rules_of_the_script():
+def test_the_shipped_policy_can_be_read():
     assert len(scheduler.read_policy(str(ROOT / "policy.json")).lines()) == 11

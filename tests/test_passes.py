@@ -1,4 +1,4 @@
-"""The loop of scheduler.py beside an API server in memory: which pods are tried when, and what is written."""
+"""The loop of scheduler.py with an API server in memory: when pods are tried, and which requests are sent."""
 
 import itertools
 import json
@@ -28,7 +28,7 @@ from helpers.script import (
 
 @pytest.fixture
 def clock(monkeypatch):
-    """A clock for the script that moves only when a test, or a sleep of the script, moves it."""
+    """A clock for the script that only the test and the script's own sleeps advance."""
     clock = types.SimpleNamespace(now=1000.0)
 
     def sleep(seconds):
@@ -41,17 +41,17 @@ def clock(monkeypatch):
 
 
 def cluster_of(server):
-    """Return the cluster behind a server, as the script sees it."""
+    """Return the script's Cluster for a server."""
     return scheduler.Cluster(scheduler.Proxy(server.url), "my-scheduler")
 
 
-def a_pass(cluster, *predicates, priorities=()):
-    """Make a pass with a Policy that names these rules."""
+def run_pass(cluster, *predicates, priorities=()):
+    """Run a pass with a Policy that names these rules."""
     scheduler.schedule_pending_pods(cluster, scheduler.policy_of(policy(predicates, priorities)))
 
 
 def events(server):
-    """Return the events that were written: [(reason, message)]."""
+    """Return the events that were sent: [(reason, message)]."""
     return [(sent.json["reason"], sent.json["message"]) for sent in server.sent("event")]
 
 
@@ -64,28 +64,28 @@ FULL = "0/1 nodes are available: 1 Insufficient cpu."
     "a pod that is being deleted": ([pod("web", metadata={"deletionTimestamp": "2026-01-01T00:00:00Z"})], {}),
     "a pod with a scheduling gate": ([pod("web", schedulingGates=[{"name": "wait"}])], {}),
     "a pod that has ended": ([pod("web") | {"status": {"phase": "Failed"}}], {}),
-    "the most important pod first": ([pod("web", {"cpu": "3"}), pod("important", {"cpu": "3"}, priority=7)], {"default/important": "a"}),
-    "of equal pods the older one first": ([
+    "the pod of the highest priority first": ([pod("web", {"cpu": "3"}), pod("important", {"cpu": "3"}, priority=7)], {"default/important": "a"}),
+    "the older one of two pods with equal priority first": ([
         pod("young", {"cpu": "3"}, metadata={"creationTimestamp": "2026-01-02T00:00:00Z"}),
         pod("old", {"cpu": "3"}, metadata={"creationTimestamp": "2026-01-01T00:00:00Z"})], {"default/old": "a"}),
-    "pods assumed in this pass take up room": ([pod(f"p{i}", {"cpu": "2"}) for i in range(3)], {"default/p0": "a", "default/p1": "a"}),
-    "a node's labels count": ([pod("web", nodeSelector={"disk": "ssd"})], {})})
-def test_who_is_bound(objects, bound):
+    "pods that were assumed in this pass take room": ([pod(f"p{i}", {"cpu": "2"}) for i in range(3)], {"default/p0": "a", "default/p1": "a"}),
+    "a pod whose nodeSelector matches no node": ([pod("web", nodeSelector={"disk": "ssd"})], {})})
+def test_the_right_pods_are_bound(objects, bound):
     with api_server(node("a"), *objects) as server:
-        a_pass(cluster_of(server), "PodFitsResources", "MatchNodeSelector")
-        assert server.places() == bound
+        run_pass(cluster_of(server), "PodFitsResources", "MatchNodeSelector")
+        assert server.placements() == bound
 
 
-def test_a_binding_names_the_uid_and_an_event_follows():
+def test_a_binding_has_the_uid_and_an_event_follows():
     with api_server(node("a"), pod("web")) as server:
-        a_pass(cluster_of(server))
+        run_pass(cluster_of(server))
         [sent] = server.sent("binding")
         assert sent.json["metadata"]["uid"] == server.pods["default", "web"]["metadata"]["uid"]
         assert sent.json["target"] == {"apiVersion": "v1", "kind": "Node", "name": "a"}
         assert events(server) == [("Scheduled", "Successfully assigned default/web to a")]
 
 
-def test_a_pod_that_was_made_again_is_not_bound_under_its_old_uid():
+def test_a_recreated_pod_is_not_bound_under_its_old_uid():
     with api_server(node("a"), pod("web")) as server:
         cluster = cluster_of(server)
         cluster.begin_pass()
@@ -93,9 +93,9 @@ def test_a_pod_that_was_made_again_is_not_bound_under_its_old_uid():
         server.create(pod("web"))
         decision = scheduler.schedule(cluster.next_pod(), cluster.nodes, scheduler.policy_of(policy()))
         cluster.bind(decision)
-        assert decision.node is None and not cluster.has_failed and not server.places()
-        a_pass(cluster)
-        assert server.places() == {"default/web": "a"}
+        assert decision.node is None and not cluster.has_failed and not server.placements()
+        run_pass(cluster)
+        assert server.placements() == {"default/web": "a"}
 
 
 def test_lists_are_read_page_by_page():
@@ -106,11 +106,11 @@ def test_lists_are_read_page_by_page():
         assert ["continue=1" in asked.path for asked in server.asked] == [False, True, False]
 
 
-def test_a_pod_that_is_bound_between_two_lists_is_left_alone():
+def test_a_pod_that_is_bound_between_two_lists_is_skipped():
     with api_server(node("a"), pod("web")) as server:
         bound = pod("web", nodeName="a", metadata={"uid": server.pods["default", "web"]["metadata"]["uid"]})
         server.extra.append(lambda resource, selector: [bound] if "spec.nodeName!=" in selector else [])
-        a_pass(cluster_of(server))
+        run_pass(cluster_of(server))
         assert not server.sent("binding")
 
 
@@ -119,7 +119,7 @@ def test_a_pod_that_fits_nowhere_backs_off_and_is_reported_once(clock, capsys):
         cluster, tried = cluster_of(server), []
         for _ in range(60):
             due = clock.now
-            a_pass(cluster, "PodFitsResources")
+            run_pass(cluster, "PodFitsResources")
             attempts = cluster.attempts[server.pods["default", "web"]["metadata"]["uid"]]
             tried += [due] if attempts.count > len(tried) else []
             clock.now += 1
@@ -131,16 +131,16 @@ def test_a_pod_that_fits_nowhere_backs_off_and_is_reported_once(clock, capsys):
 def test_a_new_reason_is_reported_again(clock):
     with api_server(node("a", cpu="1"), pod("web", {"cpu": "2"})) as server:
         cluster = cluster_of(server)
-        a_pass(cluster, "PodFitsResources")
+        run_pass(cluster, "PodFitsResources")
         server.create(node("b", cpu="1"))
         clock.now += 1
-        a_pass(cluster, "PodFitsResources")
+        run_pass(cluster, "PodFitsResources")
         assert events(server)[1:] == [("FailedScheduling", "0/2 nodes are available: 2 Insufficient cpu.")]
 
 
-def test_without_nodes_the_message_is_kube_schedulers():
+def test_without_nodes_the_message_is_that_of_kube_scheduler():
     with api_server(pod("web")) as server:
-        a_pass(cluster_of(server))
+        run_pass(cluster_of(server))
         assert events(server) == [("FailedScheduling", "no nodes available to schedule pods")]
 
 
@@ -156,16 +156,16 @@ def test_a_pass_ends_after_five_seconds_and_the_next_one_goes_on(clock, monkeypa
             return choose(total)
 
         monkeypatch.setattr(scheduler, "select_host", slowly)
-        a_pass(cluster)
-        assert len(server.places()) == 3 and len(cluster.due) == 6
-        a_pass(cluster)
-        a_pass(cluster)
-        assert len(server.sent("binding")) == len(server.places()) == 9
+        run_pass(cluster)
+        assert len(server.placements()) == 3 and len(cluster.due) == 6
+        run_pass(cluster)
+        run_pass(cluster)
+        assert len(server.sent("binding")) == len(server.placements()) == 9
         [hint] = caplog.messages
         assert hint.startswith("a pass has ended early, to LIST the cluster again; python ") and hint.endswith(" watches instead")
 
 
-def test_a_slow_list_is_mentioned_once(clock, monkeypatch, caplog):
+def test_a_slow_list_is_logged_once(clock, monkeypatch, caplog):
     scheduler.log_once.cache_clear()
     with api_server(node("a")) as server:
         cluster = cluster_of(server)
@@ -177,73 +177,73 @@ def test_a_slow_list_is_mentioned_once(clock, monkeypatch, caplog):
 
         monkeypatch.setattr(cluster.api, "list", slowly)
         for _ in range(3):
-            a_pass(cluster)
+            run_pass(cluster)
         [hint] = caplog.messages
         assert hint.startswith("listing the cluster takes more than 2 seconds")
 
 
 def refuse_one(code, name):
-    """Return a fault: the Binding of one pod is answered with a status."""
+    """Return a fault that answers the Binding of one pod with this status."""
     return Choice(lambda asked: answering(code) if name in asked.path else None)
 
 
-@table("code, has_failed, goes_on, said", {
-    "another scheduler has bound it": (409, False, True, []), "it is gone": (404, False, True, []),
-    "an admission webhook denies it": (403, True, True, ["binding rejected: POST "]),
-    "the API server fails, and may have bound it": (500, True, False, ["binding rejected: POST "]),
+@table("code, has_failed, goes_on, text", {
+    "another scheduler has bound the pod": (409, False, True, []), "the pod is gone": (404, False, True, []),
+    "an admission webhook denies the Binding": (403, True, True, ["binding rejected: POST "]),
+    "the API server fails, and may have bound the pod": (500, True, False, ["binding rejected: POST "]),
     "the API server is busy": (429, True, False, ["binding rejected: POST "])})
-def test_a_binding_that_fails_puts_the_pod_off(clock, code, has_failed, goes_on, said):
+def test_after_a_failed_binding_the_pod_backs_off(clock, code, has_failed, goes_on, text):
     with api_server(node("a"), pod("odd", priority=1), pod("web")) as server:
         server.faults["binding"] = refuse_one(code, "odd")
         cluster = cluster_of(server)
-        a_pass(cluster)
-        assert bool(server.places()) == goes_on and cluster.has_failed == has_failed
-        a_pass(cluster)  # odd backs off
-        assert server.places() == {"default/web": "a"} and len(server.sent("binding")) == 2
+        run_pass(cluster)
+        assert bool(server.placements()) == goes_on and cluster.has_failed == has_failed
+        run_pass(cluster)  # odd backs off
+        assert server.placements() == {"default/web": "a"} and len(server.sent("binding")) == 2
         messages = [message for reason, message in events(server) if reason == "FailedScheduling"]
-        assert [message[:23] for message in messages] == said
+        assert [message[:23] for message in messages] == text
         server.faults.clear()
         clock.now += 1
-        a_pass(cluster)
-        assert server.places() == {"default/web": "a", "default/odd": "a"}
+        run_pass(cluster)
+        assert server.placements() == {"default/web": "a", "default/odd": "a"}
 
 
-def test_pods_that_are_always_refused_keep_nobody_waiting(clock):
+def test_pods_whose_bindings_always_fail_do_not_block_other_pods(clock):
     odd = [pod(f"odd-{i}", metadata={"creationTimestamp": "2026-01-01T00:00:00Z"}) for i in range(30)]
     with api_server(node("a"), *odd) as server:
         server.faults["binding"] = refuse_one(403, "odd")
         cluster = cluster_of(server)
         for _ in range(60):
-            a_pass(cluster)
+            run_pass(cluster)
             clock.now += 0.1
         server.create(*(pod(f"web-{i}") for i in range(5)))
         for _ in range(60):
-            a_pass(cluster)
-        assert len(server.places()) == 5
+            run_pass(cluster)
+        assert len(server.placements()) == 5
 
 
-def test_an_event_that_is_refused_costs_only_the_event(caplog):
+def test_a_rejected_event_does_not_prevent_the_binding(caplog):
     with api_server(node("a"), pod("web")) as server:
         server.faults["event"] = answering(403)
-        a_pass(cluster_of(server))
-        assert server.places() == {"default/web": "a"} and len(caplog.messages) == 1
+        run_pass(cluster_of(server))
+        assert server.placements() == {"default/web": "a"} and len(caplog.messages) == 1
 
 
 def test_a_binding_whose_answer_is_lost_is_not_sent_again():
     with api_server(node("a"), pod("web")) as server:
         server.faults["binding"] = "reset after"
         cluster = cluster_of(server)
-        a_pass(cluster)
-        a_pass(cluster)
-        assert len(server.sent("binding")) == 1 and server.places() == {"default/web": "a"}
+        run_pass(cluster)
+        run_pass(cluster)
+        assert len(server.sent("binding")) == 1 and server.placements() == {"default/web": "a"}
 
 
 @table("answer, message", {
-    "a refusal": ((403, failure(403, message="no\nrights\x1b[31m")), "GET /api/v1/nodes: no rights[31m"),
-    "plain text, as of kubectl proxy": ((502, b"dial tcp 127.0.0.1:6443: connect: connection refused\n"), r"{server}: 502 dial tcp 127.0.0.1:6443: connect: connection refused"),
-    **{f"another server, which answers {answer}": ((200, answer), "{server} is not an API server: its list of nodes has no items")
+    "an error with control characters": ((403, failure(403, message="no\nrights\x1b[31m")), "GET /api/v1/nodes: no rights[31m"),
+    "plain text from kubectl proxy": ((502, b"dial tcp 127.0.0.1:6443: connect: connection refused\n"), r"{server}: 502 dial tcp 127.0.0.1:6443: connect: connection refused"),
+    **{f"another server, with the answer {answer}": ((200, answer), "{server} is not an API server: its list of nodes has no items")
        for answer in ({"status": "ok"}, None, [], {"items": None})}})
-def test_an_answer_that_is_no_list_is_one_line(answer, message):
+def test_an_answer_without_a_list_gives_one_line(answer, message):
     with api_server() as server:
         server.faults["list"] = lambda request: request.answer(*answer)
         with pytest.raises(scheduler.ApiError) as raised:
@@ -251,18 +251,18 @@ def test_an_answer_that_is_no_list_is_one_line(answer, message):
         assert str(raised.value) == message.format(server=server.url)
 
 
-def test_a_proxy_that_is_down_is_one_line_and_is_tried_again(tmp_path):
+def test_an_unreachable_proxy_is_logged_once_and_retried(tmp_path):
     with api_server() as server:
         url = server.url
     with running(tmp_path, "--server", url, "--interval", "0.05") as script:
-        wait_for("it says so", lambda: "cannot reach" in script.err)
+        wait_for("an error is logged", lambda: "cannot reach" in script.err)
         wait_for("some passes fail", lambda: script.process.poll() is None)
         script.process.send_signal(signal.SIGINT)
         assert script.process.wait(10) == 130
         assert script.err.splitlines()[1:] == [f"cannot reach {url}: ConnectionError; is `kubectl proxy` running there?"]
 
 
-def test_what_fails_and_what_succeeds_again_is_logged_once_each(clock, caplog):
+def test_a_failure_and_the_recovery_are_logged_once_each(clock, caplog):
     passes = iter([scheduler.ApiError(0, "down"), scheduler.ApiError(0, "down"), None, None, scheduler.ApiError(0, "down"), KeyboardInterrupt()])
 
     def begin_pass():
@@ -277,11 +277,11 @@ def test_what_fails_and_what_succeeds_again_is_logged_once_each(clock, caplog):
 
 
 @table("objects, faults, code", {
-    "all are bound": ([node("a"), pod("web")], {}, 0),
-    "nothing is to do": ([node("a")], {}, 0),
+    "all pods are bound": ([node("a"), pod("web")], {}, 0),
+    "no pod is pending": ([node("a")], {}, 0),
     "a pod fits nowhere": ([node("a"), pod("web", {"cpu": "9"})], {}, 0),
-    "another scheduler was faster": ([node("a"), pod("web")], {"binding": answering(409)}, 0),
-    "a Binding is refused": ([node("a"), pod("web")], {"binding": answering(403)}, 1),
+    "another scheduler has bound the pod": ([node("a"), pod("web")], {"binding": answering(409)}, 0),
+    "a Binding is rejected": ([node("a"), pod("web")], {"binding": answering(403)}, 1),
     "lists fail": ([node("a"), pod("web")], {"list": answering(500)}, 1)})
 def test_the_exit_code_with_once(objects, faults, code):
     with api_server(*objects) as server:
@@ -289,34 +289,34 @@ def test_the_exit_code_with_once(objects, faults, code):
         assert run("--server", server.url, "--once").returncode == code
 
 
-def test_ctrl_c_ends_it_with_130_and_no_traceback(tmp_path):
+def test_ctrl_c_gives_exit_code_130_and_no_traceback(tmp_path):
     with api_server(node("a"), pod("web")) as server, running(tmp_path, "--server", server.url) as script:
-        wait_for("web is bound", lambda: server.places())
+        wait_for("web is bound", lambda: server.placements())
         script.process.send_signal(signal.SIGINT)
         assert script.process.wait(10) == 130 and "Traceback" not in script.err
 
 
-def test_an_edit_of_the_policy_is_obeyed_in_the_next_pass(tmp_path):
+def test_an_edit_of_the_policy_takes_effect_in_the_next_pass(tmp_path):
     path = tmp_path / "policy.json"
     path.write_text((ROOT / "policy.json").read_text())
     with api_server(node("a"), pod("picky", nodeSelector={"disk": "ssd"})) as server, running(
             tmp_path, "--server", server.url, "--policy", path, "--interval", "0.1") as script:
         wait_for("it is pending", lambda: "picky stays pending" in script.out)
         path.write_text(path.read_text().replace('{"name": "MatchNodeSelector"},', ""))
-        wait_for("it is bound", lambda: server.places() == {"default/picky": "a"})
+        wait_for("it is bound", lambda: server.placements() == {"default/picky": "a"})
         assert f"{path}: - MatchNodeSelector" in script.err
 
 
 @table("spec, fields", {
     "a claim": ({"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}]}, "persistentVolumeClaim"),
-    "spreading and affinity to pods": ({"topologySpreadConstraints": [{"maxSkew": 1}], "affinity": {"podAntiAffinity": {"x": []}}},
+    "spread constraints and pod anti-affinity": ({"topologySpreadConstraints": [{"maxSkew": 1}], "affinity": {"podAntiAffinity": {"x": []}}},
                                        "podAntiAffinity, topologySpreadConstraints"),
-    "a device": ({"resourceClaims": [{"name": "gpu"}]}, "resourceClaims"),
-    "nothing but empty lists": ({"topologySpreadConstraints": [], "affinity": {"podAffinity": {}}}, None)})
-def test_a_pod_that_is_placed_though_no_rule_checks_what_it_asks_for_is_named_once(caplog, spec, fields):
+    "a resource claim": ({"resourceClaims": [{"name": "gpu"}]}, "resourceClaims"),
+    "only empty lists": ({"topologySpreadConstraints": [], "affinity": {"podAffinity": {}}}, None)})
+def test_fields_that_no_rule_checks_are_logged_once(caplog, spec, fields):
     scheduler.log_once.cache_clear()
     with api_server(node("a"), pod("web", **spec)) as server:
-        a_pass(cluster_of(server))
+        run_pass(cluster_of(server))
     expected = f"default/web is placed, but no rule of scheduler.py checks its {fields}"
     assert [line.partition("; ")[0] for line in caplog.messages] == ([expected] if fields else [])
 
@@ -327,7 +327,7 @@ def test_environment_variables_for_other_proxies_are_ignored(monkeypatch):
         assert len(scheduler.Proxy(server.url).list("nodes")) == 1
 
 
-def test_an_event_has_no_more_than_the_1024_characters_that_the_api_allows():
+def test_the_message_of_an_event_has_at_most_1024_characters():
     _, _, body = scheduler.event(scheduler.Pod(pod("x" * 253)), "Warning", "FailedScheduling", "m" * 5000)
     assert len(body["message"]) == 1024 and len(body["metadata"]["name"]) <= 253
 
@@ -337,12 +337,12 @@ def test_an_event_has_no_more_than_the_1024_characters_that_the_api_allows():
     "an option of the second program": (["--explain", "default/web"],
                                         "scheduler.py has no --explain; python {extras} has: python {extras} --explain default/web"),
     "a server without http": (["--server", "localhost:8001"], "--server: expected a URL such as http://127.0.0.1:8001"),
-    "an interval of nothing": (["--interval", "0"], "--interval: expected a number of seconds above 0"),
-    "a server of another kind": (["--server", "ftp://x"], "--server: expected a URL such as http://127.0.0.1:8001"),
-    "an interval without end": (["--interval", "inf"], "--interval: expected a number of seconds above 0"),
+    "an interval of 0": (["--interval", "0"], "--interval: expected a number of seconds above 0"),
+    "a server with another scheme": (["--server", "ftp://x"], "--server: expected a URL such as http://127.0.0.1:8001"),
+    "an infinite interval": (["--interval", "inf"], "--interval: expected a number of seconds above 0"),
     "an interval in words": (["--interval", "often"], "argument --interval: invalid float value: 'often'"),
     "an option without its value": (["--cluster"], "argument --cluster: expected at least one argument")})
-def test_wrong_usage_is_one_line_and_exit_code_2(monkeypatch, capsys, arguments, problem):
+def test_wrong_usage_gives_an_error_and_exit_code_2(monkeypatch, capsys, arguments, problem):
     monkeypatch.setattr(scheduler.sys, "argv", ["scheduler.py", *arguments])
     monkeypatch.setattr(scheduler.os.path, "isdir", lambda path: True)
     with pytest.raises(SystemExit) as ended:
@@ -351,12 +351,12 @@ def test_wrong_usage_is_one_line_and_exit_code_2(monkeypatch, capsys, arguments,
     assert capsys.readouterr().err.splitlines()[-1] == f"scheduler.py: error: {problem.format(extras=scheduler.EXTRAS)}"
 
 
-def test_a_url_that_is_malformed_is_one_line_and_exit_code_1():
+def test_a_malformed_url_gives_one_line_and_exit_code_1():
     done = run("--server", "http://a..b", "--once")
     assert done.returncode == 1 and len(done.stderr.splitlines()) == 1
 
 
-def test_output_that_nobody_reads_any_more_ends_it_quietly(tmp_path):
+def test_a_closed_output_pipe_ends_the_script_quietly(tmp_path):
     (tmp_path / "scheduler.py").write_text(f"{(ROOT / 'scheduler.py').read_text()}\nselect_host = lambda total: time.sleep(0.1) or min(total)\n")
     (tmp_path / "policy.json").write_text((ROOT / "policy.json").read_text())
     with open(tmp_path / "stderr", "wb") as stderr:
@@ -369,10 +369,10 @@ def test_output_that_nobody_reads_any_more_ends_it_quietly(tmp_path):
 
 
 @table("quantities", {"large": "1e999999", "small": "1e-999999", "many digits": "9" * 100})
-def test_whatever_quantity_an_api_server_accepts_the_loop_lives(quantities):
+def test_extreme_quantities_do_not_stop_the_loop(quantities):
     with api_server(node("a"), pod("odd", {"cpu": quantities, "memory": quantities}, nodeName="a"), node("b"), pod("web", {"cpu": "1"})) as server:
-        a_pass(cluster_of(server), "PodFitsResources")
-        assert "default/web" in server.places()
+        run_pass(cluster_of(server), "PodFitsResources")
+        assert "default/web" in server.placements()
 
 
 def test_help_has_examples_and_exit_codes():
@@ -381,7 +381,7 @@ def test_help_has_examples_and_exit_codes():
     assert max(map(len, done.stdout.splitlines())) <= 80
 
 
-def test_a_missing_package_is_named_with_the_command_that_installs_it(tmp_path):
+def test_the_error_for_a_missing_package_names_the_command_that_installs_it(tmp_path):
     (tmp_path / "requests.py").write_text("raise ModuleNotFoundError(name='requests')")
     done = run_afresh("--help", env={**scheduler.os.environ, "PYTHONPATH": str(tmp_path)})
     assert (done.stderr, done.returncode) == ("requests is missing: pip install requests pyyaml\n", 1)

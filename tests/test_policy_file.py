@@ -1,4 +1,4 @@
-"""Which Policy files scheduler.py accepts, what it makes of them, and how it obeys edits."""
+"""The Policy files that scheduler.py accepts, the rules that they select, and reloading after an edit."""
 
 import gzip
 import json
@@ -16,7 +16,7 @@ TAINTS = "PodToleratesNodeTaints"
 
 
 def lines(*predicates, priorities=()):
-    """Return what a Policy with these predicates says, with the two that are always active."""
+    """Return the lines of a Policy with these rules, including the two predicates that are always active."""
     return ["CheckNodeUnschedulable", *predicates, TAINTS, *priorities]
 
 
@@ -25,7 +25,7 @@ def lines(*predicates, priorities=()):
     "predicates run in the order of kube-scheduler, not of the file":
         (policy(["PodFitsResources", "HostName"]), lines("HostName", "PodFitsResources")),
     "a predicate that is named twice runs once": (policy(["HostName", "HostName"]), lines("HostName")),
-    "GeneralPredicates stands for four, of which PodFitsResources comes first":
+    "GeneralPredicates stands for four predicates, with PodFitsResources first":
         (policy(["NoDiskConflict", "GeneralPredicates"]), lines(*GENERAL, "NoDiskConflict")),
     "GeneralPredicates and one of the four": (policy(["HostName", "GeneralPredicates"]), lines(*GENERAL)),
     "PodFitsPorts is PodFitsHostPorts": (policy(["PodFitsPorts"]), lines("PodFitsHostPorts")),
@@ -36,17 +36,17 @@ def lines(*predicates, priorities=()):
         policy(priorities=["NodeAffinityPriority", "LeastRequestedPriority"]),
         lines(priorities=["NodeAffinityPriority ×1", "LeastRequestedPriority ×1"])),
     "EqualPriority ranks nothing": (policy(priorities=["EqualPriority"]), lines()),
-    "the last weight counts": (
+    "a priority that is named twice has the last weight": (
         policy() | {"priorities": [{"name": "RandomPriority", "weight": 2}, {"name": "RandomPriority", "weight": 3}]},
         lines(priorities=["RandomPriority ×3"])),
-    "MostRequestedPriority, to pack pods": (
+    "MostRequestedPriority": (
         policy(priorities=["MostRequestedPriority"]), lines(priorities=["MostRequestedPriority ×1"])),
     "alwaysCheckAllPredicates": (policy(alwaysCheckAllPredicates=True), [*lines(), "alwaysCheckAllPredicates"]),
-    "the other apiVersion of a Policy": (policy() | {"apiVersion": "kubescheduler.config.k8s.io/v1"}, lines()),
+    "the longer apiVersion": (policy() | {"apiVersion": "kubescheduler.config.k8s.io/v1"}, lines()),
     "no extenders": (policy(extenders=[]), lines()),
     "YAML, and JSON with tabs": ('kind: Policy\napiVersion: v1\npredicates: [\n\t{name: HostName}]\npriorities: []', lines("HostName")),
 })
-def test_what_a_policy_means(tmp_path, text, expected):
+def test_a_policy_selects_the_rules(tmp_path, text, expected):
     path = tmp_path / "policy.json"
     path.write_text(text if isinstance(text, str) else json.dumps(text))
     assert scheduler.read_policy(str(path)).lines() == expected
@@ -65,16 +65,16 @@ NOT_HERE = r"scheduler.py has no {0}; python \S*scheduler_extras has: python \S*
     "an empty file": ("", "the file is empty"),
     "a list": ([], r"expected a Policy, got \[\]"),
     "broken YAML": ("{", "while parsing .*"),
-    "nested too deep to read": ("[" * 5000, ".*"),
-    "bytes that are no text": (b"\xff\xfe\x00", "'utf-8' codec can't decode .*"),
+    "nesting that is too deep": ("[" * 5000, ".*"),
+    "bytes that are not UTF-8": (b"\xff\xfe\x00", "'utf-8' codec can't decode .*"),
     "no kind": ({"predicates": [], "priorities": []}, "expected kind Policy with apiVersion v1"),
     "another version": (policy() | {"apiVersion": "v2"}, "expected kind Policy with apiVersion v1"),
     "a field with a typo": (policy(predicats=[]), 'unknown field "predicats"; did you mean "predicates"?'),
     "a field in the wrong case": (policy(Predicates=[]), 'unknown field "Predicates"; did you mean "predicates"?'),
-    "a list that is none": (policy() | {"predicates": "HostName"}, "predicates: expected a list, got 'HostName'"),
+    "predicates that are not a list": (policy() | {"predicates": "HostName"}, "predicates: expected a list, got 'HostName'"),
     "alwaysCheckAllPredicates in quotes":
         (policy(alwaysCheckAllPredicates="no"), "alwaysCheckAllPredicates: expected true or false, got 'no'"),
-    "an entry that is a name": (policy() | {"predicates": ["HostName"]},
+    "an entry that is a string": (policy() | {"predicates": ["HostName"]},
                                 r"predicates\[0\]: expected an entry with a name, such as {\"name\": \"CheckNodeUnschedulable\"}, got 'HostName'"),
     "an entry without a name": (entry("priorities", weight=1), r"priorities\[0\]: expected an entry with a name.*"),
     "a field of an entry with a typo":
@@ -85,7 +85,7 @@ NOT_HERE = r"scheduler.py has no {0}; python \S*scheduler_extras has: python \S*
                                 r'predicates\[0\]: unknown predicate "PodFitsResource"; did you mean "PodFitsResources"?'),
     "a priority with a typo": (entry("priorities", name="LeastRequestPriority", weight=1),
                                r'priorities\[0\]: unknown priority "LeastRequestPriority"; did you mean "LeastRequestedPriority"?'),
-    "a name like no other": (entry("predicates", name="X"), r'predicates\[0\]: unknown predicate "X"; expected one of CheckNodeUnschedulable, .*'),
+    "a name that resembles no predicate": (entry("predicates", name="X"), r'predicates\[0\]: unknown predicate "X"; expected one of CheckNodeUnschedulable, .*'),
     **{f"a weight of {weight!r}": (
         entry("priorities", name="EqualPriority", weight=weight),
         r"priorities\[0\]: EqualPriority needs a weight, a whole number from 1 to 2147483647")
@@ -96,7 +96,7 @@ NOT_HERE = r"scheduler.py has no {0}; python \S*scheduler_extras has: python \S*
     "an argument": (entry("predicates", name="Mine", argument={"labelsPresence": {"labels": ["x"], "presence": True}}),
                     r"predicates\[0\]: " + NOT_HERE.format("argument")),
     "extenders": (policy(extenders=[{"urlPrefix": "http://127.0.0.1"}]), NOT_HERE.format("extenders")),
-    "a list that is left out": ({"kind": "Policy", "apiVersion": "v1", "predicates": []},
+    "a missing list": ({"kind": "Policy", "apiVersion": "v1", "predicates": []},
                                 r"priorities: expected a list, \[\] for none; " + NOT_HERE.format("defaults")),
     "a predicate among the priorities": (entry("priorities", name="GeneralPredicates", weight=1),
                                          r'priorities\[0\]: unknown priority "GeneralPredicates"; expected one of .*'),
@@ -105,8 +105,8 @@ NOT_HERE = r"scheduler.py has no {0}; python \S*scheduler_extras has: python \S*
     "a KubeSchedulerConfiguration": ({"kind": "KubeSchedulerConfiguration", "apiVersion": "kubescheduler.config.k8s.io/v1"},
                                      NOT_HERE.format("KubeSchedulerConfiguration")),
 })
-def test_a_policy_that_cannot_be_used_is_one_line(tmp_path, monkeypatch, text, problem):
-    monkeypatch.setattr(scheduler.os.path, "isdir", lambda path: True)  # the folder of the second program is there
+def test_an_invalid_policy_gives_one_line(tmp_path, monkeypatch, text, problem):
+    monkeypatch.setattr(scheduler.os.path, "isdir", lambda path: True)  # as if the folder of the second program existed
     path = tmp_path / "policy.json"
     if text is not None:
         path.write_bytes(text if isinstance(text, bytes) else (text if isinstance(text, str) else json.dumps(text)).encode())
@@ -115,24 +115,24 @@ def test_a_policy_that_cannot_be_used_is_one_line(tmp_path, monkeypatch, text, p
     assert re.fullmatch(f"{re.escape(str(path))}: {problem.replace('?', '[?]')}", str(raised.value)), raised.value
 
 
-def test_a_provider_is_named_with_the_command_that_has_it(monkeypatch):
+def test_the_error_for_a_provider_names_the_command_of_the_second_program(monkeypatch):
     monkeypatch.setattr(scheduler.os.path, "isdir", lambda path: True)
     with pytest.raises(scheduler.InputError, match=NOT_HERE.format("DefaultProvider")):
         scheduler.read_policy("DefaultProvider")
 
 
-def test_without_the_second_program_no_command_is_offered(tmp_path, monkeypatch):
+def test_without_the_second_program_the_error_names_no_command(tmp_path, monkeypatch):
     monkeypatch.setattr(scheduler, "EXTRAS", str(tmp_path / "scheduler_extras"))
     with pytest.raises(ValueError) as raised:
         scheduler.policy_of(policy(["MatchInterPodAffinity"]))
     assert str(raised.value) == "predicates[0]: scheduler.py has no MatchInterPodAffinity"
 
 
-# What kube-scheduler reads differently, on purpose.
+# Deliberate differences from kube-scheduler.
 DIFFERENT = {
-    "no-apiversion-gofieldname": "a file without apiVersion may be half a file",
-    "removed-CheckNodeDiskPressure": "older versions knew this name, and old Policies have it",
-    "removed-PodToleratesNodeNoExecuteTaints": "older versions knew this name, and old Policies have it"}
+    "no-apiversion-gofieldname": "a file without apiVersion may be truncated",
+    "removed-CheckNodeDiskPressure": "old Policies have this name of older versions",
+    "removed-PodToleratesNodeNoExecuteTaints": "old Policies have this name of older versions"}
 PLUGINS = {
     "CheckNodeUnschedulable": "NodeUnschedulable", "HostName": "NodeName", "PodFitsHostPorts": "NodePorts",
     "MatchNodeSelector": "NodeAffinity", "PodFitsResources": "NodeResourcesFit", "NoDiskConflict": "VolumeRestrictions",
@@ -142,7 +142,7 @@ with gzip.open(TESTS / "golden" / "policy-cases.jsonl.gz", "rt") as recorded:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_kube_scheduler_reads_the_policy_alike(tmp_path, name):
+def test_kube_scheduler_reads_the_policy_in_the_same_way(tmp_path, name):
     case = CASES[name]
     path = tmp_path / "policy.json"
     path.write_text(case["policy"])
@@ -157,15 +157,15 @@ def test_kube_scheduler_reads_the_policy_alike(tmp_path, name):
             assert [PLUGINS[rule.name] for rule in ours.predicates] == case["expect"]["filters"]
 
 
-@table("text, said", {
-    "a predicate less": (SHIPPED.replace('{"name": "MatchNodeSelector"},', ""), ["- MatchNodeSelector"]),
+@table("text, message", {
+    "a predicate removed": (SHIPPED.replace('{"name": "MatchNodeSelector"},', ""), ["- MatchNodeSelector"]),
     "another weight": (SHIPPED.replace('"NodeAffinityPriority", "weight": 2', '"NodeAffinityPriority", "weight": 5'),
                        ["- NodeAffinityPriority ×2", "+ NodeAffinityPriority ×5"]),
     "another priority": (SHIPPED.replace("LeastRequested", "MostRequested"),
                          ["- LeastRequestedPriority ×1", "+ MostRequestedPriority ×1"]),
     "other white space": (SHIPPED.replace("\n", "\n\n"), []),
 })
-def test_each_edit_is_logged_and_obeyed(tmp_path, caplog, text, said):
+def test_each_edit_is_logged_and_takes_effect(tmp_path, caplog, text, message):
     path = tmp_path / "policy.json"
     path.write_text(SHIPPED)
     file = scheduler.PolicyFile(str(path))
@@ -174,11 +174,11 @@ def test_each_edit_is_logged_and_obeyed(tmp_path, caplog, text, said):
     path.write_text(text)
     after = file.load().lines()
     file.load()
-    assert caplog.messages == [f"{path}: {line}" for line in said]
-    assert {f"- {line}" for line in before} - {f"- {line}" for line in after} == {line for line in said if line[0] == "-"}
+    assert caplog.messages == [f"{path}: {line}" for line in message]
+    assert {f"- {line}" for line in before} - {f"- {line}" for line in after} == {line for line in message if line[0] == "-"}
 
 
-def test_while_the_file_is_bad_the_last_good_policy_stays(tmp_path, caplog):
+def test_while_the_file_is_invalid_the_last_good_policy_stays(tmp_path, caplog):
     path = tmp_path / "policy.json"
     path.write_text(SHIPPED)
     file = scheduler.PolicyFile(str(path))

@@ -1,4 +1,4 @@
-"""README.md: whatever it shows runs as printed there, and has the effect that the text promises."""
+"""The commands and the code in README.md work as printed there, and have the effects that the text describes."""
 
 import ast
 import re
@@ -9,7 +9,7 @@ import requests
 import yaml
 
 from helpers.control_plane import free_port
-from helpers.documents import CHANGE, Document, edit, paste, places, terminal, wait_for_lines
+from helpers.documents import CHANGE, Document, edit, paste, placements, terminal, wait_for_lines
 from helpers.script import ROOT, node, run, wait_for
 
 
@@ -19,8 +19,8 @@ EXTRAS = ROOT / "scheduler_extras"
 
 
 @README.gives("## See it work", "## Tests")
-def test_each_set_up_is_one_command(blocks):
-    """The download is left out: CI runs the second command as it is."""
+def test_each_setup_command_works(blocks):
+    """The installation is skipped here; CI runs the whole second command."""
     for command in blocks:
         install, start = re.fullmatch(r"python3 -m venv .venv && .venv/bin/pip install -q (.*) && (.*\n)", command).groups()
         assert all((ROOT / file).is_file() for file in install.replace("-r ", "").split())
@@ -47,16 +47,16 @@ def test_the_page_is_served(blocks, tmp_path):
     port = free_port()
     url = re.search(r"http://127.0.0.1:8080/", README.text)[0].replace("8080", str(port))
     with terminal(blocks[0], tmp_path / "output", ROOT, **{"8080": port}):
-        wait_for("it says where", lambda: f"serving {url}" in (tmp_path / "output").read_text())
+        wait_for("it prints the URL", lambda: f"serving {url}" in (tmp_path / "output").read_text())
         assert requests.get(url, timeout=10).text.startswith("<!DOCTYPE html>")
 
 
 @README.gives("## The loop")
-def test_the_code_is_copied_from_the_script(blocks):
+def test_the_code_is_a_copy_from_the_script(blocks):
     copies = {name: source for source in blocks[0].split("\n\n\n") for name in re.findall(r"^def (\w+)", source)}
     assert list(copies) == ["schedule_pending_pods", "schedule"]
     for source in copies.values():
-        assert f"\n\n\n{source.strip()}\n\n\n" in SCRIPT, "a function that has changed is to be copied again"
+        assert f"\n\n\n{source.strip()}\n\n\n" in SCRIPT, "a function has changed: copy it again"
 
 
 @pytest.fixture
@@ -72,15 +72,15 @@ DEMO = re.search(r"`(\.venv/bin/python scheduler.py --cluster tests/demo.yaml)`"
 
 
 @README.gives("1. **A predicate of your own.**")
-def test_a_predicate_that_is_appended_keeps_a_pod_pending(blocks, copy):
+def test_an_appended_predicate_keeps_a_pod_pending(blocks, copy):
     (copy / "scheduler.py").write_text(f"{SCRIPT}\n\n{blocks[0]}")
-    assert "training" in places(paste(DEMO, copy))
+    assert "training" in placements(paste(DEMO, copy))
     edit(copy / "policy.json", *CHANGE.search(README.section("## Change it")).groups())
     assert "default/training stays pending: " in paste(DEMO, copy)
 
 
 def in_function(path, name, old, new):
-    """Replace a text that a function of the script has once."""
+    """Replace a text that occurs once in a function of the script."""
     [function] = [each for each in ast.walk(ast.parse(SCRIPT)) if isinstance(each, ast.FunctionDef) and each.name == name]
     source = ast.get_source_segment(SCRIPT, function)
     assert source.count(old) == 1
@@ -89,7 +89,7 @@ def in_function(path, name, old, new):
 
 @pytest.fixture
 def points(copy):
-    """The points that are printed after the edit "A look inside": {pod: {priority: {node: points}}}."""
+    """The points that the script prints after the edit "A look inside": {pod: {priority: {node: points}}}."""
     name, inserted, line = re.search(r"In `(\w+)`, insert `(.*?)` before the line `(.*?)`", README.words).groups()
     in_function(copy / "scheduler.py", name, line, f"{inserted}\n            {line}")
     points, of_pod = {}, {}
@@ -108,7 +108,7 @@ def test_a_print_shows_the_points_of_each_priority(points):
     assert points["web-1"]["LeastRequestedPriority"] == {"node-a": 34, "node-b": 94}
 
 
-def test_the_decision_by_hand_is_that_of_the_demo(points):
+def test_the_decision_by_hand_matches_the_demo(points):
     part = README.text.partition("**One decision by hand.**")[2].partition("\n## ")[0]
     assert re.search("`(default/ingress-1 -> .*?)`", part)[1] in README.block_after("The script prints its").splitlines()
     rows = re.findall(r"^\| `(\w+)` × (\d).*?\*\*(\d+)\*\*.*?\*\*(\d+)\*\*", part, re.M)
@@ -119,10 +119,10 @@ def test_the_decision_by_hand_is_that_of_the_demo(points):
         assert sum(int(row[1]) * int(row[column]) for row in rows) == int(total)
 
 
-def test_another_select_host_chooses_the_worst_node(copy):
+def test_an_edited_select_host_chooses_the_worst_node(copy):
     name, old, new = re.search(r"In `(\w+)`, change `(\w+)` to `(\w+)`", README.words).groups()
     in_function(copy / "scheduler.py", name, old, new)
-    assert "Now `web-1` goes to `node-a`" in README.words and places(paste(DEMO, copy))["web-1"] == "node-a"
+    assert "Now `web-1` goes to `node-a`" in README.words and placements(paste(DEMO, copy))["web-1"] == "node-a"
 
 
 def test_two_predicates_are_always_active(tmp_path):
@@ -163,17 +163,17 @@ def test_ten_minutes_beside_kubectl_proxy(blocks, copy, control_plane, monkeypat
         wait_for_lines(re.search(r"The script confirms:\s`(.*?)`", README.words)[1], output)
         edit(policy, *CHANGE.search(README.words, README.words.index("**4. Ask")).groups())
         if EXTRAS.is_dir():
-            wait_for("it names the command", lambda: refused.strip() in output.read_text().replace(server, ""))
+            wait_for("the error names the command", lambda: refused.strip() in output.read_text().replace(server, ""))
     if EXTRAS.is_dir():
         command = re.search(r"start `(.*?)`", README.words)[1]
         with terminal(f"{command}{server}", output, copy):
             paste(make_loner)
             wait_for("loner stays pending", lambda: "default/loner stays pending: 0/1 nodes are available: "
                      "1 node(s) didn't match pod affinity/anti-affinity" in output.read_text())
-    assert control_plane.places() == {"default/hello": "kind-control-plane", "default/picky": "kind-control-plane"}
+    assert control_plane.placements() == {"default/hello": "kind-control-plane", "default/picky": "kind-control-plane"}
 
 
-def test_its_links_lead_somewhere():
+def test_the_links_are_not_broken():
     broken = README.broken_links()
     assert [link for link in broken if EXTRAS.is_dir() or not link.startswith("scheduler_extras/")] == []
 

@@ -1,4 +1,4 @@
-"""scheduler.py, copied into an empty folder with policy.json, beside kubectl proxy and a real API server."""
+"""A copy of scheduler.py and policy.json in an empty folder, with kubectl proxy and a real API server."""
 
 import collections
 import json
@@ -20,18 +20,18 @@ def test_a_hundred_pods_are_bound_once_each_and_no_node_is_overcommitted(control
     control_plane.create(*(pod(f"web-{i}", {"cpu": "200m", "memory": "512Mi"}) for i in range(100)))
     script = copy_of_the_script(tmp_path)
     with running(tmp_path, "--server", control_plane.server, "--interval", "0.2", script=script) as started:
-        wait_for("all are bound", lambda: len(control_plane.places()) == 100, 120)
-        wait_for("all is printed and recorded", lambda: started.out.count(" -> ") == len(control_plane.events("Scheduled")) == 100)
+        wait_for("all pods are bound", lambda: len(control_plane.placements()) == 100, 120)
+        wait_for("all decisions are printed and have events", lambda: started.out.count(" -> ") == len(control_plane.events("Scheduled")) == 100)
         started.process.send_signal(signal.SIGINT)
         started.process.wait(30)
         placed = re.findall(r"^default/(\S+) -> ", started.out, re.M)
     assert sorted(placed) == sorted(f"web-{i}" for i in range(100)), started.err
-    assert max(collections.Counter(control_plane.places().values()).values()) <= 20  # 4000m / 200m
-    told = [key for key, message, component in control_plane.events("Scheduled")]
-    assert sorted(told) == sorted(control_plane.places())
+    assert max(collections.Counter(control_plane.placements().values()).values()) <= 20  # 4000m / 200m
+    scheduled = [key for key, message, component in control_plane.events("Scheduled")]
+    assert sorted(scheduled) == sorted(control_plane.placements())
 
 
-def test_the_policy_is_edited_while_a_pod_waits(control_plane, tmp_path):
+def test_the_policy_can_be_edited_while_a_pod_is_pending(control_plane, tmp_path):
     control_plane.create(node("a", labels={"disk": "hdd"}), pod("picky", nodeSelector={"disk": "ssd"}))
     script = copy_of_the_script(tmp_path)
     path = tmp_path / "policy.json"
@@ -43,4 +43,4 @@ def test_the_policy_is_edited_while_a_pod_waits(control_plane, tmp_path):
         document = json.loads((ROOT / "policy.json").read_text())
         document["predicates"].remove({"name": "MatchNodeSelector"})
         path.write_text(json.dumps(document))
-        wait_for("picky is bound", lambda: control_plane.places() == {"default/picky": "a"})
+        wait_for("picky is bound", lambda: control_plane.placements() == {"default/picky": "a"})

@@ -313,7 +313,7 @@ def many_budgets(attack, nodes=50, each=50, budgets=300):
     attack.create(*(pod(name, {"cpu": "3"}, priorityClassName="high", namespace="rest") for name in names))
     attack.create(pod("other", {"cpu": "500m"}, nodeSelector={"is": "spare"}))
     others = attack.seconds_until_bound("other", since=began)
-    wait_for("they are bound", lambda: sum(key.startswith("rest/p") for key in attack.plane.places()) == len(names), 120)
+    wait_for("they are bound", lambda: sum(key.startswith("rest/p") for key in attack.plane.placements()) == len(names), 120)
     return {"bound": round(time.monotonic() - began, 2), "others": others, "deleted": len(attack.deleted())}
 
 

@@ -108,7 +108,7 @@ class Trial:
         self.schedulers.append(process)
         return process
 
-    def said(self, process):
+    def message(self, process):
         """Return what a scheduler has said so far on standard error."""
         return (self.folder / f"{process.number}.err").read_text(errors="replace")
 
@@ -220,7 +220,7 @@ class Trial:
         wait_for("the control plane is back", self.plane.ready)
         bound = self.bound()
         for process in self.schedulers:
-            text = self.said(process) + (self.folder / f"{process.number}.out").read_text(errors="replace")
+            text = self.message(process) + (self.folder / f"{process.number}.out").read_text(errors="replace")
             self.check("Traceback" not in text, f"there was a traceback: {text[text.find('Traceback'):][-300:]}")
         double = Counter((asked.pod, asked.json["metadata"].get("uid")) for asked in self.bindings())
         return dict(zip(COLUMNS, (

@@ -140,12 +140,12 @@ def main():
             process.wait()
             proxy.stop()
             control_plane.stop()
-        said = (Path(folder) / "errors").read_text(errors="replace")
+        message = (Path(folder) / "errors").read_text(errors="replace")
     problems = [f"{name} have grown from {before:.0f} to {after:.0f}" for name, before, after in grown(samples)]
-    problems += ["it ended by itself"] * (ended is not None) + ["there was a traceback"] * ("Traceback" in said)
-    problems += [said.splitlines()[-1]] * (ended is None and process.returncode != 0)
+    problems += ["it ended by itself"] * (ended is not None) + ["there was a traceback"] * ("Traceback" in message)
+    problems += [message.splitlines()[-1]] * (ended is None and process.returncode != 0)
     print(*problems or ["flat, and it knows what a fresh list shows"], sep="\n")
-    print(f"it said {len(said.splitlines())} lines, of which the last: {said.splitlines()[-1][:150]}")
+    print(f"it said {len(message.splitlines())} lines, of which the last: {message.splitlines()[-1][:150]}")
     return 1 if problems else 0
 
 

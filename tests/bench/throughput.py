@@ -443,7 +443,7 @@ def beside(bench, rounds, only):
                 time.sleep(20 + pod_count / 200)
                 for process in processes:
                     bench.end(process)
-                counts = Counter(bench.plane.places().values())
+                counts = Counter(bench.plane.placements().values())
                 beyond = sum(max(count - 8, 0) for count in counts.values())
                 print(f"{name:26} {beyond:4} pods too many, {counts.total()} of {pod_count} bound", flush=True)
 

@@ -1,4 +1,4 @@
-"""Fixtures of the tests of the second program."""
+"""Fixtures for the tests of the second program."""
 
 import inspect
 
@@ -8,10 +8,10 @@ from helpers.command_line import answering  # noqa: F401 (a fixture)
 from helpers.everywhere import MODULES, replace
 from helpers.extender import service  # noqa: F401 (a fixture)
 from helpers.extras import PATIENT, Running, compute_each_time, compute_for_all, index_all
-from helpers.fake_api import clock, told  # noqa: F401 (fixtures)
+from helpers.fake_api import clock, watched  # noqa: F401 (fixtures)
 from helpers.faults import start  # noqa: F401 (a fixture)
 from helpers.preempting import contested  # noqa: F401 (a fixture)
-from helpers.random_objects import moody  # noqa: F401 (a fixture)
+from helpers.random_objects import changing_rules  # noqa: F401 (a fixture)
 from helpers.spy import spy  # noqa: F401 (a fixture)
 from helpers.workloads import controllers  # noqa: F401 (a fixture)
 from scheduler_extras.common.chance import CHANCE
@@ -21,8 +21,8 @@ from scheduler_extras.common.log_texts import WARNED
 
 
 @pytest.fixture
-def without_memory(monkeypatch):
-    """Every rule is asked about every node for every pod."""
+def without_cache(monkeypatch):
+    """Disable the cache: every rule runs for every pod and every node."""
     replace(monkeypatch, "answers_about", compute_for_all)
     replace(monkeypatch, "index_of_nodes", index_all)
     replace(monkeypatch, "memo", compute_each_time)
@@ -34,29 +34,29 @@ def without_memory(monkeypatch):
 
 @pytest.fixture
 def seeded(monkeypatch):
-    """Chance is the same for the same pod and node."""
+    """Seed the random choices, so that each run makes the same ones."""
     monkeypatch.setattr(CHANCE, "seed", "1")
 
 
 @pytest.fixture
 def serve():
-    """A function that takes in a server, which is stopped at the end of the test."""
+    """A function that registers a server, to be stopped at the end of the test."""
     servers = []
     yield lambda server: servers.append(server) or server
     for server in servers:
         server.stop()
 
 
-@pytest.fixture(params=["with memory", "without memory"])
-def memory(request):
-    """The test is carried out as it stands, and again without memory."""
-    if request.param == "without memory":
-        request.getfixturevalue("without_memory")
+@pytest.fixture(params=["with the cache", "without the cache"])
+def cache_mode(request):
+    """Run the test twice, with the cache and without it."""
+    if request.param == "without the cache":
+        request.getfixturevalue("without_cache")
 
 
 @pytest.fixture(autouse=True)
-def nothing_said_yet():
-    """What is said once is said once in each test, and none has failed or been told to end before it."""
+def fresh_state():
+    """Reset the state of the process: messages that are logged once, the stop signal, and a failure."""
     WARNED.clear()
     STOP.clear()
     FAILURE.clear()
@@ -64,7 +64,7 @@ def nothing_said_yet():
 
 @pytest.fixture
 def start_scheduler(tmp_path):
-    """A function that starts the program beside the test; what runs at the end of the test is ended."""
+    """A function that starts the program in the background; it is killed at the end of the test."""
     started = []
 
     def run(*arguments, program=PATIENT, **options):

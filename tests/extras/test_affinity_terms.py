@@ -9,7 +9,7 @@ import types
 import pytest
 
 from helpers.everywhere import replace
-from helpers.extras import a_cluster, cluster_of, node, pending_pods, pod
+from helpers.extras import cluster_of, new_cluster, node, pending_pods, pod
 from helpers.random_objects import DEFAULTS, HOSTNAME, ZONE, Server
 from scheduler_extras.deciding.rule import DURING_SCHEDULING
 from scheduler_extras.policy.policy_file import load_policies
@@ -28,7 +28,7 @@ PROVIDER = load_policies("DefaultProvider", "my-scheduler")
 def test_of_pods_that_have_gone_no_affinity_term_is_kept():
     server, policy = Server(), read_policy(DEFAULTS)
     server.put(node("n", labels={ZONE: "z"}))
-    snapshot = a_cluster(server).refresh_snapshot({"my-scheduler": policy})
+    snapshot = new_cluster(server).refresh_snapshot({"my-scheduler": policy})
     gc.collect()
     known = len(TERMS)
     for i in range(20):
@@ -85,7 +85,7 @@ def test_many_kinds_of_pods_with_affinity_are_not_forgotten_all_at_once(monkeypa
         server.put(pod(f"p{i}", labels={"kind": str(i)}, nodeName=f"n{i % 11}"))
     policy = read_policy({"kind": "Policy", "apiVersion": "v1", "predicates": [], "priorities": [
         {"name": "InterPodAffinityPriority", "weight": 1}]})
-    snapshot = a_cluster(server).refresh_snapshot({"my-scheduler": policy})
+    snapshot = new_cluster(server).refresh_snapshot({"my-scheduler": policy})
     replace(monkeypatch, "count_pods", lambda node, is_meant: asked.append(node.name) or count_pods(node, is_meant))
     for _ in range(3):
         assert schedule(FullPod(pod("new", **apart)), snapshot, policy).node

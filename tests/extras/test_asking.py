@@ -8,7 +8,7 @@ import tracemalloc
 
 import pytest
 
-from helpers.extras import ROOT, a_cluster, claim, cluster_of, node, pending_pods, pod, storage_class, table
+from helpers.extras import ROOT, claim, cluster_of, new_cluster, node, pending_pods, pod, storage_class, table
 from helpers.random_objects import HOSTNAME, POLICIES, ZONE, Server, everything
 from scheduler_extras.common.errors import Unschedulable
 from scheduler_extras.deciding import answers
@@ -32,7 +32,7 @@ from scheduler_extras.policy.schedule import schedule
 from scheduler_extras.reading.pods_and_nodes import FullPod
 
 
-pytestmark = pytest.mark.usefixtures("moody")
+pytestmark = pytest.mark.usefixtures("changing_rules")
 
 
 def test_a_predicate_that_looks_at_no_node_is_asked_once_for_all_of_them_and_all_pods_that_are_alike():
@@ -218,12 +218,12 @@ def test_an_odd_rule_of_ones_own_is_asked_as_if_nothing_were_remembered(register
         policies = {"my-scheduler": read_policy({"kind": "Policy", "apiVersion": "v1", **{
             part: [{"name": "Odd", "weight": 1} if part == "priorities" else {"name": "Odd"}] * ("Odd" in catalogue)
             for part, catalogue in CATALOGUES.items()}})}
-        cluster, decisions = a_cluster(server), []
+        cluster, decisions = new_cluster(server), []
         cluster.cache.snapshot.is_live = True
         for name in ("n0", "n1", "n0"):
             dice[0] = name
             with_memory, without = (schedule(FullPod(pod("p")), of.refresh_snapshot(policies), policies[
-                "my-scheduler"]) for of in (cluster, a_cluster(server)))
+                "my-scheduler"]) for of in (cluster, new_cluster(server)))
             assert everything(with_memory) == everything(without), f"{name}: {with_memory.message}"
             decisions.append(with_memory)
             server.put(pod(f"new-{name}", nodeName="n0"))
@@ -247,7 +247,7 @@ def test_a_rule_is_not_asked_again_before_those_ahead_of_it_whatever_it_has_said
         policies = {"my-scheduler": read_policy({"kind": "Policy", "apiVersion": "v1", "predicates": [
             {"name": "zoned", "argument": {"labelsPresence": {"labels": ["zone"], "presence": True}}},
             {"name": "ZoneQuota"}]})}
-        cluster = a_cluster(server)
+        cluster = new_cluster(server)
         cluster.cache.snapshot.is_live = True
         for labels in ({"zone": "a"}, {}, {}):
             server.put(node("n0", labels=labels))
@@ -342,7 +342,7 @@ def test_a_node_is_asked_again_once_what_the_rule_reads_of_it_may_differ(functio
     server, policy = Server(), FullPolicy([rule], [])
     for i in range(8):
         server.put(node(f"n{i}", labels={} if i else {"pods": "yes"}))
-    cluster = a_cluster(server)
+    cluster = new_cluster(server)
     schedule(FullPod(pod("p")), cluster.refresh_snapshot({"my-scheduler": policy}), policy)
     names.clear()
     server.put(change)
@@ -365,7 +365,7 @@ def test_a_scoring_extender_is_heard_each_time_beside_two_priorities_of_one_name
     policy.extenders, server = [extender], Server()
     server.put(node("n0"))
     server.put(node("n1"))
-    snapshot = a_cluster(server).refresh_snapshot({"my-scheduler": policy})
+    snapshot = new_cluster(server).refresh_snapshot({"my-scheduler": policy})
     assert schedule(FullPod(pod("p")), snapshot, policy).node == "n1"
     scores.update(n0=100, n1=0)
     assert schedule(FullPod(pod("p")), snapshot, policy).node == "n0"
@@ -374,7 +374,7 @@ def test_a_scoring_extender_is_heard_each_time_beside_two_priorities_of_one_name
 def test_what_was_remembered_of_a_cluster_of_other_nodes_is_forgotten():
     """Nodes come, as an autoscaler's do; each time it is another kind of pods that looks at all of them."""
     server = Server()
-    cluster, policies = a_cluster(server), {"my-scheduler": read_policy(
+    cluster, policies = new_cluster(server), {"my-scheduler": read_policy(
         {"kind": "Policy", "apiVersion": "v1"})}
     for i in range(6):
         server.put(node(f"n{i}", labels={ZONE: "a"}))
@@ -429,7 +429,7 @@ def test_copies_of_one_object_in_manifests_are_all_there():
         server.add({**node(name), "metadata": {"name": name, **same}})
         server.add(pod(name, metadata=dict(same)))
         server.add(pod(f"placed-{name}", nodeName="a", metadata={"uid": "placed"}))
-    cluster = a_cluster(server)
+    cluster = new_cluster(server)
     waiting = pending_pods(cluster, load_policies(ROOT / "policy.json", "my-scheduler"))
     assert [*cluster.refresh_snapshot().nodes] == ["a", "b"] and [each.name for each in waiting] == ["a", "b"]
     assert sorted(each.name for each in cluster.cache.nodes["a"].pods.values()) == ["placed-a", "placed-b"]
@@ -450,7 +450,7 @@ def test_a_priority_that_falls_silent_has_no_say_any_more():
         server = Server()
         server.put(node("a"))
         server.put(node("b"))
-        snapshot, chosen = a_cluster(server).refresh_snapshot({"my-scheduler": policy}), []
+        snapshot, chosen = new_cluster(server).refresh_snapshot({"my-scheduler": policy}), []
         for loud[0] in (True, False, True):
             chosen.append(schedule(FullPod(pod("p")), snapshot, policy).node)
         assert chosen == ["a", "b", "a"]

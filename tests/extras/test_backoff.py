@@ -14,7 +14,7 @@ from scheduler_extras.policy.policy import FullPolicy
 from scheduler_extras.policy.schedule import schedule
 
 
-pytestmark = pytest.mark.usefixtures("memory")
+pytestmark = pytest.mark.usefixtures("cache_mode")
 
 
 def test_without_any_change_a_pod_that_fits_nowhere_is_tried_again_after_a_minute(clock):
@@ -70,8 +70,8 @@ def test_a_pod_that_takes_long_to_decide_about_has_no_more_than_a_tenth_of_the_l
         tried.append(cluster.queue["uid-odd"].retry.failures)
         clock.now += 1
     assert tried[-1] == 4, "in 112 seconds, of which it had 12"
-    said = [message for message in caplog.messages if not message.startswith("kube-scheduler might delete")]
-    assert said == ["default/odd takes 3.0 s to decide about: it is tried again after 30 s at the earliest, "
+    text = [message for message in caplog.messages if not message.startswith("kube-scheduler might delete")]
+    assert text == ["default/odd takes 3.0 s to decide about: it is tried again after 30 s at the earliest, "
                     "so that others have turns"]
 
 

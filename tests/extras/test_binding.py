@@ -12,8 +12,8 @@ import pytest
 
 from helpers.control_plane import wait_for
 from helpers.everywhere import replace
-from helpers.extras import a_cluster, a_pass, node, pending_pods, pod, table, wait_until_told
-from helpers.fake_api import POLICY, Server, make_pass, said_about, scheduler_of
+from helpers.extras import new_cluster, node, pending_pods, pod, run_pass, table, wait_for_writes
+from helpers.fake_api import POLICY, Server, events_and_conditions, make_pass, scheduler_of
 from scheduler_extras.api.client import ApiClient
 from scheduler_extras.api.responses import TooLarge, error_of
 from scheduler_extras.common.errors import ApiError, ServerUnavailable, Unschedulable
@@ -35,7 +35,7 @@ def test_a_pod_whose_binding_is_refused_is_told_so(status, told):
     server = Server(node("n"), pod("p"))
     server.failures["binding"] = [status] * 3
     make_pass(scheduler_of(server))
-    events, conditions = said_about(server)
+    events, conditions = events_and_conditions(server)
     assert events == [("Warning", "FailedScheduling", f"binding rejected: status {status}") for _ in told]
     assert conditions == [("False", reason, f"binding rejected: status {status}") for reason in told]
 
@@ -75,9 +75,9 @@ def test_a_pod_that_is_too_large_to_be_bound_is_told_so(caplog):
 
     server.request = request
     make_pass(cluster)
-    said = f"with its node, the pod is larger than etcd takes: {answer}"
-    assert [message for message in caplog.messages if said in message] == [f"default/p: {said}"]
-    assert [body["message"] for *_, body in server.sent("POST", "/events")] == [f"binding rejected: {said}"]
+    text = f"with its node, the pod is larger than etcd takes: {answer}"
+    assert [message for message in caplog.messages if text in message] == [f"default/p: {text}"]
+    assert [body["message"] for *_, body in server.sent("POST", "/events")] == [f"binding rejected: {text}"]
 
 
 @table("status, carried_out", {
@@ -109,7 +109,7 @@ def test_a_binding_that_fails(status, carried_out, clock, monkeypatch):
     for _ in range(3):
         clock.now += 20
         make_pass(cluster)
-    assert len(server.places()) == 1, "both would be too many for the node"
+    assert len(server.placements()) == 1, "both would be too many for the node"
     assert Counter(path for _, path, _, _ in server.sent("POST", "first/binding")).total() <= 4
 
 
@@ -122,7 +122,7 @@ def test_a_binding_that_was_done_but_answered_with_504_and_then_409_is_followed_
         "post_bind": lambda *_: seen.append("post_bind"), "unreserve": lambda *_: seen.append("unreserve")})
     cluster = scheduler_of(server)
     make_pass(cluster, policy=FullPolicy([rule], []))
-    assert server.places() == {"p": "n"} and seen == ["post_bind"] and not cluster.writer.awaited
+    assert server.placements() == {"p": "n"} and seen == ["post_bind"] and not cluster.writer.awaited
     assert [body["reason"] for *_, body in server.sent("POST", "/events")] == ["Scheduled"]
 
 
@@ -171,7 +171,7 @@ def test_a_pod_whose_writes_fail_holds_nobody_up(clock, caplog):
 
     server.request = request
     cluster = scheduler_of(server)
-    assert make_pass(cluster) == 33 and len(server.places()) == 30
+    assert make_pass(cluster) == 33 and len(server.placements()) == 30
     for seconds in (1, 2, 4, 8, 10):
         assert make_pass(cluster) == 0, "they back off"
         clock.now += seconds + 0.01
@@ -194,12 +194,12 @@ def test_a_pod_is_tried_again_at_once_by_another_policy(clock):
         make_pass(cluster, policy=policy)
     assert [record.retry.failures for record in cluster.queue.values()] == [1], "by the same one it backs off"
     make_pass(cluster, policy=FullPolicy([], []))
-    assert server.places() == {"p": "n"}
+    assert server.placements() == {"p": "n"}
 
 
 def test_a_dry_run_keeps_the_room_of_what_it_has_placed(clock):
     server, decisions = Server(node("n", cpu="1"), pod("first", {"cpu": "1"})), []
-    cluster = a_cluster(server, dry_run=True)
+    cluster = new_cluster(server, dry_run=True)
     make_pass(cluster, decisions)
     server.put(pod("second", {"cpu": "1"}, priority=10))
     for _ in range(3):
@@ -221,15 +221,15 @@ def test_a_write_that_hangs_holds_up_its_pod_only(monkeypatch):
     server.request = request
     cluster = scheduler_of(server)
     make_pass(cluster, patience=0)
-    wait_for("the other one is bound", lambda: server.places() == {"pod-1": "n"})
+    wait_for("the other one is bound", lambda: server.placements() == {"pod-1": "n"})
     server.put(*(pod(f"later-{i}", {"cpu": "1"}, priority=9) for i in range(2)))
     make_pass(cluster, patience=0)
-    wait_for("its room is kept, and it is not tried again meanwhile", lambda: server.places() == {
+    wait_for("its room is kept, and it is not tried again meanwhile", lambda: server.placements() == {
         "pod-1": "n", "later-0": "n"})
     answer.set()
     make_pass(cluster)
     make_pass(cluster)
-    assert server.places() == {"pod-0": "n", "pod-1": "n", "later-0": "n"}
+    assert server.placements() == {"pod-0": "n", "pod-1": "n", "later-0": "n"}
 
 
 def test_when_all_writes_hang_the_pass_ends(monkeypatch):
@@ -243,7 +243,7 @@ def test_when_all_writes_hang_the_pass_ends(monkeypatch):
         make_pass(cluster)
     cluster.writer.patience = 60
     answer.set()
-    assert make_pass(cluster) == 12 and len(server.places()) == 20
+    assert make_pass(cluster) == 12 and len(server.placements()) == 20
 
 
 def test_when_many_writes_fail_at_once_no_request_is_lost(clock):
@@ -258,9 +258,9 @@ def test_when_many_writes_fail_at_once_no_request_is_lost(clock):
             make_pass(cluster, policy=FullPolicy([rule], []))
         except ApiError:
             failed += 1
-            wait_until_told(cluster)
+            wait_for_writes(cluster)
         clock.now += 20
-    assert failed == 1 and len(server.places()) == 14 and len(server.sent("PATCH", "/undo")) == 14
+    assert failed == 1 and len(server.placements()) == 14 and len(server.sent("PATCH", "/undo")) == 14
 
 
 def test_an_extender_that_fails_to_bind_is_no_trouble_of_the_api_servers(monkeypatch, caplog):
@@ -283,8 +283,8 @@ def test_the_room_of_a_prepared_pod_is_kept_while_the_pass_goes_on(clock, monkey
         clock.now += 0.2  # so that all is read again
 
     for _ in range(2):
-        a_pass(cluster, {"my-scheduler": policy}, tick)
-    assert server.places() == {"big": "n"}
+        run_pass(cluster, {"my-scheduler": policy}, tick)
+    assert server.placements() == {"big": "n"}
 
 
 def test_a_prepared_pod_is_not_tried_again_while_its_binding_is_under_way(clock, monkeypatch):
@@ -310,7 +310,7 @@ def test_a_prepared_pod_is_not_tried_again_while_its_binding_is_under_way(clock,
     answer.set()
     wait_for("the Binding is answered", lambda: not cluster.writer.results.empty())
     make_pass(cluster, decisions, FullPolicy([fits, rule], []))
-    assert server.places() == {"p": "n"} and len(server.sent("POST", "/binding")) == 1
+    assert server.placements() == {"p": "n"} and len(server.sent("POST", "/binding")) == 1
 
 
 def test_what_prepares_a_pod_may_fail_once_the_pod_is_gone(monkeypatch):
@@ -336,7 +336,7 @@ def test_what_prepares_a_pod_may_fail_once_the_pod_is_gone(monkeypatch):
     answer.set()
     server.put(pod("next"))
     make_pass(cluster, policy=policy)
-    assert server.places() == {"next": "n"}
+    assert server.placements() == {"next": "n"}
 
 
 def refuse_odd(pod):
@@ -351,13 +351,13 @@ def test_whether_this_replica_leads_is_asked_before_each_attempt_of_a_write():
     cluster = scheduler_of(server)
     cluster.writer.may_write = lambda: not server.sent("POST", "/binding")
     make_pass(cluster)
-    assert len(server.sent("POST", "/binding")) == 1 and server.places() == {}
+    assert len(server.sent("POST", "/binding")) == 1 and server.placements() == {}
 
 
 def test_who_has_bound_a_pod_says_so_even_if_another_replica_leads_by_then():
     server = Server(node("n", cpu="1"), pod("p", {"cpu": "1"}))
     cluster = scheduler_of(server)
-    cluster.writer.may_write = lambda: not server.places()
+    cluster.writer.may_write = lambda: not server.placements()
     make_pass(cluster)
     server.put(pod("q", {"cpu": "1"}))  # a pass later, as what is said of it would overtake the Binding in one
     make_pass(cluster)
@@ -371,12 +371,12 @@ def test_a_post_bind_that_takes_long_makes_no_bound_pod_count_as_failed_and_hold
         "post_bind": lambda pod, node_name: go_on.wait(3600), "unreserve": lambda pod, snapshot: seen.append(pod)})
     cluster, policy = scheduler_of(server), FullPolicy([rule], [])
     for _ in range(2):
-        a_pass(cluster, {"my-scheduler": policy})
+        run_pass(cluster, {"my-scheduler": policy})
         clock.now += 100
     assert cluster.writer.tasks.unfinished_tasks == 20, "they are waited for at the end"
     go_on.set()
-    wait_until_told(cluster)
-    assert (len(server.places()), seen, cluster.writer.awaited) == (20, [], 0) and not cluster.has_failed()
+    wait_for_writes(cluster)
+    assert (len(server.placements()), seen, cluster.writer.awaited) == (20, [], 0) and not cluster.has_failed()
     assert len(server.sent("POST", "/events")) == 20
 
 
@@ -387,8 +387,8 @@ def bound_in_the_end(server, rule, clock, passes=12, cluster=None):
         with contextlib.suppress(ApiError):
             make_pass(cluster, policy=FullPolicy([rule], []))
         clock.now += 2
-    wait_until_told(cluster)
-    return {*server.places()}
+    wait_for_writes(cluster)
+    return {*server.placements()}
 
 
 @table("hook, answer", {
@@ -483,7 +483,7 @@ def test_a_leader_that_is_none_any_more_asks_no_further_rule_to_bind():
     cluster = scheduler_of(server)
     cluster.writer.may_write = lambda: not asked
     make_pass(cluster, policy=FullPolicy(rules, []))
-    assert asked == ["First"] and server.places() == {}
+    assert asked == ["First"] and server.placements() == {}
 
 
 def test_what_a_rule_wants_sent_for_a_pod_is_not_sent_once_that_has_gone():
@@ -518,10 +518,10 @@ def test_a_thread_that_cannot_be_started(running, carried_out, monkeypatch):
     wait_for("it has nothing to do", lambda: not cluster.writer.tasks.unfinished_tasks)
     monkeypatch.setattr(threading, "Thread", Mock(side_effect=RuntimeError("can't start new thread")))
     with contextlib.suppress(ServerUnavailable):
-        a_pass(cluster, {"my-scheduler": POLICY})
-    assert bool(cluster.writer.awaited or server.places()) == carried_out
+        run_pass(cluster, {"my-scheduler": POLICY})
+    assert bool(cluster.writer.awaited or server.placements()) == carried_out
     monkeypatch.undo()
     for record in cluster.queue.values():
         record.retry.make_due()
     make_pass(cluster)
-    wait_for("it is bound", server.places)
+    wait_for("it is bound", server.placements)

@@ -24,13 +24,13 @@ def test_a_priority_that_leaves_its_range_leaves_the_pod_pending(caplog):
         policies = built((), ["TooMuch"])
     finally:
         del PRIORITIES["TooMuch"]
-    said = "TooMuch gives a the score 101: a score must be from 0 to 100, after `reduce` if there is one (TooMuch: "
-    assert decide(policies, pod("p"), node("a"), node("b")).message.startswith(said) and caplog.messages == []
+    expected = "TooMuch gives a the score 101: a score must be from 0 to 100, after `reduce` if there is one (TooMuch: "
+    assert decide(policies, pod("p"), node("a"), node("b")).message.startswith(expected) and caplog.messages == []
     assert decide(policies, pod("p"), node("a")).node == "a", "a single node is not scored, as in kube-scheduler"
-    assert caplog.text.count(said) == 1, "but the rule is at fault"
+    assert caplog.text.count(expected) == 1, "but the rule is at fault"
 
 
-@table("entry, said", {
+@table("entry, message", {
     "an argument reaches its rule": ({"name": "sample-plugin", "argument": SAMPLE}, None),
     "the rule itself says what is wrong with it": (
         {"name": "sample-plugin", "argument": {"favorite_number": -1}},
@@ -42,12 +42,12 @@ def test_a_priority_that_leaves_its_range_leaves_the_pod_pending(caplog):
     "a name that nobody has registered": (
         {"name": "sample-plugins"}, 'predicates[0]: unknown predicate "sample-plugins"; did you mean "sample-plugin"?'),
 })
-def test_arguments_of_custom_rules(entry, said, tmp_path):
+def test_arguments_of_custom_rules(entry, message, tmp_path):
     path = tmp_path / "policy.json"
     path.write_text(json.dumps(policy([entry])))
     run = run_scheduler("--plugins", RULES, "--policy", path, "--cluster", ROOT / "tests/demo.yaml", "--once")
-    if said:
-        assert (run.returncode, run.stderr) == (2, f"{path}: {said}\n")
+    if message:
+        assert (run.returncode, run.stderr) == (2, f"{path}: {message}\n")
     else:
         assert run.returncode == 0
         assert f"PreFilter default/web-1: 5 nodes, arguments [{SAMPLE}]" in run.stderr
@@ -59,7 +59,7 @@ NO_FUNCTION = "expected a Python function, got"
 OPTIONS = f"there are {', '.join(sorted(own_rules.OPTIONS))}"
 
 
-@table("rule, said", {
+@table("rule, message", {
     "parameters that are swapped": (
         "@predicate('Mine')\ndef mine(node, pod): return []", ': expected the parameters (pod, node), got (node, pod)'),
     "a parameter that is missing": (
@@ -127,12 +127,12 @@ OPTIONS = f"there are {', '.join(sorted(own_rules.OPTIONS))}"
     "nothing, as of a decorator that does not return its function": ("predicate('Mine')(None)", f": {NO_FUNCTION} None"),
     "a class": ("predicate('Mine')(dict)", f": {NO_FUNCTION} <class 'dict'>"),
 })
-def test_a_rule_that_cannot_work_is_named_when_it_is_loaded(rule, said, tmp_path):
+def test_a_rule_that_cannot_work_is_named_when_it_is_loaded(rule, message, tmp_path):
     (tmp_path / "my_rules.py").write_text(f"from scheduler import predicate, priority\n\n{rule}\n")
     with pytest.raises(InputError) as error:
         load_plugins([tmp_path / "my_rules.py"])
     line = 3 if sys.version_info > (3, 11) or "def" not in rule else 4  # 3.10 calls decorators in the line of `def`
-    assert str(error.value) == f"""{tmp_path / 'my_rules.py'}, line {line}: rule "Mine"{said}"""
+    assert str(error.value) == f"""{tmp_path / 'my_rules.py'}, line {line}: rule "Mine"{message}"""
 
 
 @table("decorator, body", {
@@ -216,14 +216,14 @@ GPU = "{'key': 'gpu', 'operator': 'Exists'}"
     "the pods there": "node.pods['x'] = pod",
     "what is requested of it": "node.requested['cpu'] = 0"})
 def test_a_rule_cannot_change_what_it_looks_at(body, tmp_path):
-    said = decision_under(tmp_path, "predicate", f"{body}\n    return []")
-    assert said.startswith(("TypeError in mine: ", "AttributeError in mine: ")) and "(Mine: my_rules.py, line 7)" in said
+    message = decision_under(tmp_path, "predicate", f"{body}\n    return []")
+    assert message.startswith(("TypeError in mine: ", "AttributeError in mine: ")) and "(Mine: my_rules.py, line 7)" in message
 
 
 def test_an_unknown_resource_is_an_error_that_lists_the_known_ones(tmp_path):
-    said = decision_under(tmp_path, "predicate", "return []", metadata="snapshot.objects['service']")
-    assert said.startswith('LookupError in <lambda>: snapshot.objects["service"]: expected '
-                           "apis/GROUP/VERSION/RESOURCE or one of configmaps, ") and ", services, " in said and "my_rules.py, line 5)" in said
+    message = decision_under(tmp_path, "predicate", "return []", metadata="snapshot.objects['service']")
+    assert message.startswith('LookupError in <lambda>: snapshot.objects["service"]: expected '
+                           "apis/GROUP/VERSION/RESOURCE or one of configmaps, ") and ", services, " in message and "my_rules.py, line 5)" in message
     for known in ("services", "pods", "apis/example.com/v1/widgets"):
         assert decision_under(tmp_path, "predicate", "return []", metadata=f"snapshot.objects['{known}']") is None
 
@@ -240,7 +240,7 @@ BROKEN = "(Error|SystemExit|StopIteration) in |, about node |^reduce: |^return a
 YIELD = "yield strings, or return a list of them"
 
 
-@table("body, said", {
+@table("body, message", {
     "fails at once": ("return node.labels['x']", "KeyError in mine: 'x' (Mine: my_rules.py, line 7)"),
     "fails after a while": ("yield from node.pods['x']", "KeyError in mine: 'x' (Mine: my_rules.py, line 7)"),
     "fails in a function of its own": ("return far_away(node)", "ZeroDivisionError in far_away: division by zero "
@@ -263,11 +263,11 @@ YIELD = "yield strings, or return a list of them"
     "calls sys.exit after a while": ("yield from exit()",
                                      "SystemExit in mine: None (Mine: my_rules.py, line 7)"),
 })
-def test_a_predicate_that_fails_or_gives_no_reasons_is_named(body, said, tmp_path):
-    assert decision_under(tmp_path, "predicate", body) == said
+def test_a_predicate_that_fails_or_gives_no_reasons_is_named(body, message, tmp_path):
+    assert decision_under(tmp_path, "predicate", body) == message
 
 
-@table("body, said", {
+@table("body, message", {
     "fails": ("return node.labels['x']", "KeyError in mine: 'x' (Mine: my_rules.py, line 7)"),
     "returns True": ("return True", f"{NUMBER}, not True (Mine: my_rules.py, line 5)"),
     "returns a string": ("return '7'", f"{NUMBER}, not '7' (Mine: my_rules.py, line 5)"),
@@ -276,8 +276,8 @@ def test_a_predicate_that_fails_or_gives_no_reasons_is_named(body, said, tmp_pat
     "returns a fraction": ("return 0.5", None),
     "calls sys.exit": ("raise SystemExit(3)", "SystemExit in mine: 3 (Mine: my_rules.py, line 7)"),
 })
-def test_a_priority_that_fails_or_returns_no_number_is_named(body, said, tmp_path):
-    assert decision_under(tmp_path, "priority", body) == said
+def test_a_priority_that_fails_or_returns_no_number_is_named(body, message, tmp_path):
+    assert decision_under(tmp_path, "priority", body) == message
 
 
 def decision_under(folder, kind, body, metadata=None):

@@ -4,8 +4,8 @@ import difflib
 
 import pytest
 
-from helpers.extras import a_cluster, node, pod, table
-from helpers.fake_api import Told
+from helpers.extras import new_cluster, node, pod, table
+from helpers.fake_api import WatchedCluster
 from helpers.random_objects import DEFAULTS, ZONE, Server
 from scheduler_extras.deciding.rule import DURING_SCHEDULING
 from scheduler_extras.live.cache import similar_name
@@ -21,7 +21,7 @@ def test_a_node_that_has_changed_keeps_its_pods_and_what_they_take():
     server.put(node("n", labels={"zone": "a"}))
     for name in "ab":
         server.put(pod(name, {"cpu": "1"}, nodeName="n"))
-    cluster = a_cluster(server)
+    cluster = new_cluster(server)
     before = cluster.refresh_snapshot().nodes["n"]
     server.put(node("n", cpu="8", labels={"zone": "b"}))
     after = cluster.refresh_snapshot().nodes["n"]
@@ -35,7 +35,7 @@ def test_a_pod_that_is_tried_again_meets_the_labels_that_namespaces_have_by_now(
     server.put(node("n", labels={ZONE: "z"}))
     server.put(pod("db", namespace="other", labels={"app": "db"}, nodeName="n"))
     server.put(pod("web", affinity={"podAffinity": {f"required{DURING_SCHEDULING}": [term]}}))
-    cluster = a_cluster(server)
+    cluster = new_cluster(server)
     for labels, chosen in (({}, None), ({"team": "a"}, "n")):
         server.put({"kind": "Namespace", "apiVersion": "v1", "metadata": {"name": "other", "labels": labels}})
         snapshot = cluster.refresh_snapshot({"my-scheduler": policy})
@@ -47,7 +47,7 @@ def test_a_schedulers_name_is_compared_once_however_often_its_pod_changes(name, 
     plain, asked = difflib.get_close_matches, []
     monkeypatch.setattr(difflib, "get_close_matches", lambda *what, **more: asked.append(what) or plain(*what, **more))
     similar_name.cache_clear()
-    cluster = Told(monkeypatch, node("n"))
+    cluster = WatchedCluster(monkeypatch, node("n"))
     cluster.make_pass()
     for i in range(20):
         cluster.comes(pod("p", schedulerName=name, labels={"i": str(i)}))

@@ -10,7 +10,7 @@ import threading
 from helpers.command_line import DEMO
 from helpers.control_plane import free_port, wait_for
 from helpers.everywhere import replace
-from helpers.extras import ROOT, SCHEDULER, node, on_any_machine, pod, run_afresh, run_scheduler, table
+from helpers.extras import ROOT, SCHEDULER, node, pod, run_afresh, run_scheduler, table, without_timing
 from helpers.faulty import ApiServer
 from scheduler_extras.api.client import USER_AGENT
 from scheduler_extras.command_line import api_server
@@ -21,8 +21,8 @@ def test_the_demo_tells_what_its_comments_say():
     run = run_scheduler("--cluster", DEMO)
     assert (run.returncode, run.stderr) == (0, "")
     decisions, picture, homeless = run.stdout.split("\n\n")
-    places = dict(re.findall(r"^default/(\S+) -> (\S+)  \(\d of 5 nodes fit, score \d+\)$", decisions, re.M))
-    assert places == {"web-1": "node-b", "web-2": "node-b", "cache": "node-a", "report": "node-a",
+    placements = dict(re.findall(r"^default/(\S+) -> (\S+)  \(\d of 5 nodes fit, score \d+\)$", decisions, re.M))
+    assert placements == {"web-1": "node-b", "web-2": "node-b", "cache": "node-a", "report": "node-a",
                       "training": "node-gpu", "ingress-1": "node-b", "ingress-2": "node-a"}
     assert decisions.splitlines()[-1].startswith("default/warehouse stays pending: 0/5 nodes are available: 1 ")
     assert picture == """\
@@ -82,7 +82,7 @@ def test_a_dry_run_says_so_in_a_line_and_sees_its_own_placements():
 EMPTY = "is empty; is a variable of the shell not set?\n"
 
 
-@table("arguments, said", {
+@table("arguments, message", {
     "an unknown flag": (["--frobnicate"], "unrecognized arguments: --frobnicate"),
     "kube-scheduler's --kubeconfig": (
         ["--kubeconfig=x"], "unrecognized arguments: --kubeconfig=x; use kubectl --kubeconfig FILE proxy"),
@@ -116,10 +116,10 @@ EMPTY = "is empty; is a variable of the shell not set?\n"
     "both a comparison and an explanation": (
         ["--cluster", DEMO, "--compare", "policy.json", "--explain", "p"], "--compare needs --cluster, and excludes "),
 })
-def test_wrong_usage_is_exit_code_2(arguments, said):
+def test_wrong_usage_is_exit_code_2(arguments, message):
     run = run_scheduler(*arguments, "--once", input="a: [b\n")
     assert run.returncode == 2
-    assert said in run.stderr and "Traceback" not in run.stderr and "secret" not in run.stderr
+    assert message in run.stderr and "Traceback" not in run.stderr and "secret" not in run.stderr
 
 
 @table("server", {
@@ -170,7 +170,7 @@ def test_help_teaches():
         assert word in run.stdout
 
 
-@table("command, said", {
+@table("command, message", {
     "a reader that goes away": ("{} | true", ""),
     "a file that may not grow": ("ulimit -f 0; {} > output", "cannot write the output: File too large\n"),
     "an output that is closed": ("{} >&-", ""),
@@ -180,16 +180,16 @@ def test_help_teaches():
         "-: standard input is empty; has the command before the pipe failed? (Before Kubernetes 1.24, leave out "
         "csistoragecapacities.); this file is skipped\n"),
 })
-def test_output_that_nobody_takes_or_a_stream_that_is_closed_is_no_traceback(command, said, tmp_path):
+def test_output_that_nobody_takes_or_a_stream_that_is_closed_is_no_traceback(command, message, tmp_path):
     command = command.format(f"{' '.join(SCHEDULER)} --cluster {DEMO} --output=json")
     run = subprocess.run(["bash", "-c", command], capture_output=True, text=True, cwd=tmp_path)
-    assert on_any_machine(run.stderr) == said
+    assert without_timing(run.stderr) == message
 
 
 NO_PROXY = "GET /api/v1/pods: {}: {{}} is no kubectl proxy, or has no API server behind it: {}"
 
 
-@table("status, body, said", {
+@table("status, body, message", {
     "a web page": (200, "<html>", NO_PROXY.format("200 OK", "<html>")),
     "JSON that is no list": (200, '{"items": 7}', "the list of pods is not as expected: items: expected a list, got 7"),
     "the proxy cannot reach the API server": (
@@ -205,11 +205,11 @@ NO_PROXY = "GET /api/v1/pods: {}: {{}} is no kubectl proxy, or has no API server
         "--accept-hosts or --reject-paths: Forbidden"),
     "too much": (429, json.dumps({"message": "slow down"}), "GET /api/v1/pods: 429 Too Many Requests: slow down"),
 })
-def test_what_the_api_server_answers_is_said_in_one_line(answering, status, body, said):
+def test_what_the_api_server_answers_is_said_in_one_line(answering, status, body, message):
     url = answering(status, body)
     run = run_scheduler("--server", url, "--once")
     assert run.returncode == 1
-    assert run.stderr.splitlines()[2:] == [said.format(url)]
+    assert run.stderr.splitlines()[2:] == [message.format(url)]
 
 
 @table("address, files, server", {

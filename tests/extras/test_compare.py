@@ -131,14 +131,14 @@ def test_a_comparison_that_a_signal_ends_has_failed_and_shows_no_table(tmp_path,
     assert compare(manifests, files, stop, options, Screen()) and capsys.readouterr().out == ""
 
 
-@table("arguments, said", {
+@table("arguments, message", {
     "without manifests": ([], "--compare needs --cluster"),
     "another Policy that is broken": (["--cluster", DEMO], "broken.json: predicates: expected a list, got 7"),
 })
-def test_compare_with_wrong_usage(arguments, said, tmp_path):
+def test_compare_with_wrong_usage(arguments, message, tmp_path):
     (tmp_path / "broken.json").write_text('{"kind": "Policy", "apiVersion": "v1", "predicates": 7}')
     run = run_scheduler(*arguments, "--compare", tmp_path / "broken.json")
-    assert run.returncode == 2 and said in run.stderr
+    assert run.returncode == 2 and message in run.stderr
 
 
 def test_a_seed_gives_each_pod_the_same_node_whoever_came_before_it(monkeypatch):
@@ -146,6 +146,6 @@ def test_a_seed_gives_each_pod_the_same_node_whoever_came_before_it(monkeypatch)
     policies = load_policies(ROOT / "policy.json", "my-scheduler")
     monkeypatch.setattr(CHANCE, "seed", "1")
     pods = pending_pods(cluster, policies)
-    places = [{pod.key: schedule(pod, cluster.refresh_snapshot(policies), policies["my-scheduler"]).node
+    placements = [{pod.key: schedule(pod, cluster.refresh_snapshot(policies), policies["my-scheduler"]).node
                for pod in order} for order in (pods, pods[::-1])]
-    assert places[0] == places[1] and len(set(places[0].values())) > 2
+    assert placements[0] == placements[1] and len(set(placements[0].values())) > 2

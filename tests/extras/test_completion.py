@@ -2,7 +2,7 @@
 
 import yaml
 
-from helpers.extras import a_cluster, node, pod, run_scheduler, table
+from helpers.extras import new_cluster, node, pod, run_scheduler, table
 from helpers.manifests import kind, limited, placed, priority_class
 from scheduler_extras.manifests.manifests import Manifests
 from scheduler_extras.reading.pods_and_nodes import FullPod
@@ -26,7 +26,7 @@ def test_limits_count_as_requests_that_are_not_given(thing, requests):
     once = thing["spec"]
     manifests.add(thing)
     assert thing["spec"] == once, "what is complete stays as it is"
-    [read] = a_cluster(manifests).find_waiting({"my-scheduler": None})
+    [read] = new_cluster(manifests).find_waiting({"my-scheduler": None})
     assert {name: read.requests[name] for name in requests} == requests
 
 
@@ -50,7 +50,7 @@ def test_a_ceph_image_without_a_pool_is_in_the_pool_rbd():
     assert decisions["default/p"]["node"] == "n" and "no available disk" in decisions["default/q"]["message"]
 
 
-@table("spec, priority, said", {
+@table("spec, priority, message", {
     "a class in the manifests, even behind the pod": ({"priorityClassName": "high"}, 1000, ""),
     "for nodes": ({"priorityClassName": "system-node-critical"}, 2000001000, ""),
     "for clusters": ({"priorityClassName": "system-cluster-critical"}, 2000000000, ""),
@@ -61,13 +61,13 @@ def test_a_ceph_image_without_a_pool_is_in_the_pool_rbd():
         {"priorityClassName": "hihg"}, 0, 'Pod p: spec.priorityClassName: there is no PriorityClass "hihg"; '
         'did you mean "high"?'),
 })
-def test_a_priority_class_gives_its_priority(spec, priority, said, tmp_path, caplog):
+def test_a_priority_class_gives_its_priority(spec, priority, message, tmp_path, caplog):
     path = tmp_path / "cluster.yaml"
     path.write_text(yaml.safe_dump_all([
         node("n"), pod("p", metadata={"uid": spec.pop("uid")} if "uid" in spec else {}, **spec), priority_class("high", 1000),
         priority_class("usual", 7, globalDefault=True)]))
-    [read] = a_cluster(Manifests([path])).find_waiting({"my-scheduler": None})
-    assert (read.priority, caplog.messages) == (priority, [said] if said else [])
+    [read] = new_cluster(Manifests([path])).find_waiting({"my-scheduler": None})
+    assert (read.priority, caplog.messages) == (priority, [message] if message else [])
 
 
 LIMITS = {"limits": {"cpu": "2", "memory": "2Gi"}}
@@ -92,7 +92,7 @@ def test_what_a_pod_requests_is_completed_as_a_cluster_does(things, requests, tm
 def completed_pod(tmp_path, *things):
     """The pod among these manifests, as it is once all are read."""
     (tmp_path / "cluster.yaml").write_text(yaml.safe_dump_all([node("n"), *things]))
-    [read] = a_cluster(Manifests([tmp_path / "cluster.yaml"])).find_waiting({"my-scheduler": None})
+    [read] = new_cluster(Manifests([tmp_path / "cluster.yaml"])).find_waiting({"my-scheduler": None})
     return read
 
 

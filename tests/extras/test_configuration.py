@@ -114,10 +114,10 @@ def test_a_configuration_preempts_unless_it_says_otherwise(plugins, active):
     assert [rule.name for rule in policy.rules() if rule.name == "Preemption"] == active
 
 
-@table("plugins, said", {
+@table("plugins, message", {
     "a Policy": (None, True), "a Policy with a rule of one's own that does it": ("Helps", False),
     "a configuration that does it": ({}, False), "a configuration that has disabled it": (OFF, False)})
-def test_that_nobody_is_preempted_is_said_where_kube_scheduler_would_do_it(plugins, said, monkeypatch, caplog):
+def test_that_nobody_is_preempted_is_said_where_kube_scheduler_would_do_it(plugins, message, monkeypatch, caplog):
     def helps(pod, node):
         yield "no"
 
@@ -133,7 +133,7 @@ def test_that_nobody_is_preempted_is_said_where_kube_scheduler_would_do_it(plugi
     [waiting] = pending_pods(cluster, policies)
     snapshot = cluster.refresh_snapshot(policies)
     policies["my-scheduler"].run_post_filter(schedule(waiting, snapshot, policies["my-scheduler"]), snapshot)
-    assert ("less important pods to place default/p;" in caplog.text) == said
+    assert ("less important pods to place default/p;" in caplog.text) == message
 
 
 VOLUMES, TAINTS = "leave it out, NodeVolumeLimits replaces it", "use TaintToleration, and taints on the nodes"
@@ -220,13 +220,13 @@ profiles:
 """
 
 
-@table("arguments, said", {
+@table("arguments, message", {
     "as one place of the tutorial spells them": (
         '{favorColor: "#326CE5", favorNumber: 7, thanksTo: thockin}', "'thanksTo': 'thockin'"),
     "as another does": (
         '{favorite_color: "#326CE5", favorite_number: 7, thanks_to: thockin}', "'thanks_to': 'thockin'"),
 })
-def test_the_tutorials_configurations_schedule_side_by_side(control_plane, tmp_path, start_scheduler, arguments, said):
+def test_the_tutorials_configurations_schedule_side_by_side(control_plane, tmp_path, start_scheduler, arguments, message):
     (tmp_path / "config.yaml").write_text(TUTORIALS.replace("ARGUMENTS", arguments))
     control_plane.create(
         node("cloud", cpu="64", memory="256Gi"), node("edge", cpu="1", labels={"kubernetes.io/role": "edge"}),
@@ -234,18 +234,18 @@ def test_the_tutorials_configurations_schedule_side_by_side(control_plane, tmp_p
         pod("sample", {"cpu": "2"}, schedulerName="sample-scheduler"), pod("mine"))
     running = start_scheduler("--server", control_plane.server, "--plugins", RULES, "--interval=0.2",
                               "--policy", tmp_path / "config.yaml")
-    wait_for("both pods are bound", lambda: len(control_plane.places()) == 2)
-    assert control_plane.places() == {"default/space": "edge", "default/sample": "cloud"}, "space knows no resources"
+    wait_for("both pods are bound", lambda: len(control_plane.placements()) == 2)
+    assert control_plane.placements() == {"default/space": "edge", "default/sample": "cloud"}, "space knows no resources"
     wait_for("each has an event", lambda: len(control_plane.events("Scheduled")) == 2)  # behind the Bindings
     assert {(key, component) for key, _, component in control_plane.events("Scheduled")} == {
         ("default/space", "spacecloud"), ("default/sample", "sample-scheduler")}
     running.terminate()
     assert running.wait(60) == 0
     assert "\nsample-scheduler, spacecloud: watching " in running.err and "has no toleration" not in running.err
-    assert said in running.err and "PreBind" not in running.err
+    assert message in running.err and "PreBind" not in running.err
 
 
-@table("disabled, said", {
+@table("disabled, message", {
     "a plugin that filters and scores": (
         {"multiPoint": {"disabled": plugins("NodeResourcesFit")}},
         ["- NodeResourcesFit (PodFitsResources)",
@@ -260,13 +260,13 @@ def test_the_tutorials_configurations_schedule_side_by_side(control_plane, tmp_p
         {"preBind": {"disabled": plugins("VolumeBinding")}},
         ["- VolumeBinding (CheckVolumeBinding) pre_bind", "+ VolumeBinding (CheckVolumeBinding)"]),
 })
-def test_an_edit_of_plugins_is_said_by_their_names(disabled, said, tmp_path, caplog):
+def test_an_edit_of_plugins_is_said_by_their_names(disabled, message, tmp_path, caplog):
     path = tmp_path / "config.json"
     path.write_text(json.dumps(configuration({})))
     file = PolicyFile(path, "my-scheduler")
     path.write_text(json.dumps(configuration({"plugins": disabled})))
     file.reload_if_changed()
-    assert caplog.messages == [f"{path}: {line}" for line in said]
+    assert caplog.messages == [f"{path}: {line}" for line in message]
 
 
 def test_an_edit_of_how_long_pods_back_off_is_obeyed_and_said(tmp_path, caplog):

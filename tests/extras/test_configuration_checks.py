@@ -15,7 +15,7 @@ with as_in_the_script():
     import tutorial_rules  # noqa: F401 (registers its rules)
 
 
-@table("document, said", {
+@table("document, message", {
     "an unknown plugin": (configuration({"plugins": {"filter": {"enabled": plugins("NodePort")}}}),
                           'profiles[0].plugins.filter.enabled[0]: unknown plugin "NodePort"; did you mean "NodePorts"'),
     "a plugin with a typo is compared with those that can be there": (
@@ -114,23 +114,23 @@ with as_in_the_script():
         "leaderElect": True, "leaseDuration": "5s"}),
                                                "leaderElection: expected leaseDuration > renewDeadline > 1.2 x retryPeriod"),
 })
-def test_what_is_wrong_is_said_in_a_line(document, said, tmp_path):
+def test_what_is_wrong_is_said_in_a_line(document, message, tmp_path):
     path = tmp_path / "config.yaml"
     path.write_text(yaml.safe_dump(document))
     run = run_scheduler("--plugins", RULES, "--policy", path, "--cluster", ROOT / "tests/demo.yaml")
     assert run.returncode == 2
     [line] = run.stderr.splitlines()
-    assert line.startswith(f"{path}: ") and said in line
+    assert line.startswith(f"{path}: ") and message in line
 
 
-def argued(plugin, said, **args):
+def argued(plugin, message, **args):
     """A row: what is said of a plugin's arguments."""
-    return wrong(f"profiles[0].pluginConfig[0].{said}", {"pluginConfig": [{"name": plugin, "args": args}]})
+    return wrong(f"profiles[0].pluginConfig[0].{message}", {"pluginConfig": [{"name": plugin, "args": args}]})
 
 
-def enabling(said, **points):
+def enabling(message, **points):
     """A row: what is said of plugins that are enabled."""
-    return wrong(f"profiles[0].plugins.{said}", {"plugins": {
+    return wrong(f"profiles[0].plugins.{message}", {"plugins": {
         point: {"enabled": plugins(*names)} for point, names in points.items()}})
 
 
@@ -146,7 +146,7 @@ SHAPELESS = "args.scoringStrategy: expected a type, and only for RequestedToCapa
 LONGER = "leaderElection: expected leaseDuration > renewDeadline > 1.2 x retryPeriod"
 
 
-@table("document, said", {
+@table("document, message", {
     # ValidateClientConnectionConfiguration, ValidateLeaderElectionConfiguration, NewLeaderElector
     "a burst below 0": wrong("clientConnection.burst: expected from 0 to 2147483647, got -1", clientConnection={"burst": -1}),
     "a lock that there never was": wrong('leaderElection.resourceLock: expected leases, got "foo"',
@@ -307,14 +307,14 @@ LONGER = "leaderElection: expected leaseDuration > renewDeadline > 1.2 x retryPe
     "another version's field": wrong('extenders[0].enableHttps: unknown field; use enableHTTPS',
                                      extenders=[{"enableHttps": True}]),
 })
-def test_what_kube_schedulers_validation_refuses_is_refused(document, said):
+def test_what_kube_schedulers_validation_refuses_is_refused(document, message):
     """Upstream: pkg/scheduler/apis/config/validation, a row for each of its errors."""
     with pytest.raises(InputError) as error:
         read_configuration(document, "my-scheduler")
-    assert str(error.value) == said
+    assert str(error.value) == message
 
 
-@table("document, said", {
+@table("document, message", {
     "fields": (configuration({"x": 1}, y=2), ["profiles[0].x: unknown field", "y: unknown field"]),
     "one plugin at two points, in two profiles": (
         configuration(*({"schedulerName": name, "plugins": {point: {"enabled": plugins("Other")} for point in ("filter", "score")}}
@@ -341,10 +341,10 @@ def test_what_kube_schedulers_validation_refuses_is_refused(document, said):
         ["profiles[0].x: unknown field", "parallelism: expected from 1 to 2147483647, got 0",
          'profiles[0].plugins.filter.enabled[0]: unknown plugin "Other"', "is a file missing in --plugins?"]),
 })
-def test_all_that_is_wrong_is_said_at_once(document, said):
+def test_all_that_is_wrong_is_said_at_once(document, message):
     with pytest.raises(InputError) as error:
         read_configuration(document, "my-scheduler")
-    assert str(error.value).split("; ") == said
+    assert str(error.value).split("; ") == message
 
 
 @table("profile, more", {

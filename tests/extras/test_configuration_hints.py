@@ -25,7 +25,7 @@ def test_that_only_leases_lock_is_said():
     assert "leaderElection.resourceLock: only leases are supported now, and used here" in policy.notices
 
 
-@table("profile, more, said", {
+@table("profile, more, message", {
     "v1alpha1's algorithm": (
         {}, {"algorithmSource": {"provider": "DefaultProvider"}},
         "algorithmSource: unknown field; leave it out for DefaultProvider; for a Policy, use --policy with its file"),
@@ -59,10 +59,10 @@ def test_that_only_leases_lock_is_said():
     "a timeout as in a Policy": ({}, {"extenders": [{"httpTimeout": 30000000000}]},
                                  'extenders[0].httpTimeout: expected a duration, such as "30s", got 30000000000'),
 })
-def test_what_is_meant_is_said(profile, more, said):
+def test_what_is_meant_is_said(profile, more, message):
     with pytest.raises(InputError) as error:
         load(profile, **more)
-    assert str(error.value) == said
+    assert str(error.value) == message
 
 
 EXAMPLES = {  # of the arguments that say what rule a Policy's entry means
@@ -112,7 +112,7 @@ PLUGINS_OF_OLD = {"score": {"enabled": [{"name": "NodeResourcesMostAllocated", "
 UNKNOWN = "profiles[0].plugins.score.enabled[{}]: unknown plugin"
 
 
-@table("version, body, said", {
+@table("version, body, message", {
     "v1alpha1": ("v1alpha1", {
         "schedulerName": "mine", "algorithmSource": {"provider": "DefaultProvider"}, "disablePreemption": True,
         "bindTimeoutSeconds": 600, "hardPodAffinitySymmetricWeight": 1, "healthzBindAddress": "0.0.0.0:10251",
@@ -134,11 +134,11 @@ UNKNOWN = "profiles[0].plugins.score.enabled[{}]: unknown plugin"
         WEIGHTS, "profiles: expected a list, got 7", "plugins: unknown field; use profiles[0].plugins",
         "leaderElection: expected an object, got [{}]"]),
 })
-def test_of_a_configuration_of_an_older_version_all_is_said_that_has_to_change(version, body, said):
+def test_of_a_configuration_of_an_older_version_all_is_said_that_has_to_change(version, body, message):
     first = f'apiVersion "kubescheduler.config.k8s.io/{version}": write kubescheduler.config.k8s.io/v1'
     with pytest.raises(InputError) as error:
         read_configuration({"apiVersion": f"kubescheduler.config.k8s.io/{version}", **body}, "my-scheduler")
-    assert str(error.value) == "; ".join([first, *said])
+    assert str(error.value) == "; ".join([first, *message])
 
 
 OF_OLD = [name for name in REPLACEMENTS if name[0].isupper()]
@@ -162,32 +162,32 @@ def what_is_wrong(place, name, argument):
     return ""
 
 
-def obey(said, place, name):
+def obey(message, place, name):
     """Return the place, name and argument that a hint leads to; None where there is none, or nothing to be named."""
-    if found := re.search(r'did you mean "(.*?)"', said):
+    if found := re.search(r'did you mean "(.*?)"', message):
         return place, found[1], None
-    if found := re.search(r"put it under (\w+)", said):
+    if found := re.search(r"put it under (\w+)", message):
         return found[1], name, None
     if place in CATALOGUES:
-        if found := re.search(r"in a Policy: a (\w+) of any name, with the argument (\w+)\)", said):
+        if found := re.search(r"in a Policy: a (\w+) of any name, with the argument (\w+)\)", message):
             return {"predicate": "predicates", "priority": "priorities"}[found[1]], "Mine", {found[2]: EXAMPLES[found[2]]}
-        if found := re.search(r"needs another name, and the argument (\w+)", said):
+        if found := re.search(r"needs another name, and the argument (\w+)", message):
             return place, "Mine", {found[1]: EXAMPLES[found[1]]}
-        if found := re.search(r"in a Policy: (\w+)\)", said):
+        if found := re.search(r"in a Policy: (\w+)\)", message):
             return place, found[1], None
-    if found := re.search(r"; use the rule (\w+) of (\S+),", said):
+    if found := re.search(r"; use the rule (\w+) of (\S+),", message):
         assert f'@predicate("{found[1]}"' in (ROOT / found[2]).read_text()
         return None
-    if re.search(r"; (leave it out$|leave it out, |use (node affinity|pod affinity|spread constraints)\b)", said):
+    if re.search(r"; (leave it out$|leave it out, |use (node affinity|pod affinity|spread constraints)\b)", message):
         return None
-    if found := re.search(r"; use (\w+) with scoringStrategy.type (\w+)", said):
+    if found := re.search(r"; use (\w+) with scoringStrategy.type (\w+)", message):
         shape = EXAMPLES["requestedToCapacityRatioArguments"]
         more = {"requestedToCapacityRatio": shape} if found[2] == "RequestedToCapacityRatio" else {}
         return place, found[1], {"scoringStrategy": {"type": found[2], **more}}
-    if found := re.search(r"; use (\w+)", said):
+    if found := re.search(r"; use (\w+)", message):
         return place, found[1], None
     one = "queueSort: expected one plugin, got PrioritySort, "  # a rule that sorts, and the other one is to be disabled
-    assert said.endswith("is a file missing in --plugins?") or " does not " in said or one in said, "else it is a hint"
+    assert message.endswith("is a file missing in --plugins?") or " does not " in message or one in message, "else it is a hint"
     return None
 
 
@@ -195,10 +195,10 @@ def obey(said, place, name):
 def test_each_hint_about_a_name_leads_to_something_that_works(name):
     """Wherever it is written."""
     for place in ("predicates", "priorities", "filter", "score", "multiPoint"):
-        entry, said = (place, name, None), []
+        entry, message = (place, name, None), []
         while entry and (wrong := what_is_wrong(*entry)):
-            assert wrong not in said and len(said) < 4, (place, said)
-            said.append(wrong)
-            assert said == [wrong] or not wrong.endswith("is a file missing in --plugins?"), (place, said)
+            assert wrong not in message and len(message) < 4, (place, message)
+            message.append(wrong)
+            assert message == [wrong] or not wrong.endswith("is a file missing in --plugins?"), (place, message)
             entry = obey(wrong, *entry[:2])
-        assert entry is None or not wrong, (place, said)
+        assert entry is None or not wrong, (place, message)

@@ -16,9 +16,9 @@ from pathlib import Path
 import pytest
 
 from helpers.control_plane import wait_for
-from helpers.extras import a_cluster, a_pass, node, pod, wait_until_told
+from helpers.extras import new_cluster, node, pod, run_pass, wait_for_writes
 from helpers.fake_api import Server
-from helpers.preempting import BUDGETS, GOING, POLICY, PORT, apart, budget, built, configured
+from helpers.preempting import BUDGETS, POLICY, PORT, TERMINATING, apart, budget, built, configured
 from scheduler_extras.api.client import ApiClient
 
 
@@ -206,7 +206,7 @@ class SlowServer(Server):
     def request(self, method, path, body=None, params=None, accept=None, check=None):
         if method == "DELETE":
             place = "pods", *path.split("/")[-3::2]
-            self.objects[place] = self.objects[place] | {"metadata": self.objects[place]["metadata"] | GOING}
+            self.objects[place] = self.objects[place] | {"metadata": self.objects[place]["metadata"] | TERMINATING}
         return {"kind": "Pod"} if method == "DELETE" else super().request(method, path, body, params, accept)
 
     def state(self):
@@ -224,12 +224,12 @@ def replay(record, policies):
         for name, (_, _, is_leaving) in states[-1].items() if states else ():
             if is_leaving:
                 del server.objects["pods", "default", name]
-        cluster, before = a_cluster(server), []
+        cluster, before = new_cluster(server), []
         while before[-2:] != [server.state()] * 2:
             before.append(server.state())
-            a_pass(cluster, policies)
+            run_pass(cluster, policies)
             cluster.results.handle(60)
-            wait_until_told(cluster)
+            wait_for_writes(cluster)
             cluster.queue.end_backoff()
         states.append(server.state())
     return states
@@ -290,7 +290,7 @@ class StagedServer(SlowServer):
         """Have pods be deleted, which end slowly."""
         for namespace, name in keys:
             thing = self.objects["pods", namespace, name]
-            self.objects["pods", namespace, name] = thing | {"metadata": thing["metadata"] | GOING}
+            self.objects["pods", namespace, name] = thing | {"metadata": thing["metadata"] | TERMINATING}
 
     def state(self):
         return {f"{namespace}/{name}": [thing["spec"].get("nodeName", ""), "" if thing["spec"].get("nodeName") else
@@ -310,10 +310,10 @@ def play(scenario, policies):
                 del server.objects[place]
         server.create(stage["create"])
         server.change(stage["status"])
-        cluster, before = a_cluster(server), []
+        cluster, before = new_cluster(server), []
         while before[-3:] != [server.state()] * 3:
             before.append(server.state())
-            a_pass(cluster, policies)
+            run_pass(cluster, policies)
             cluster.results.finish(60)
             cluster.queue.end_backoff()
         states.append(server.state())

@@ -128,13 +128,13 @@ def test_control_characters_of_an_extender_are_escaped(arguments, serve, start, 
         check_escaped(err)
 
 
-@table("text, said", {
+@table("text, message", {
     "what never ends looks like a cause": ("[Errno" * 50_000, "[Errno"),
     "it is long": ("x" * 5000, "xxx ..."),
     "its cause comes late": ("x" * 5000 + " (Caused by [Errno 111] Connection refused')", "[Errno 111] Connection refused"),
 })
-def test_an_error_is_told_in_short(text, said):
+def test_an_error_is_told_in_short(text, message):
     began = time.process_time()
     line = one_line(ValueError(text))
-    assert said in line and len(line) <= 1000
+    assert message in line and len(line) <= 1000
     assert time.process_time() < began + 0.5, "it grows with the square"

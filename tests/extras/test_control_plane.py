@@ -9,7 +9,7 @@ from collections import Counter
 import pytest
 
 from helpers.control_plane import free_port, wait_for
-from helpers.extras import MANDATORY_PREDICATES, ROOT, a_cluster, a_pass, node, pod, run_scheduler
+from helpers.extras import MANDATORY_PREDICATES, ROOT, new_cluster, node, pod, run_pass, run_scheduler
 from scheduler_extras.api.client import ApiClient
 from scheduler_extras.api.responses import JSON
 from scheduler_extras.api.watch import list_all
@@ -27,13 +27,13 @@ def policy_file(tmp_path, predicates, **priorities):
 
 def live_cluster(control_plane):
     """The scheduler's own view of the control plane, for a test that steps in between."""
-    return a_cluster(ApiClient(control_plane.server))
+    return new_cluster(ApiClient(control_plane.server))
 
 
 def make_pass(cluster, report=lambda decision: None):
     """Make one pass with the shipped Policy."""
     policies = load_policies(ROOT / "policy.json", "my-scheduler")
-    a_pass(cluster, policies, report)
+    run_pass(cluster, policies, report)
     cluster.results.handle(patience=60)
 
 
@@ -53,15 +53,15 @@ def test_pods_of_all_namespaces_are_bound_where_the_policy_says(control_plane, t
                                 "--policy", policy)
         decisions = {line["pod"]: line["node"] for line in map(json.loads, decided.stdout.splitlines())}
         assert decisions == {"red/web": best, "blue/web": best, "default/cache": "ssd", "default/huge": None}
-    assert control_plane.places() == {}, "a dry run binds nothing"
+    assert control_plane.placements() == {}, "a dry run binds nothing"
 
     policy = policy_file(tmp_path, ["GeneralPredicates", *MANDATORY_PREDICATES], LeastRequestedPriority=1)
     finished = run_scheduler("--server", control_plane.server, "--once", "--policy", policy)
     assert (finished.returncode, finished.stderr.count("\n")) == (0, 2), finished.stderr
-    assert control_plane.places() == {"red/web": "large", "blue/web": "large", "default/cache": "ssd"}
+    assert control_plane.placements() == {"red/web": "large", "blue/web": "large", "default/cache": "ssd"}
     assert sorted(control_plane.events("Scheduled")) == [
         (key, f"Successfully assigned {key} to {place}", "my-scheduler")
-        for key, place in sorted(control_plane.places().items())]
+        for key, place in sorted(control_plane.placements().items())]
 
 
 def test_a_pod_that_fits_nowhere_says_why_once_and_is_bound_when_a_node_comes(control_plane, start_scheduler):
@@ -88,7 +88,7 @@ def test_a_pod_that_fits_nowhere_says_why_once_and_is_bound_when_a_node_comes(co
     assert control_plane.events("FailedScheduling") == [("default/big", why, "my-scheduler")]
     assert control_plane.pods()["default/big"]["metadata"]["resourceVersion"] == version, "nothing was written again"
     control_plane.create(node("node-c", cpu="4"))
-    wait_for("the pod is bound, its backoff cut short", lambda: control_plane.places() == {"default/big": "node-c"})
+    wait_for("the pod is bound, its backoff cut short", lambda: control_plane.placements() == {"default/big": "node-c"})
 
 
 def test_an_edit_of_the_policy_is_obeyed_by_the_next_poll(control_plane, start_scheduler, tmp_path):
@@ -99,9 +99,9 @@ def test_an_edit_of_the_policy_is_obeyed_by_the_next_poll(control_plane, start_s
     policy.write_text(policy.read_text()[:20])
     wait_for("it has looked", lambda: "still using the last good Policy" in running.err)
     threading.Event().wait(0.6)
-    assert control_plane.places() == {}, "a half-written Policy changes nothing"
+    assert control_plane.placements() == {}, "a half-written Policy changes nothing"
     policy_file(tmp_path, [])
-    wait_for("the pod is bound", lambda: control_plane.places() == {"default/picky": "node-a"})
+    wait_for("the pod is bound", lambda: control_plane.placements() == {"default/picky": "node-a"})
     running.send_signal(signal.SIGTERM)
     running.wait(60)
     err = running.err
@@ -112,9 +112,9 @@ def test_schedulers_leave_each_others_pods_alone(control_plane, start_scheduler)
     control_plane.create(node("node-a"))
     start_scheduler("--server", control_plane.server, "--scheduler-name=other", "--interval=0.1")
     control_plane.create(pod("mine"), pod("others", schedulerName="other"))
-    wait_for("the other scheduler binds its pod", lambda: control_plane.places() == {"default/others": "node-a"})
+    wait_for("the other scheduler binds its pod", lambda: control_plane.placements() == {"default/others": "node-a"})
     run_scheduler("--server", control_plane.server, "--once")
-    assert control_plane.places() == {"default/mine": "node-a", "default/others": "node-a"}
+    assert control_plane.placements() == {"default/mine": "node-a", "default/others": "node-a"}
     assert {(key, by) for key, _, by in control_plane.events("Scheduled")} == {
         ("default/mine", "my-scheduler"), ("default/others", "other")}
 
@@ -134,30 +134,30 @@ def test_a_pod_that_somebody_else_binds_or_deletes_during_the_pass_is_no_error(c
     make_pass(cluster, shown.append)
     cluster.cycle.carry_out = bind
     told = {decision.pod.key: decision.node for decision in shown}
-    assert told.keys() >= {"default/a-mine", "default/d-mine"} and told.items() <= control_plane.places().items()
-    assert control_plane.places().keys() == {"default/a-mine", "default/b-taken", "default/d-mine"}
-    assert control_plane.places()["default/b-taken"] == "node-b"
+    assert told.keys() >= {"default/a-mine", "default/d-mine"} and told.items() <= control_plane.placements().items()
+    assert control_plane.placements().keys() == {"default/a-mine", "default/b-taken", "default/d-mine"}
+    assert control_plane.placements()["default/b-taken"] == "node-b"
     assert caplog.messages in ([], [
         "default/b-taken is on node-b, but this scheduler did not bind it; is a second my-scheduler running? Start both with --leader-elect"]), "where it was to go elsewhere"
     control_plane.create(pod("e-next"))
     make_pass(cluster)
     assert {assumed.name for there in cluster.snapshot.nodes.values() for assumed in there.pods.values()} == {
         "a-mine", "b-taken", "d-mine", "e-next"}, "what was not bound is not assumed in the next snapshot"
-    assert "default/e-next" in control_plane.places()
+    assert "default/e-next" in control_plane.placements()
 
 
 def test_a_proxy_that_dies_and_comes_back_loses_nothing(control_plane, start_scheduler):
     control_plane.create(*(node(f"node-{i}", pods="100") for i in range(3)))
     running = start_scheduler("--server", control_plane.server, "--interval=0.2")
     control_plane.create(*(pod(f"early-{i}") for i in range(60)))
-    wait_for("some pods are bound", lambda: len(control_plane.places()) > 5)
+    wait_for("some pods are bound", lambda: len(control_plane.placements()) > 5)
     control_plane.proxy.kill()
     control_plane.proxy.wait()
     wait_for("it says so", lambda: "is `kubectl proxy` running" in running.err)
     control_plane.start_proxy()
     wait_for("the proxy is back", control_plane.ready)
     control_plane.create(*(pod(f"late-{i}") for i in range(20)))
-    wait_for("all pods are bound", lambda: len(control_plane.places()) == 80)
+    wait_for("all pods are bound", lambda: len(control_plane.placements()) == 80)
     running.send_signal(signal.SIGTERM)
     assert running.wait(60) == 0
     err = running.err
@@ -174,11 +174,11 @@ def test_a_scheduler_that_is_killed_and_started_again_loses_nothing_and_overcomm
     control_plane.create(*(pod(f"pod-{i:03}", {"cpu": "100m"}) for i in range(110)))
     for bound in (10, 30, 55):
         killed = start_scheduler("--server", control_plane.server)
-        wait_for(f"{bound} pods are bound", lambda bound=bound: len(control_plane.places()) >= bound)
+        wait_for(f"{bound} pods are bound", lambda bound=bound: len(control_plane.placements()) >= bound)
         killed.kill()
         killed.wait()
     run_scheduler("--server", control_plane.server, "--once")
-    assert Counter(control_plane.places().values()) == dict.fromkeys((f"node-{i}" for i in range(4)), 25)
+    assert Counter(control_plane.placements().values()) == dict.fromkeys((f"node-{i}" for i in range(4)), 25)
 
 
 def test_two_pages_of_pods_are_all_bound_and_no_node_is_overcommitted(control_plane):
@@ -186,12 +186,12 @@ def test_two_pages_of_pods_are_all_bound_and_no_node_is_overcommitted(control_pl
     control_plane.create(*(pod(f"pod-{i:03}", {"cpu": f"{150 + i % 5 * 10}m", "memory": "256Mi"}) for i in range(200)))
     finished = run_scheduler("--server", control_plane.server, "--once")
     assert finished.returncode == 0, finished.stderr
-    places, cpu, memory = control_plane.places(), Counter(), Counter()
+    placements, cpu, memory = control_plane.placements(), Counter(), Counter()
     for key, thing in control_plane.pods().items():
         requests = thing["spec"]["containers"][0]["resources"]["requests"]
-        cpu[places[key]] += int(requests["cpu"].removesuffix("m"))
-        memory[places[key]] += int(requests["memory"].removesuffix("Mi"))
-    assert max(cpu.values()) <= 4000 and max(memory.values()) <= 8192 and max(Counter(places.values()).values()) <= 25
+        cpu[placements[key]] += int(requests["cpu"].removesuffix("m"))
+        memory[placements[key]] += int(requests["memory"].removesuffix("Mi"))
+    assert max(cpu.values()) <= 4000 and max(memory.values()) <= 8192 and max(Counter(placements.values()).values()) <= 25
 
     class SmallPages(ApiClient):
         def request(self, method, path, body=None, params=None, accept=JSON, check=None):
@@ -207,14 +207,14 @@ def test_a_full_cluster_is_not_overfilled_by_two_passes_that_follow_each_other(c
     for i in range(6):
         control_plane.create(pod(f"pod-{i}", {"cpu": "400m"}))
         make_pass(cluster)  # at once, perhaps before the watch cache shows the last Binding
-    assert Counter(control_plane.places().values()) == {"node-a": 2, "node-b": 2}
+    assert Counter(control_plane.placements().values()) == {"node-a": 2, "node-b": 2}
 
 
 @pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_ends_it_with_exit_code_0(control_plane, start_scheduler, sent):
     control_plane.create(node("node-a"), pod("web"))
     running = start_scheduler("--server", control_plane.server)
-    wait_for("the pod is bound", control_plane.places)
+    wait_for("the pod is bound", control_plane.placements)
     running.send_signal(sent)
     assert running.wait(60) == 0 and "Traceback" not in running.err, running.err
     assert running.out.startswith("default/web -> node-a")
@@ -247,10 +247,10 @@ def test_gated_and_deleted_pods_and_pods_with_claims_are_not_bound(control_plane
                     item["spec"]["resourceClaims"] = [{"name": "gpu"}]
             return answer
 
-    cluster = a_cluster(NewerApiServer(control_plane.server))
+    cluster = new_cluster(NewerApiServer(control_plane.server))
     make_pass(cluster)
     make_pass(cluster)
-    assert control_plane.places() == {"default/plain": "node-a"}
+    assert control_plane.placements() == {"default/plain": "node-a"}
     wait_for("its pod is told", lambda: sorted(control_plane.events("FailedScheduling")) == [
         ("default/claims", "0/1 nodes are available: 1 pod claims devices (spec.resourceClaims), which this "
          "scheduler does not allocate.", "my-scheduler"),

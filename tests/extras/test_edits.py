@@ -161,7 +161,7 @@ def places_by(folder, text, policy, pods, *more):
     try:
         run = run_to_end([], script="-c", program=DRIVER, input=json.dumps(runs), cwd=folder)
         among_manifests = dict(re.findall(r"^(\S+) -> (\S+)  ", run.stdout.split("exit code")[0], re.M))
-        return [among_manifests, server.places()], run
+        return [among_manifests, server.placements()], run
     finally:
         server.stop()
 
@@ -172,15 +172,15 @@ def test_whoever_edits_the_script_is_obeyed(tmp_path, text, policy, team):
     pods = [SAID_BY[team](i) if team else a_pod(i) for i in range(8)]
     expected = {f"{each['metadata']['namespace']}/{each['metadata']['name']}": TEAMS[i % 2] if team else "red"
                 for i, each in enumerate(pods)}
-    places, run = places_by(tmp_path, text, policy, pods)
-    assert places == 2 * [expected], run.stderr
+    placements, run = places_by(tmp_path, text, policy, pods)
+    assert placements == 2 * [expected], run.stderr
     assert re.findall("exit code (.)", run.stdout) == ["0", "0"]
 
 
 @pytest.mark.parametrize("name", sorted(OWN_VERSIONS))
 def test_of_a_rule_of_which_there_is_a_quicker_version_edits_do_not_count(tmp_path, name):
-    places, run = places_by(tmp_path, with_body(name, "yield 'no'"), {"predicates": [name]}, [a_pod(1)])
-    assert [len(each) for each in places] == [1, 1], run.stderr
+    placements, run = places_by(tmp_path, with_body(name, "yield 'no'"), {"predicates": [name]}, [a_pod(1)])
+    assert [len(each) for each in placements] == [1, 1], run.stderr
 
 
 @pytest.mark.parametrize("name", [name for name in re.findall(r'^@(?:predicate|priority)\("(\w+)"', TEXT, re.M)
@@ -192,8 +192,8 @@ def test_a_rule_that_is_deleted_from_the_script_is_gone(tmp_path, name):
     left = {where: [each for each in names[where] if each != name] for where in names}
     where = "priorities" if f'@priority("{name}"' in TEXT else "predicates"
     (tmp_path / "named.json").write_text(policy_of(**{where: [name]}))
-    places, run = places_by(tmp_path, without(name), left, pods, ["--once", "--cluster", "cluster.json", "--policy", "named.json"])
-    assert [len(each) for each in places] == [2, 2], run.stderr
+    placements, run = places_by(tmp_path, without(name), left, pods, ["--once", "--cluster", "cluster.json", "--policy", "named.json"])
+    assert [len(each) for each in placements] == [2, 2], run.stderr
     assert re.findall("exit code (.)", run.stdout) == ["0", "0", "2"]
     assert f'"{name}"' in run.stderr.splitlines()[-1]
 
@@ -238,12 +238,12 @@ def test_a_steady_rule_of_plugins_that_is_edited_while_the_script_runs_is_obeyed
     server = ApiServer(*(node(team, labels={"team": team}) for team in TEAMS), *(pod(f"p{i}", namespace=TEAMS[i % 2]) for i in range(8)))
     try:
         start_scheduler("--server", server.url, "--policy", tmp_path / "policy.json", "--plugins", tmp_path / "rules.py", "--interval", "0.1")
-        wait_for("all are bound", lambda: server.places() == {f"{TEAMS[i % 2]}/p{i}": TEAMS[i % 2] for i in range(8)})
+        wait_for("all are bound", lambda: server.placements() == {f"{TEAMS[i % 2]}/p{i}": TEAMS[i % 2] for i in range(8)})
         (tmp_path / "rules.py").write_text(OWN.format("=="))
         wait_for("the edit has been read", lambda: "has changed" in (tmp_path / "run-0" / "stderr").read_text())
         server.create(*(pod(f"q{i}", namespace=TEAMS[i % 2]) for i in range(8)))
-        wait_for("the others are, elsewhere", lambda: len(server.places()) == 16)
-        assert {key: place for key, place in server.places().items() if "/q" in key} == {
+        wait_for("the others are, elsewhere", lambda: len(server.placements()) == 16)
+        assert {key: place for key, place in server.placements().items() if "/q" in key} == {
             f"{TEAMS[i % 2]}/q{i}": TEAMS[(i + 1) % 2] for i in range(8)}
     finally:
         server.stop()

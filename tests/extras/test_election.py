@@ -6,9 +6,9 @@ import threading
 import time
 
 from helpers.control_plane import wait_for
-from helpers.extras import ROOT, a_cluster, node, pod, table
+from helpers.extras import ROOT, new_cluster, node, pod, table
 from helpers.fake_api import Server
-from helpers.faults import DEADLINE, FEW, LEASE, election_file, leading, many, taken_over
+from helpers.faults import DEADLINE, FEW, LEASE, election_file, leading, many, take_lease
 from helpers.faulty import ApiServer
 from scheduler_extras.live.session import run_session
 from scheduler_extras.options import read_arguments
@@ -30,7 +30,7 @@ def stands_still_and_is_taken_over(server, leader):
     """Meanwhile, somebody else takes the Lease."""
     leader.send_signal(signal.SIGSTOP)
     time.sleep(LEASE + 1)
-    taken_over(server, leader)
+    take_lease(server, leader)
     leader.send_signal(signal.SIGCONT)
 
 
@@ -46,7 +46,7 @@ def without_lease(server):
     "they break": (lambda server, leader: server.faults.update(lease="reset before"),),
     "they hang": (lambda server, leader: server.faults.update(lease="hang"),),
     "they are answered at one byte a second": (lambda server, leader: server.faults.update(lease="trickle"),),
-    "somebody else takes the Lease": (taken_over,),
+    "somebody else takes the Lease": (take_lease,),
     "it is stopped, and somebody else takes the Lease": (stands_still_and_is_taken_over,),
 })
 def test_a_leader_that_could_not_renew_its_lease_in_time_binds_no_more_and_ends(happens, serve, start, tmp_path):
@@ -79,10 +79,10 @@ def test_one_of_two_replicas_leads_though_each_request_about_the_lease_takes_nea
         server.delays["lease"] = 0.4
         path = election_file(tmp_path, lease=5, deadline=4)
         replicas = [start(server, "--policy", path) for _ in range(2)]
-        wait_for("the pods are bound", lambda server=server: len(server.places()) == 3)
+        wait_for("the pods are bound", lambda server=server: len(server.placements()) == 3)
         time.sleep(6)  # longer than a Lease
         server.create(pod("late"))
-        wait_for("a pod that comes late is bound, too", lambda server=server: len(server.places()) == 4)
+        wait_for("a pod that comes late is bound, too", lambda server=server: len(server.placements()) == 4)
         ended = [replica.poll() for replica in replicas]
         led = sorted("became leader" in replica.err for replica in replicas)
         if (ended, led) == ([None, None], [False, True]):
@@ -103,7 +103,7 @@ def test_a_standby_writes_nothing_and_reports_no_pod_that_was_deleted_meanwhile(
     server.create(pod("later", metadata=leaving))
     wait_for("it leads", lambda: "became leader" in standby.err)
     server.create(pod("new"))
-    wait_for("it binds", lambda: server.places() == {"default/new": "n"})
+    wait_for("it binds", lambda: server.placements() == {"default/new": "n"})
     assert "skip schedule deleting pod" not in json.dumps([asked.json for asked in server.sent("event")])
 
 
@@ -112,7 +112,7 @@ def test_a_dry_run_needs_no_lease():
     server = Server(node("n"), pod("p"))
     options = read_arguments(["--dry-run", "--leader-elect", "--once"])
     policies, decisions = PolicyFile(ROOT / "policy.json", options.scheduler_name), []
-    cluster = a_cluster(server, decisions.append, dry_run=True)
+    cluster = new_cluster(server, decisions.append, dry_run=True)
     election = election_for(cluster.api, policies.policies, options)
     code = run_session(cluster, policies, threading.Event(), options, election)
     assert (code, [decision.node for decision in decisions]) == (0, ["n"])

@@ -10,8 +10,8 @@ import pytest
 
 from helpers.control_plane import wait_for
 from helpers.everywhere import replace
-from helpers.extras import a_pass, node, pod, table, wait_until_told
-from helpers.fake_api import POLICY, Server, make_pass, said_about, scheduler_of
+from helpers.extras import node, pod, run_pass, table, wait_for_writes
+from helpers.fake_api import POLICY, Server, events_and_conditions, make_pass, scheduler_of
 from scheduler_extras.api.responses import error_of
 from scheduler_extras.common.errors import ServerUnavailable
 from scheduler_extras.deciding.decision import FullDecision
@@ -73,7 +73,7 @@ def test_what_rbac_does_not_let_us_say_is_not_tried_again_and_again(refused, clo
     for _ in range(5):
         make_pass(cluster)
         clock.now += 20
-    assert server.places() == {"small": "n"}
+    assert server.placements() == {"small": "n"}
     assert (len(server.sent("POST", "/events")), len(server.sent("PATCH", "/status"))) == (2, 1)
     assert caplog.messages == ["status 403"]
 
@@ -98,13 +98,13 @@ def test_that_a_pod_waits_is_not_told_once_it_is_being_bound(clock):
 
     server.request = request
     cluster, policies = scheduler_of(server), {"my-scheduler": POLICY}
-    a_pass(cluster, policies)
+    run_pass(cluster, policies)
     server.put(node("m"))
     clock.now += 100
-    a_pass(cluster, policies)
-    wait_for("it is bound", server.places)
+    run_pass(cluster, policies)
+    wait_for("it is bound", server.placements)
     told.set()
-    wait_until_told(cluster)
+    wait_for_writes(cluster)
     assert server.sent("PATCH", "/status") == []
 
 
@@ -121,12 +121,12 @@ def test_a_condition_that_is_being_written_is_written_before_the_binding(clock):
 
     server.request = request
     cluster, policies = scheduler_of(server), {"my-scheduler": POLICY}
-    a_pass(cluster, policies)
+    run_pass(cluster, policies)
     assert begun.wait(60)
     server.put(node("m"), pod("other"))
     clock.now += 100
-    a_pass(cluster, policies)
-    wait_for("the other one is bound", server.places)
+    run_pass(cluster, policies)
+    wait_for("the other one is bound", server.placements)
     assert server.sent("POST", "/big/binding") == []
     go_on.set()
     wait_for("it is bound, too", lambda: server.sent("POST", "/big/binding"))
@@ -140,7 +140,7 @@ def test_why_a_pod_stays_pending_is_told_again_after_a_restart():
     server = Server(node("n", cpu="1"), pod("big", {"cpu": "2"}, status={"conditions": [
         {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": message}]}))
     make_pass(scheduler_of(server))
-    events, _ = said_about(server)
+    events, _ = events_and_conditions(server)
     assert events == [("Warning", "FailedScheduling", message)]
 
 
@@ -193,14 +193,14 @@ def test_a_pod_that_waits_until_what_it_needs_has_taken_effect_is_shown_once_but
     rule = FullRule("Licence", lambda pod, node: (), hooks={"pre_bind": lambda *_: answers.pop(0)})
     cluster, policy = scheduler_of(server), FullPolicy([rule], [])
     for _ in range(5):
-        a_pass(cluster, {"my-scheduler": policy}, lambda decision: decisions.append(
+        run_pass(cluster, {"my-scheduler": policy}, lambda decision: decisions.append(
             (decision.node, decision.waits)))
-        wait_until_told(cluster)
+        wait_for_writes(cluster)
         states.append([record.waits_for for record in cluster.queue.values()])
     assert states == [[WaitsFor.PRE_BIND]] * 3 + [[WaitsFor.CONFIRMATION], []]
     assert decisions == [("n", waits), ("n", "")]
-    assert said_about(server) == ([("Normal", "Scheduled", "Successfully assigned default/p to n")], [])
-    assert server.places() == {"p": "n"}
+    assert events_and_conditions(server) == ([("Normal", "Scheduled", "Successfully assigned default/p to n")], [])
+    assert server.placements() == {"p": "n"}
 
 
 def test_each_pass_says_how_many_pods_stay_pending_whoever_comes_last_in_it(capsys):
@@ -210,13 +210,13 @@ def test_each_pass_says_how_many_pods_stay_pending_whoever_comes_last_in_it(caps
     cluster, policies = scheduler_of(server), SimpleNamespace(reload_if_changed=lambda: {"my-scheduler": FullPolicy([rule], [])})
     cluster.on_carried_out = Reporter(read_arguments(["--once"]), Screen())
     cluster.on_rest = cluster.on_carried_out.print_counts
-    said = []
+    message = []
     for names in ([], ["big-1", "big-2", "big-3"], [], ["big-4"]):
         server.put(*(pod(name) for name in names))
         run_to_the_end(cluster, policies, threading.Event(), 1, once=True)
-        said.append(capsys.readouterr().out.splitlines())
+        message.append(capsys.readouterr().out.splitlines())
     why = "stays pending: 0/1 nodes are available: 1 no licence."
-    assert said[1:] == [[f"default/big-1 {why}", f"2 other pods {why.replace('stays', 'stay')}"], [], [f"default/big-4 {why}"]]
+    assert message[1:] == [[f"default/big-1 {why}", f"2 other pods {why.replace('stays', 'stay')}"], [], [f"default/big-4 {why}"]]
 
 
 def test_a_pod_that_is_held_says_by_which_rule_once():
@@ -229,7 +229,7 @@ def test_a_pod_that_is_held_says_by_which_rule_once():
     waits = "Impatient does not permit the binding to n yet: it is early"
     assert [decision.waits for decision in decisions] == [waits]
     assert [record.waits_for for record in cluster.queue.values()] == [WaitsFor.PERMIT]
-    events, conditions = said_about(server)
+    events, conditions = events_and_conditions(server)
     assert events == [("Normal", "Waiting", waits)]
     assert conditions == [("False", "Waiting", waits)], "the reason is none for which autoscalers make nodes"
 
@@ -289,7 +289,7 @@ def test_an_edit_that_breaks_the_scripts_event_costs_nobody_more_than_that(monke
     replace(monkeypatch, "event", lambda *_: 1 / 0)
     server = Server(node("n", cpu="1"), pod("big", {"cpu": "2"}), pod("small"), pod("going", metadata={"deletionTimestamp": "2020-01-01T00:00:00Z"}))
     make_pass(scheduler_of(server))
-    assert server.places() == {"small": "n"} and len(server.sent("PATCH", "big/status")) == 1
+    assert server.placements() == {"small": "n"} and len(server.sent("PATCH", "big/status")) == 1
     assert "ZeroDivisionError in <lambda>: division by zero (test_events.py, " in caplog.text
 
 

@@ -67,7 +67,7 @@ def test_of_a_pod_that_fits_nowhere_the_reasons_are_shown():
                           "              node-a (requests cpu 12000m, free 1000m; requests memory 4096Mi,"]
 
 
-@table("resource, wants, free, said", {
+@table("resource, wants, free, message", {
     "cpu": ("cpu", "3", "2900m", "requests cpu 3000m, free 2900m"),
     "memory": ("memory", "2Gi", "1Gi", "requests memory 2048Mi, free 1024Mi"),
     "what is hardly missing is not rounded away": (
@@ -76,12 +76,12 @@ def test_of_a_pod_that_fits_nowhere_the_reasons_are_shown():
     "a device that is not there": ("example.com/gpu", "2", None, "requests example.com/gpu 2, free 0"),
     "what others have is not free": ("cpu", "3", "5", "requests cpu 3000m, free 2500m"),
 })
-def test_what_is_short_is_said_in_numbers(resource, wants, free, said):
+def test_what_is_short_is_said_in_numbers(resource, wants, free, message):
     allocatable = {"cpu": "9", "memory": "9Gi", "pods": "9"} | ({resource: free} if free else {})
     there = node("a", status={"allocatable": allocatable})
     others = [pod("o", {"cpu": "2500m"}, nodeName="a")] if free == "5" else []
     assert shown(decide(policy(), pod("p", {resource: wants}), there, *others))[-3:] == [
-        f"  ✗ a  PodFitsResources: Insufficient {resource}", f"       a ({said})", ""]
+        f"  ✗ a  PodFitsResources: Insufficient {resource}", f"       a ({message})", ""]
 
 
 def test_the_nearest_miss_comes_first():
@@ -203,19 +203,19 @@ def test_ties_are_shown_as_ties(tmp_path):
     assert lines[-1] == "  2 nodes (* and =) tie: any of them is taken, at random"
 
 
-@table("nodes, said", {
+@table("nodes, message", {
     "one is ahead of the next": ({"a": "4", "b": "2"}, ["  a is 26 ahead of b: LeastRequestedPriority +26"]),
     "several are ahead of the next": (
         {"a": "4", "b": "4", "c": "2"}, ["  * is 26 ahead of c: LeastRequestedPriority +26"]),
     "all tie": ({"a": "4", "b": "4"}, []),
     "there is just one": ({"a": "4"}, []),
 })
-def test_what_decided_is_said(nodes, said):
+def test_what_decided_is_said(nodes, message):
     rules = policy(predicates=[], priorities=[{"name": "LeastRequestedPriority", "weight": 2},
                                               {"name": "TaintTolerationPriority", "weight": 3}])
     decision = decide(rules, pod("p", {"cpu": "1"}), *(node(name, cpu) for name, cpu in nodes.items()))
     lines = [line for line in shown(decision) if " ahead of " in line]
-    assert lines == [line.replace("*", decision.node) for line in said]
+    assert lines == [line.replace("*", decision.node) for line in message]
 
 
 def test_where_none_tie_nothing_is_said_of_ties():
@@ -273,17 +273,17 @@ def test_the_names_of_failing_nodes_are_all_there_or_counted(count, end):
     assert set(re.findall(r"node-\d+", " ".join(lines[3:]))) == set(sorted(f"node-{i}" for i in range(count))[:15 if count > 30 else 30])
 
 
-@table("nodes, of, said", {
+@table("nodes, of, message", {
     "pods in a domain, and in the emptiest": (
         [node("a", labels={"zone": "west"}), node("b", labels={"zone": "east"}, cpu="0")],
         {"topologySpreadConstraints": [{"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule",
                                         "labelSelector": {"matchLabels": {"app": "web"}}}]}, "a (2 in zone west, 0 in east, maxSkew 1)"),
     "pods on a node, and how many it takes": ([node("a", pods="2")], {}, "a (2 of 2 pods)"),
 })
-def test_pods_are_counted_as_cpu_is(nodes, of, said):
+def test_pods_are_counted_as_cpu_is(nodes, of, message):
     there = [pod(name, labels={"app": "web"}, nodeName="a") for name in "xy"]
     lines = shown(decide(policy(), pod("p", {"cpu": "1"}, labels={"app": "web"}, **of), *nodes, *there))
-    assert said in " ".join(" ".join(lines).split())
+    assert message in " ".join(" ".join(lines).split())
 
 
 def test_a_term_of_node_affinity_that_is_invalid_is_named():
@@ -299,8 +299,8 @@ def test_a_rule_of_several_entries_has_a_line_for_each():
     lines = shown(decide(policy(predicates=[]), pod("p"), node("a")))
     first = lines.index("  SelectorSpreadPriority       0→100×2")
     assert lines[first + 1:first + 3] == ["  +EvenPodsSpreadPriority", "  InterPodAffinityPriority     0→0×1"]
-    said = "SelectorSpreadPriority+EvenPodsSpreadPriority: these entries of the Policy make one rule with one weight"
-    assert said in " ".join(" ".join(lines).split())
+    message = "SelectorSpreadPriority+EvenPodsSpreadPriority: these entries of the Policy make one rule with one weight"
+    assert message in " ".join(" ".join(lines).split())
 
 
 def test_a_title_takes_half_the_screen_at_most():
@@ -351,7 +351,7 @@ def terms(*terms):
         {"key": key, "operator": operator, "values": values} for key, operator, values in term]} for term in terms]}}}}
 
 
-@table("spec, said", {
+@table("spec, message", {
     "a label has another value": ({"nodeSelector": {"zone": "est"}}, " (zone In [est]: has zone=east)"),
     "a label is not there": ({"nodeSelector": {"disk": "ssd", "zone": "east"}}, " (disk In [ssd]: has no disk)"),
     "one of several values is asked for": (
@@ -368,18 +368,18 @@ def terms(*terms):
     "a term cannot be read, and the selector is not met": (
         {"nodeSelector": {"disk": "ssd"}, **terms([("zone", [None], ["east"])])}, " (disk In [ssd]: has no disk)"),
 })
-def test_the_labels_that_differ_are_said(spec, said):
+def test_the_labels_that_differ_are_said(spec, message):
     lines = shown(decide(policy(), pod("p", **spec), node("a", labels={"zone": "east"})), 200)
     assert lines[-3] == "  ✗ a  MatchNodeSelector: node(s) didn't match Pod's node affinity"
-    assert lines[-2] == f"       a{said}"
+    assert lines[-2] == f"       a{message}"
 
 
-@table("status, said", {
+@table("status, message", {
     "none at all": ({"allocatable": None}, "       a (does not say how many pods it takes)"),
     "all but pods": ({"allocatable": {"cpu": "4", "memory": "4Gi"}}, "       a (does not say how many pods it takes)"),
     "no room for pods": ({"allocatable": {"cpu": "4", "memory": "4Gi", "pods": "0"}}, "       a (0 of 0 pods)"),
 })
-def test_of_a_node_that_does_not_say_how_many_pods_it_takes_that_is_said(status, said):
+def test_of_a_node_that_does_not_say_how_many_pods_it_takes_that_is_said(status, message):
     lines = shown(decide(policy(), pod("p"), node("a", status=status)))
     assert lines[0] == "default/p stays pending: 0/1 nodes are available: 1 Too many pods."
-    assert lines[-2] == said
+    assert lines[-2] == message

@@ -16,7 +16,7 @@ from cryptography.x509.oid import NameOID
 from helpers import extras
 from helpers.control_plane import free_port
 from helpers.extender import Service
-from helpers.extras import a_cluster, a_pass, node, pod, run_scheduler, table, wait_until_told
+from helpers.extras import new_cluster, node, pod, run_pass, run_scheduler, table, wait_for_writes
 from helpers.fake_api import Server
 from scheduler_extras.common.version import CONFIGURATION_VERSION
 from scheduler_extras.configuration.config_file import read_configuration
@@ -223,37 +223,37 @@ def test_a_timeout_is_in_nanoseconds(service):
     assert [extender.endpoint.timeout for extender in policy.extenders] == [1.5, 5]
 
 
-@table("answer, said", {
+@table("answer, text", {
     "an error of its own": ((200, {"error": "disk quota exceeded"}), "disk quota exceeded"),
     "a failure": ((500, "oops"), "it answers 500 Internal Server Error"),
     "a long error": ((200, {"error": "x" * 5000}), "x" * 900),
     "that it has, which is not so": ((200, {}), "says that the pod is bound to a, and it is not"),
 })
-def test_an_extender_that_does_not_bind_has_its_pod_back_off_and_that_is_said(service, answer, said):
+def test_an_extender_that_does_not_bind_has_its_pod_back_off_and_that_is_said(service, answer, text):
     service.answers["bind"] = answer
     server = Server(node("a"), pod("p"))
     policies = {"my-scheduler": read_policy({
         "kind": "Policy", "apiVersion": "v1", "extenders": [{"urlPrefix": service.url, "bindVerb": "bind"}]})}
     server.kind_of_writer = Writer
-    cluster = a_cluster(server)
+    cluster = new_cluster(server)
     policies["my-scheduler"].initial_backoff = policies["my-scheduler"].max_backoff = 600
     for _ in range(2):
-        a_pass(cluster, policies)
+        run_pass(cluster, policies)
         cluster.results.handle(patience=60)
-    wait_until_told(cluster)
+    wait_for_writes(cluster)
     [record] = cluster.queue.values()
-    assert (len(service.asked), record.retry.failures, server.places()) == (1, 1, {})
+    assert (len(service.asked), record.retry.failures, server.placements()) == (1, 1, {})
     [message] = [body["message"] for *_, body in server.sent("POST", "/events")]
-    assert message.startswith(f"binding rejected: extender {service.url}") and said in message
+    assert message.startswith(f"binding rejected: extender {service.url}") and text in message
     assert len(message) <= 1024
 
 
-@table("answer, bound, said", {
+@table("answer, bound, message", {
     "it binds": ({}, True, ""),
     "it fails": ({"Error": "no"}, False, "bind: no"),
     "it says that it binds": ({}, False, "says that the pod is bound to a, and it is not"),
 })
-def test_an_extender_binds_instead_of_us(control_plane, service, tmp_path, answer, bound, said):
+def test_an_extender_binds_instead_of_us(control_plane, service, tmp_path, answer, bound, message):
     service.answers["bind"] = lambda: (200, answer, bound and control_plane.bind("p", "a"))[:2]
     control_plane.create(node("a"), pod("p"))
     uid = control_plane.pods()["default/p"]["metadata"]["uid"]
@@ -264,8 +264,8 @@ def test_an_extender_binds_instead_of_us(control_plane, service, tmp_path, answe
     assert (run.returncode, service.asked) == (0, []), "a dry run has nobody bind"
     run = run_scheduler("--server", control_plane.server, "--policy", tmp_path / "policy.json", "--once")
     assert service.asked == [("bind", {"PodName": "p", "PodNamespace": "default", "PodUID": uid, "Node": "a"})]
-    assert (run.returncode == 0) == bound and said in run.stderr
-    assert control_plane.places() == ({"default/p": "a"} if bound else {}), "that is the extender's to do"
+    assert (run.returncode == 0) == bound and message in run.stderr
+    assert control_plane.placements() == ({"default/p": "a"} if bound else {}), "that is the extender's to do"
     assert len(control_plane.events("Scheduled")) == bound
 
 
@@ -351,8 +351,8 @@ def victims(*uids, **more):
 @pytest.mark.parametrize("names_only", [False, True])
 def test_an_extender_is_asked_who_may_go(service, names_only):
     service.answers["preempt"] = 200, {"NodeNameToMetaVictims": {"c": victims("uid-c")}}
-    said = remedy([{"urlPrefix": service.url, "preemptVerb": "preempt", "nodeCacheCapable": names_only}])
-    assert said == "It preempts default/on-c on c, where that helps."
+    message = remedy([{"urlPrefix": service.url, "preemptVerb": "preempt", "nodeCacheCapable": names_only}])
+    assert message == "It preempts default/on-c on c, where that helps."
     [(verb, asked)] = service.asked
     assert verb == "preempt" and asked["Pod"]["metadata"]["name"] == "p"
     kind = "NodeNameToMetaVictims" if names_only else "NodeNameToVictims"
@@ -362,7 +362,7 @@ def test_an_extender_is_asked_who_may_go(service, names_only):
     assert asked[kind]["a"]["NumPDBViolations"] == 0
 
 
-@table("answer, said", {
+@table("answer, message", {
     "all": ({"NodeNameToMetaVictims": {name: victims(f"uid-{name}") for name in "abc"}}, "It preempts default/on-a on a"),
     "fewer nodes, in lower case": ({"nodenametometavictims": {"b": {"pods": [{"uid": "uid-b"}]}}}, "It preempts default/on-b on b"),
     "no node": ({"NodeNameToMetaVictims": {}}, "No preemption: the extenders leave no node."),
@@ -375,14 +375,14 @@ def test_an_extender_is_asked_who_may_go(service, names_only):
     "what cannot be read": ({"NodeNameToMetaVictims": {"a": []}}, "expected an object, got []."),
     "an error": ("oops", "Expecting value: line 1 column 1 (char 0)."),
 })
-def test_what_an_extender_says_of_those_who_may_go(service, answer, said):
+def test_what_an_extender_says_of_those_who_may_go(service, answer, message):
     service.answers["preempt"] = 200, answer
     extender = {"urlPrefix": service.url, "preemptVerb": "preempt"}
     text = remedy([extender])
-    assert said in text and text.startswith(("It preempts", "No preemption"))
+    assert message in text and text.startswith(("It preempts", "No preemption"))
     if "No preemption: extender " in text:
         assert text.startswith(f"No preemption: extender {service.url}: preempt: ")
-        is_read = said == "names no pod on a."  # so that what else it says counts, if it is ignorable
+        is_read = message == "names no pod on a."  # so that what else it says counts, if it is ignorable
         otherwise = "on-b on b, where that helps." if is_read else "on-a on a, where the victim matters least."
         assert remedy([extender | {"ignorable": True}]) == f"It preempts default/{otherwise}"
 
@@ -412,8 +412,8 @@ def test_nobody_is_asked_where_no_preemption_helps(service):
 def test_how_many_budgets_an_extender_says_are_violated(service, kind):
     service.answers["preempt"] = 200, {"NodeNameToMetaVictims": {
         "a": victims("uid-a", NumPDBViolations=1), "c": victims("uid-c", NumPDBViolations=0)}}
-    said = remedy([{"urlPrefix": service.url, "preemptVerb": "preempt"}], kind=kind)
-    assert said == "It preempts default/on-c on c, where the fewest budgets are violated."
+    message = remedy([{"urlPrefix": service.url, "preemptVerb": "preempt"}], kind=kind)
+    assert message == "It preempts default/on-c on c, where the fewest budgets are violated."
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from helpers.everywhere import replace
-from helpers.extras import a_cluster, a_pass, cluster_of, node, pending_pods, pod, run_scheduler, table
+from helpers.extras import cluster_of, new_cluster, node, pending_pods, pod, run_pass, run_scheduler, table
 from helpers.fake_api import Server
 from helpers.spy import OOPS, built, live_cluster, make_pass, policy
 from scheduler_extras.api.responses import error_of
@@ -32,12 +32,12 @@ def test_extension_points_are_called_in_the_frameworks_order(spy):
     make_pass(server, spy)
     assert spy.seen == ["pre_enqueue", "pre_filter", "filter", "filter", "pre_score", "score", "score", "reduce",
                         "reserve", "permit", "pre_bind", "bind", "post_bind"]
-    assert server.places()["p"] in "nm"
+    assert server.placements()["p"] in "nm"
 
 
 def test_to_choose_a_node_is_not_to_act_on_it(spy):
     """As --explain relies on."""
-    cluster = a_cluster(Server(node("n"), node("m"), pod("p")))
+    cluster = new_cluster(Server(node("n"), node("m"), pod("p")))
     for reasons in ([], ["node(s) were full"]):
         spy.answers["filter"] = reasons
         [waiting] = pending_pods(cluster, spy.policies)
@@ -47,9 +47,9 @@ def test_to_choose_a_node_is_not_to_act_on_it(spy):
 
 def test_a_dry_run_calls_no_rule_that_binds(spy):
     server = Server(node("n"), pod("p"))
-    make_pass(server, spy, a_cluster(server, dry_run=True))
+    make_pass(server, spy, new_cluster(server, dry_run=True))
     assert "pre_bind" in spy.seen and not {"bind", "post_bind"} & set(spy.seen)
-    assert server.places() == {}
+    assert server.placements() == {}
 
 
 @table("asked, is_bound", {
@@ -70,7 +70,7 @@ def test_pre_enqueue_keeps_a_pod_out_of_the_queue_and_that_is_said(spy, caplog):
     spy.answers["pre_enqueue"] = lambda pod: "not yet" if pod.name == "early" else None
     server = Server(node("n"), pod("early"), pod("late"))
     make_pass(server, spy)
-    assert list(server.places()) == ["late"]
+    assert list(server.placements()) == ["late"]
     assert caplog.messages == ["default/early is not tried yet: Spy: not yet"]
 
 
@@ -91,8 +91,8 @@ def test_a_hook_that_answers_something_else_fails_its_pod(spy, point, answer, ex
     spy.answers |= {"filter": ["no"] if point == "post_filter" else [], point: answer}
     server = Server(node("n"), pod("p"))
     cluster, decisions = make_pass(server, spy)
-    said = caplog.text + "".join(decision.message for decision in decisions)
-    assert f"{expected} (" in said and cluster.has_failed() and not server.places()
+    line = caplog.text + "".join(decision.message for decision in decisions)
+    assert f"{expected} (" in line and cluster.has_failed() and not server.placements()
 
 
 @table("change", {
@@ -111,12 +111,12 @@ def test_what_post_filter_does_to_what_it_is_shown_changes_nothing_for_others(sp
 def test_no_reservation_is_made_twice_if_the_api_server_fails(spy, point, calls):
     spy.answers[point] = error_of(500, "away")
     server = Server(node("n"), pod("p"))
-    cluster = a_cluster(server)
+    cluster = new_cluster(server)
     make_pass(server, spy, cluster)
-    assert server.places() == {} and cluster.has_failed()
+    assert server.placements() == {} and cluster.has_failed()
     del spy.answers[point]
     make_pass(server, spy, cluster)
-    assert [name for name in spy.seen if name in {"unreserve", *calls}] == calls and server.places() == {"p": "n"}
+    assert [name for name in spy.seen if name in {"unreserve", *calls}] == calls and server.placements() == {"p": "n"}
 
 
 @table("status, message", {
@@ -195,7 +195,7 @@ def test_what_a_prepared_pod_has_to_have_undone_is_sent_once_when_its_policy_cha
         assert {method for method, *_ in server.requests[asked:]} == {"GET"}
     make_pass(server, spy, cluster)
     calls = [(method, path) for method, path, *_ in server.requests]
-    assert server.places() == {"p": "n"} and calls.count(undo[:2]) == 1
+    assert server.placements() == {"p": "n"} and calls.count(undo[:2]) == 1
 
 
 def test_a_rule_that_notes_its_own_reservation_does_not_refuse_its_own_pod(spy):
@@ -210,18 +210,18 @@ def test_a_rule_that_notes_its_own_reservation_does_not_refuse_its_own_pod(spy):
         "kind": "PersistentVolume", "metadata": {"name": "pv"}})
     spy.policies = {"my-scheduler": FullPolicy([rule, *built(["CheckVolumeBinding"])["my-scheduler"].predicates], [])}
     make_pass(server, spy, live_cluster(server))
-    assert server.places() == {"p": "n"}
+    assert server.placements() == {"p": "n"}
 
 
 def test_a_prepared_pod_is_reserved_once(spy):
     wanted = [[("PATCH", "/api/v1/namespaces/default/pods/p", {})], [], None]
     spy.answers["pre_bind"] = lambda *_: wanted.pop(0)
     server = Server(node("n"), pod("p"))
-    cluster = a_cluster(server)
+    cluster = new_cluster(server)
     cluster.cache.snapshot.is_live = True
     for _ in range(3):
         make_pass(server, spy, cluster)
-    assert server.places() == {"p": "n"} and spy.seen.count("reserve") == 1
+    assert server.placements() == {"p": "n"} and spy.seen.count("reserve") == 1
 
 
 def test_queue_sort_sorts_the_queue(spy):
@@ -274,14 +274,14 @@ def test_a_hook_that_fails_leaves_its_pod_pending(spy, point, before, error, mes
     refused = {"reserve": 'running Reserve plugin "Spy": no', "permit": 'rejected pod "{}" by permit plugin "Spy": no',
                "pre_bind": 'running PreBind plugin "Spy": no'}[point]
     assert [decision.message for decision in decisions] == [message or refused.format(name) for name in "pa"]
-    said = [body["message"] for *_, body in server.sent("POST", "/events")]
-    assert [in_json(decision)["message"] for decision in decisions] == said[:2]
+    text = [body["message"] for *_, body in server.sent("POST", "/events")]
+    assert [in_json(decision)["message"] for decision in decisions] == text[:2]
     assert [name for name in spy.seen if name in before] == before * 2
-    assert server.places() == {}
+    assert server.placements() == {}
     del spy.answers[point]
     cluster.queue.clear()
     make_pass(server, spy, cluster)
-    assert len(server.places()) == 2, "what was refused left nothing behind; this rule does not look at resources"
+    assert len(server.placements()) == 2, "what was refused left nothing behind; this rule does not look at resources"
 
 
 def test_a_pod_that_is_refused_after_it_had_a_node_can_be_explained(spy):
@@ -295,12 +295,12 @@ def test_pre_bind_sends_its_requests_and_is_asked_again_before_the_binding(spy):
     requests = [[("PATCH", "/api/v1/namespaces/default/pods/p", {"metadata": {"labels": {"prepared": "yes"}}})], None]
     spy.answers["pre_bind"] = lambda *_: requests.pop(0)
     server = Server(node("n"), pod("p"))
-    cluster = a_cluster(server)
+    cluster = new_cluster(server)
     cluster.cache.snapshot.is_live = True
     make_pass(server, spy, cluster)
-    assert server.places() == {} and "bind" not in spy.seen
+    assert server.placements() == {} and "bind" not in spy.seen
     make_pass(server, spy, cluster)
-    assert server.places() == {"p": "n"} and spy.seen.count("bind") == 1
+    assert server.placements() == {"p": "n"} and spy.seen.count("bind") == 1
 
 
 def test_unreserve_has_its_requests_sent(spy):
@@ -329,10 +329,10 @@ def test_who_was_not_reserved_is_not_unreserved(spy, point, answer):
     assert point in spy.seen and "unreserve" not in spy.seen
 
 
-@table("is_so, after_it, said", {
+@table("is_so, after_it, message", {
     "and has": (True, "post_bind", []),
     "and has not": (False, "unreserve", ["default/p: rule Spy says that the pod is bound to n, and it is not"])})
-def test_a_rule_may_say_that_it_has_bound(spy, caplog, is_so, after_it, said):
+def test_a_rule_may_say_that_it_has_bound(spy, caplog, is_so, after_it, message):
     server = Server(node("n"), pod("p"))
 
     def bind(pod, node_name):
@@ -342,7 +342,7 @@ def test_a_rule_may_say_that_it_has_bound(spy, caplog, is_so, after_it, said):
     spy.answers["bind"] = bind
     cluster, _ = make_pass(server, spy, live_cluster(server))
     assert not [request for request in server.requests if request[1].endswith("/binding")]
-    assert spy.seen[-1] == after_it and caplog.messages == said
+    assert spy.seen[-1] == after_it and caplog.messages == message
     assert [node.pods.keys() for node in cluster.cache.snapshot.nodes.values()] == [{"uid-p"} if is_so else set()]
 
 
@@ -353,21 +353,21 @@ def test_among_manifests_what_a_rule_says_it_has_bound_is_bound(spy):
     assert cluster.api.objects["pods", "default", "p"]["spec"]["nodeName"] == "n"
 
 
-@table("point, answer, said", {
+@table("point, answer, message", {
     "a bind that breaks": ("bind", RuntimeError("oops"), OOPS),
     "a bind that returns a word": (
         "bind", "done", "bind: return None or True or False, not 'done' ("),
     "requests that are none": ("pre_bind", ["x"], None)})
-def test_why_a_rule_could_not_bind_is_said_in_an_event(spy, point, answer, said):
+def test_why_a_rule_could_not_bind_is_said_in_an_event(spy, point, answer, message):
     spy.answers[point] = answer
     server = Server(node("n"), pod("p"))
     cluster = live_cluster(server)
     make_pass(server, spy, cluster)
-    said = f"binding rejected: {said}" if said else (
+    message = f"binding rejected: {message}" if message else (
         "pre_bind: return None or a list of requests, or (requests, why), not ['x'] (")
     events = [body for *_, body in server.sent("POST", "/events")]
-    assert [body["reason"] for body in events] == ["FailedScheduling"] and events[0]["message"].startswith(said)
-    assert server.places() == {} and cluster.has_failed()
+    assert [body["reason"] for body in events] == ["FailedScheduling"] and events[0]["message"].startswith(message)
+    assert server.placements() == {} and cluster.has_failed()
 
 
 def test_rules_that_do_not_return_from_bind_are_named_and_are_no_trouble_of_the_api_server(spy, monkeypatch, caplog):
@@ -376,9 +376,9 @@ def test_rules_that_do_not_return_from_bind_are_named_and_are_no_trouble_of_the_
     server = Server(node("n"), *(pod(f"p-{i:02}") for i in range(12)))
     cluster, _ = make_pass(server, spy, live_cluster(server))
     assert {record.retry.failures for record in cluster.queue.values()} == {1} and len(caplog.messages) == 12
-    said = "Spy: bind has not returned for 0.2 s"
-    assert caplog.messages[0].endswith(said)
-    assert cluster.queue["uid-p-00"].published.messages["event"] == f"binding rejected: {said}"
+    message = "Spy: bind has not returned for 0.2 s"
+    assert caplog.messages[0].endswith(message)
+    assert cluster.queue["uid-p-00"].published.messages["event"] == f"binding rejected: {message}"
 
 
 def test_many_bindings_that_break_at_a_time_are_no_trouble_of_the_api_server(spy):
@@ -438,14 +438,14 @@ def test_a_post_bind_that_breaks_changes_nothing(spy, caplog):
     spy.answers["post_bind"] = RuntimeError("oops")
     server = Server(node("n"), pod("p"))
     make_pass(server, spy)
-    assert server.places() == {"p": "n"} and "oops" in caplog.text
+    assert server.placements() == {"p": "n"} and "oops" in caplog.text
 
 
 def test_a_pre_enqueue_that_breaks_holds_up_its_pod_only(spy, caplog):
     spy.answers["pre_enqueue"] = lambda pod: 1 / 0 if pod.name == "bad" else None
     server = Server(node("n"), pod("bad"), pod("good"))
     make_pass(server, spy)
-    assert list(server.places()) == ["good"] and "default/bad is not tried yet: Spy: ZeroDivisionError" in caplog.text
+    assert list(server.placements()) == ["good"] and "default/bad is not tried yet: Spy: ZeroDivisionError" in caplog.text
 
 
 @table("point, is_bound", {
@@ -470,7 +470,7 @@ def test_a_hook_that_calls_sys_exit_fails_its_pod_only(spy, point, is_bound):
     server = Server(node("n"), node("m"), pod("bad"), pod("good"))
     cluster, _ = make_pass(server, spy)
     make_pass(server, spy, cluster)
-    assert server.places().keys() == ({"bad", "good"} if is_bound else {"good"})
+    assert server.placements().keys() == ({"bad", "good"} if is_bound else {"good"})
 
 
 @table("answer, in_today, counted", {
@@ -488,7 +488,7 @@ def test_what_a_failed_predicate_is_called(spy, is_of_today, answer, in_today, c
         [policy] = spy.policies.values()
         spy.policies = {"my-scheduler": Profile(policy.predicates, policy.priorities)}
     server = Server(node("n"), pod("p"))
-    cluster = a_cluster(server)
+    cluster = new_cluster(server)
     cluster.cycle.observer = observer
     make_pass(server, spy, cluster)
     assert asked == [(in_today if is_of_today else "Unschedulable", counted)]
@@ -502,7 +502,7 @@ def test_pre_enqueue_is_not_asked_about_an_assumed_pod(spy):
     make_pass(server, spy, cluster)
     spy.answers |= {"pre_enqueue": "not now", "permit": None}
     make_pass(server, spy, cluster)
-    assert server.places() == {"p": "n"} and spy.seen.count("pre_enqueue") == 1
+    assert server.placements() == {"p": "n"} and spy.seen.count("pre_enqueue") == 1
 
 
 def test_that_the_api_server_fails_before_a_binding_is_no_event(spy):
@@ -517,8 +517,8 @@ def test_what_rules_have_reserved_is_undone_in_reverse_order():
     rules = [FullRule(name, lambda pod, node: (), hooks={
         "reserve": lambda *_, name=name: order.append(f"reserve {name}"), "permit": refuse,
         "unreserve": lambda *_, name=name: order.append(f"unreserve {name}")}) for name in "ab"]
-    cluster = a_cluster(Server(node("n"), pod("p")))
-    a_pass(cluster, {"my-scheduler": FullPolicy(rules, [])})
+    cluster = new_cluster(Server(node("n"), pod("p")))
+    run_pass(cluster, {"my-scheduler": FullPolicy(rules, [])})
     assert order == ["reserve a", "reserve b", "unreserve b", "unreserve a"]
 
 

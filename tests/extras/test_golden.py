@@ -9,19 +9,19 @@ import re
 import pytest
 
 from helpers.extras import (
-    a_cluster,
-    a_pass,
     claim,
     cluster_of,
     csi_node,
     decide,
+    new_cluster,
     node,
     pending_pods,
     pod,
-    remembering,
+    run_pass,
     run_scheduler,
     storage_class,
     table,
+    to_be_provisioned,
     volume,
 )
 from helpers.golden import DECISIONS, policy_of
@@ -91,7 +91,7 @@ def test_the_decision_is_kube_schedulers(name):
 
 
 @pytest.mark.parametrize("name", list(CASES)[::12])
-def test_nothing_changes_where_nothing_is_remembered(name, without_memory):
+def test_nothing_changes_where_nothing_is_remembered(name, without_cache):
     test_the_decision_is_kube_schedulers(name)
 
 
@@ -145,9 +145,9 @@ def test_nonsense_in_the_objects_raises_nothing(seed):
         for thing in case["objects"]:
             with contextlib.suppress(Malformed):
                 manifests.add(thing)
-        decisions, cluster = [], a_cluster(manifests)
+        decisions, cluster = [], new_cluster(manifests)
         try:
-            a_pass(cluster, {"my-scheduler": policy_of(case)}, decisions.append)
+            run_pass(cluster, {"my-scheduler": policy_of(case)}, decisions.append)
         except Exception as error:
             raise AssertionError(f"{replaced}") from error
         assert all(decision.node or decision.message for decision in decisions)
@@ -351,8 +351,8 @@ RARE_CASES = {
         'metadata.annotations[volume.beta.kubernetes.io/storage-class]: expected a string, got ["local"]'),
     "two claims that remember different nodes": (
         "CheckVolumeBinding", mounting("data", "more"), [
-            storage_class("made", "example.com/made"), claim(of="made", metadata=remembering("a")),
-            claim("more", of="made", metadata=remembering("b"))], NO_VOLUMES),
+            storage_class("made", "example.com/made"), claim(of="made", metadata=to_be_provisioned("a")),
+            claim("more", of="made", metadata=to_be_provisioned("b"))], NO_VOLUMES),
     "a provisioner for one zone": (
         "CheckVolumeBinding", mounting("data"),
         [claim(of="made"), storage_class("made", "example.com/made", allowedTopologies=[

@@ -10,9 +10,9 @@ import time
 
 import pytest
 
-from helpers.extras import a_cluster, a_pass, node, wait_until_told
+from helpers.extras import new_cluster, node, run_pass, wait_for_writes
 from helpers.fake_api import Server
-from helpers.preempting import GOING, A, budget, built, configured, incoming, running
+from helpers.preempting import TERMINATING, A, budget, built, configured, incoming, running
 from scheduler_extras.api.responses import error_of
 from scheduler_extras.common.errors import ApiError
 from scheduler_extras.live.writer import Writer
@@ -128,14 +128,14 @@ class Cluster(Server):
         if self.chance.random() < 0.2:
             self.slow.append(place)
         else:
-            self.change(place, metadata=GOING)
+            self.change(place, metadata=TERMINATING)
         return {"kind": "Pod"}
 
     def count_those_who_go(self):
         """Have slow deletions take effect, and the budget's controller, if there is one, count who goes."""
         for place in self.slow:
             if place in self.objects:
-                self.change(place, metadata=GOING)
+                self.change(place, metadata=TERMINATING)
         self.slow = []
         going = sum(pod.terminating and pod.labels.get("app") == "a" for pod in self.pods())
         observed = {"observedGeneration": 1} if self.is_budget_observed else {}
@@ -152,7 +152,7 @@ class Cluster(Server):
                 if self.chance.random() < 0.5:  # it has a controller
                     self.put(incoming("1", pod.priority, name=self.new_name(), labels=dict(pod.labels)))
             elif pod.node_name and self.chance.random() < 0.03:
-                self.change(("pods", pod.namespace, pod.name), metadata=GOING)
+                self.change(("pods", pod.namespace, pod.name), metadata=TERMINATING)
         if self.chance.random() < 0.5:
             policy = {"preemptionPolicy": "Never"} if self.chance.random() < 0.1 else {}
             self.put(incoming(str(self.chance.randint(1, 4)), self.chance.choice(LEVELS), name=self.new_name(),
@@ -290,8 +290,8 @@ def compared(policies, server, is_of_today):
 def settle(cluster, server, policies):
     """Make passes until nothing changes any more."""
     for _ in range(30):
-        a_pass(cluster, policies)
-        wait_until_told(cluster)
+        run_pass(cluster, policies)
+        wait_for_writes(cluster)
         cluster.results.handle(5)
         server.count_those_who_go()
         for pod in server.pods():
@@ -312,20 +312,20 @@ def history(seed, is_of_today):
         if not (replica and replica.leads()):  # another one takes over, which has been told nothing
             replica = Replica(server, chance.choice([1, 2, 3, 5, 8, 13]))
             server.accepted.clear()
-            cluster = a_cluster(replica)
+            cluster = new_cluster(replica)
         try:
-            a_pass(cluster, policies)
+            run_pass(cluster, policies)
         except ApiError as error:
             cluster.errors.end_pass(error)
         cluster.results.finish(60)  # or else two would bind at a time
-        wait_until_told(cluster)
+        wait_for_writes(cluster)
         cluster.queue.end_backoff()
     server.faults = 0.0
     server.count_those_who_go()
     server.accepted.clear()
     for name in server.by_name("nodes"):
         server.cordon(name, False)
-    settle(a_cluster(Replica(server, 10**9)), server, policies)
+    settle(new_cluster(Replica(server, 10**9)), server, policies)
     return server
 
 

@@ -92,32 +92,32 @@ def test_in_a_pod_it_needs_no_proxy_and_a_token_that_expires_is_one_line_until_t
     control_plane = pod_of_ours.control_plane
     control_plane.create(node("n"), pod("a"))
     running = start_scheduler("--interval=0.1", **pod_of_ours.options)
-    wait_for("a is bound", lambda: control_plane.places() == {"default/a": "n"})
+    wait_for("a is bound", lambda: control_plane.placements() == {"default/a": "n"})
     assert f"my-scheduler: watching https://127.0.0.1:{control_plane.port} with " in running.err
     pod_of_ours.mount(pod_of_ours.expired())
     control_plane.create(pod("b"), pod("c"))
     wait_for("that is said", lambda: "has expired" in running.err)
     time.sleep(2)  # in which it tries again
-    assert set(control_plane.places()) == {"default/a"}
+    assert set(control_plane.placements()) == {"default/a"}
     [line] = [line for line in running.err.splitlines() if "401" in line]
     assert line.endswith(f"https://127.0.0.1:{control_plane.port}: 401 Unauthorized: the token in {pod_of_ours.folder}/token has "
                          "expired, or is for another cluster; trying again")
     pod_of_ours.mount(pod_of_ours.token)
-    wait_for("all are bound", lambda: set(control_plane.places()) == {"default/a", "default/b", "default/c"})
+    wait_for("all are bound", lambda: set(control_plane.placements()) == {"default/a", "default/b", "default/c"})
 
 
-@table("spoil, said", {
+@table("spoil, message", {
     "another CA": (lambda folder, ca: (folder / "ca.crt").write_bytes(ca), "certificate verify failed: .*; its certificate is checked with the CA in {}/ca.crt"),
     "no certificate at all": (lambda folder, ca: (folder / "ca.crt").write_text("none"), "cannot read the CA in {}/ca.crt: .*"),
     "an empty token": (lambda folder, ca: (folder / "token").write_text(""), "there is no token in {}/token"),
     "a token of two lines": (lambda folder, ca: (folder / "token").write_text("a\nb"), "there is no token in {}/token"),
     "another token": (lambda folder, ca: (folder / "token").write_text("a"), ".*: 401 Unauthorized: the token in {}/token has expired, or .*")})
-def test_what_is_wrong_with_the_service_account_is_said_and_nothing_is_sent(pod_of_ours, tmp_path, spoil, said):
+def test_what_is_wrong_with_the_service_account_is_said_and_nothing_is_sent(pod_of_ours, tmp_path, spoil, message):
     certificate = subprocess.run(["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=other", "-keyout", "/dev/null"],
                                  capture_output=True, check=True).stdout
     spoil(pod_of_ours.folder, certificate)
     run = run_scheduler("--once", **pod_of_ours.options)
-    assert run.returncode == 1 and re.search(said.format(pod_of_ours.folder), run.stderr.splitlines()[-1]), run.stderr
+    assert run.returncode == 1 and re.search(message.format(pod_of_ours.folder), run.stderr.splitlines()[-1]), run.stderr
 
 
 def test_two_replicas_are_ready_one_leads_and_only_one_that_stands_still_fails_its_probe(pod_of_ours, start_scheduler):
@@ -183,13 +183,13 @@ def test_one_replica_schedules_and_another_takes_over_when_it_dies(no_lease, tmp
     holder = wait_for("there is a leader", lambda: lease(control_plane))["spec"]["holderIdentity"]
     second = start_scheduler(*arguments)
     control_plane.create(pod("early"))
-    wait_for("the leader binds", lambda: control_plane.places())
+    wait_for("the leader binds", lambda: control_plane.placements())
     assert second.poll() is None and lease(control_plane)["spec"]["holderIdentity"] == holder
 
     first.kill()
     died = time.monotonic()
     control_plane.create(pod("late"))
-    wait_for("the other replica binds", lambda: len(control_plane.places()) == 2)
+    wait_for("the other replica binds", lambda: len(control_plane.placements()) == 2)
     taken = time.monotonic() - died
     spec = lease(control_plane)["spec"]
     assert spec["holderIdentity"] != holder and spec["leaseTransitions"] == 1 and spec["leaseDurationSeconds"] == 8
@@ -210,7 +210,7 @@ def test_a_leader_that_stops_lets_the_next_lead_at_once(no_lease, tmp_path, star
     assert first.wait(60) == 0
     control_plane.create(node("n"), pod("p"))
     start_scheduler(*arguments)
-    wait_for("the next one binds, without waiting for 100 s", lambda: control_plane.places())
+    wait_for("the next one binds, without waiting for 100 s", lambda: control_plane.placements())
 
 
 def test_a_single_pass_lets_go_of_the_lease(no_lease, tmp_path):
@@ -226,11 +226,11 @@ def test_a_leader_that_cannot_renew_stops(no_lease, tmp_path, start_scheduler):
     leader = start_scheduler("--server", control_plane.server, "--interval=0.1", "--policy", election(tmp_path))
     wait_for("it leads", lambda: "became leader" in leader.err)
 
-    def said():
+    def message():
         """Return what it has said, but for what it says of an answer about the Lease that a busy machine delays."""
         return [line for line in leader.err.splitlines() if "leader election: " not in line]
 
-    for words, line in zip(("watching", "no pods to schedule", "became leader"), said()):
+    for words, line in zip(("watching", "no pods to schedule", "became leader"), message()):
         assert words in line
     stolen = lease(control_plane)
     for _ in range(20):
@@ -241,7 +241,7 @@ def test_a_leader_that_cannot_renew_stops(no_lease, tmp_path, start_scheduler):
         except AssertionError:  # it was renewed in between
             stolen = lease(control_plane)
     assert leader.wait(60) == 1
-    assert said()[3:] == ["leader election lost", "bound 0, 0 pending"]
+    assert message()[3:] == ["leader election lost", "bound 0, 0 pending"]
     assert lease(control_plane)["spec"]["holderIdentity"] == "somebody"
 
 
@@ -265,7 +265,7 @@ def held_by(identity, **more):
         "holderIdentity": identity, "leaseTransitions": 4, **more}}
 
 
-@table("lease, after, held, said", {
+@table("lease, after, held, message", {
     "there is none yet": (404, 0, True, []),
     "nobody holds it": (held_by(""), 0, True, []),
     "another one holds it": (held_by("another"), 0, False, []),
@@ -277,7 +277,7 @@ def held_by(identity, **more):
     "it counts in words": (held_by("", leaseTransitions="four"), 0, False, [
         'leader election: can only concatenate str (not "int") to str']),
 })
-def test_who_holds_the_lease(lease, after, held, said, monkeypatch, caplog):
+def test_who_holds_the_lease(lease, after, held, message, monkeypatch, caplog):
     now = [1000.0]
     monkeypatch.setattr(time, "monotonic", lambda: now[0])
     leases = Leases(lease)
@@ -285,7 +285,7 @@ def test_who_holds_the_lease(lease, after, held, said, monkeypatch, caplog):
     holds = [election.acquire()]
     now[0] += after
     holds.append(election.acquire())
-    assert (holds[-1], caplog.messages) == (held, said)
+    assert (holds[-1], caplog.messages) == (held, message)
     if held:
         spec = leases.lease["spec"]
         assert (spec["holderIdentity"], spec["leaseDurationSeconds"]) == (election.identity, 15)
@@ -391,7 +391,7 @@ def test_with_these_rights_nothing_is_forbidden_and_no_right_is_idle(pod_of_ours
         assert run.returncode == 0, run.stderr
         log += run.stderr
     assert "orbidden" not in log and "RBAC" not in log, log
-    assert set(control_plane.places()) == {"default/web"}
+    assert set(control_plane.placements()) == {"default/web"}
     annotations = control_plane.get("namespaces/default/persistentvolumeclaims/made")["metadata"]["annotations"]
     assert annotations["volume.kubernetes.io/selected-node"] == "n"
     assert control_plane.get("persistentvolumes/disk")["spec"]["claimRef"]["name"] == "local"

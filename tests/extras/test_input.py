@@ -53,7 +53,7 @@ def test_a_pod_that_affects_an_earlier_one_is_followed_by_a_second_look_which_sa
     assert [json.loads(line)["pod"] for line in run.stdout.splitlines()].count("default/warehouse") == 1
 
 
-@table("thing, said", {
+@table("thing, message", {
     "text": ("just text", 'skipped: expected a Kubernetes object with kind and metadata.name, got "just text"'),
     "an object without a name": (
         {"kind": "Pod"}, "Pod{}: metadata.name: Required value; spec.containers: Required value"),
@@ -126,12 +126,12 @@ def test_a_pod_that_affects_an_earlier_one_is_followed_by_a_second_look_which_sa
         kind("HorizontalPodAutoscaler", "h", spec={"minReplicas": "2", "maxReplicas": 3, "scaleTargetRef": {"kind": "Deployment"}}),
         'HorizontalPodAutoscaler h{}: spec.minReplicas: expected a whole number, got "2"'),
 })
-def test_an_object_that_cannot_be_read_is_left_out_and_the_run_goes_on(thing, said):
+def test_an_object_that_cannot_be_read_is_left_out_and_the_run_goes_on(thing, message):
     others = [node("a"), pod("other")]
     for text in (yaml.safe_dump({"kind": "List", "items": [others[0], thing, others[1]]}),
                  yaml.safe_dump_all([others[0], thing, others[1]])):
         run = run_scheduler("--cluster", "-", input=text)
-        assert (run.returncode, run.stderr) == (1, f"-: {said.format(LEFT_OUT)}\n")
+        assert (run.returncode, run.stderr) == (1, f"-: {message.format(LEFT_OUT)}\n")
         assert re.findall("^default/.*", run.stdout, re.M) == ["default/other -> a  (1 of 1 nodes fit, score 296)"]
 
 
@@ -153,7 +153,7 @@ def test_an_object_that_does_not_count_may_say_anything():
     assert (run.returncode, run.stderr) == (0, "")
 
 
-@table("spec, thing, said", {
+@table("spec, thing, message", {
     "a claim with annotations that are a list": (
         WITH_CLAIM, {"kind": "PersistentVolumeClaim", "metadata": {"name": "c", "annotations": []}, "spec": {"accessModes": MODES}},
         "metadata.annotations: expected an object, got []"),
@@ -169,15 +169,15 @@ def test_an_object_that_does_not_count_may_say_anything():
         {"kind": "CSINode", "metadata": {"name": "n"}, "spec": {"drivers": [{"name": "p", "allocatable": {"count": []}}]}},
         "count: expected a whole number, got []"),
 })
-def test_what_a_rule_cannot_read_is_why_the_pod_stays_pending(spec, thing, said):
+def test_what_a_rule_cannot_read_is_why_the_pod_stays_pending(spec, thing, message):
     made = {"kind": "StorageClass", "metadata": {"name": "s"}, "provisioner": "p",
             "volumeBindingMode": "WaitForFirstConsumer"}
     _, below = pictured(node("n"), made, claim("c", of="s"), pod("p", labels={"app": "web"}, **spec), thing,
                         arguments=["--policy", "DefaultProvider"])
-    assert below == [f"default/p stays pending: {said}"]
+    assert below == [f"default/p stays pending: {message}"]
 
 
-@table("thing, said", {
+@table("thing, message", {
     "a CronJob": ({"kind": "CronJob", "metadata": {"name": "c"}, "spec": {"jobTemplate": {}}},
                   "-: CronJob c: no Jobs are created on its schedule here\n"),
     "... that is suspended": ({"kind": "CronJob", "metadata": {"name": "c"}, "spec": {"suspend": True, "jobTemplate": {}}}, ""),
@@ -211,9 +211,9 @@ def test_what_a_rule_cannot_read_is_why_the_pod_stays_pending(spec, thing, said)
         {"kind": "CustomResourceDefinition", "metadata": {"name": "x"}, "spec": {"resources": {"type": "object"}, "ports": [{"appProtocol": "x"}]}}, ""),
     "a kind that no rule reads": ({"kind": "ConfigMap", "metadata": {"name": "x"}}, ""),
 })
-def test_what_is_odd_in_a_manifest_is_said(thing, said):
+def test_what_is_odd_in_a_manifest_is_said(thing, message):
     run = run_scheduler("--cluster", "-", input=yaml.safe_dump_all([node("a"), pod("p"), thing]), cwd=ROOT)
-    assert (run.returncode, run.stderr) == (" is skipped " in said, said)
+    assert (run.returncode, run.stderr) == (" is skipped " in message, message)
 
 
 def test_a_node_has_its_capacity_unless_it_says_what_is_allocatable():
@@ -227,7 +227,7 @@ def test_a_node_has_its_capacity_unless_it_says_what_is_allocatable():
 LONG = '{"kind": "Pod", "metadata": {"name": "p"}, "spec": {"schedulerName": "my-scheduler", "containers": [{}]},, }'
 
 
-@table("text, said", {
+@table("text, message", {
     "a tab that indents": (
         "kind: Pod\nmetadata:\n\tname: p\n", "line 3: a tab; YAML is indented with spaces: name: p"),
     "a key that comes twice": ("kind: Pod\nkind: Pod\n", 'line 2: duplicate key "kind": kind: Pod'),
@@ -240,6 +240,6 @@ LONG = '{"kind": "Pod", "metadata": {"name": "p"}, "spec": {"schedulerName": "my
     "but of a line that is very long, what is near": (
         '{"a": ' + "1" * 1000 + " x}", "line 1: Expecting ',' delimiter: " + "1" * 150 + " x}"),
 })
-def test_the_place_of_a_mistake_in_a_file_is_named(text, said):
+def test_the_place_of_a_mistake_in_a_file_is_named(text, message):
     run = run_scheduler("--cluster", "-", input=text)
-    assert (run.returncode, run.stderr) == (2, f"-: {said}\n")
+    assert (run.returncode, run.stderr) == (2, f"-: {message}\n")

@@ -225,7 +225,7 @@ def test_a_run_on_a_cluster_ends_with_its_page():
     server = ApiServer(node("a"), pod("p", {"cpu": "1"}), pod("big", {"cpu": "9"}))
     try:
         found = frames_of("--server", server.url, "--once")
-        assert server.places() == {"default/p": "a"} and {each["pod"] for each in found} == {"default/p", "default/big"}
+        assert server.placements() == {"default/p": "a"} and {each["pod"] for each in found} == {"default/p", "default/big"}
     finally:
         server.stop()
 
@@ -297,16 +297,16 @@ def test_a_sandbox_decides_again_when_a_file_or_the_policy_changes(sandbox):
     assert page.until(lambda frame: frame["kind"] == "decision" and frame["pod"] == "default/web-1")["node"] == "node-a"
 
 
-@table("file, before, after, said", {
+@table("file, before, after, message", {
     "manifests that are no YAML": ("demo.yaml", "kind: Node", "kind: [", "still showing the last good files"),
     "a Policy with a mistake": ("policy.json", "PodFitsResources", "PodFits", "still using the last good Policy")})
-def test_a_file_that_cannot_be_read_is_a_line_and_the_last_good_one_stays(file, before, after, said, sandbox):
+def test_a_file_that_cannot_be_read_is_a_line_and_the_last_good_one_stays(file, before, after, message, sandbox):
     folder, page = sandbox
     good = (folder / file).read_text()
     page.until(lambda frame: frame["kind"] == "queue")
     edit(folder / file, before, after)
     problem = page.until(lambda frame: frame["kind"] == "note" and frame["problem"])
-    assert file in problem["text"] and problem["text"].endswith(said)
+    assert file in problem["text"] and problem["text"].endswith(message)
     (folder / file).write_text(good.replace("web-2", "web-3").replace('"NodeAffinityPriority", "weight": 2', '"NodeAffinityPriority", "weight": 3'))
     assert page.until(lambda frame: frame["kind"] == "run")
 

@@ -13,7 +13,17 @@ from types import SimpleNamespace
 
 import pytest
 
-from helpers.extras import ROOT, a_cluster, a_live_cluster, a_pass, cluster_of, node, pending_pods, pod, table
+from helpers.extras import (
+    ROOT,
+    cluster_of,
+    new_cluster,
+    new_live_cluster,
+    node,
+    pending_pods,
+    pod,
+    run_pass,
+    table,
+)
 from helpers.fake_api import POLICY, Clock, Server, make_pass, scheduler_of, without_streams
 from scheduler_extras.api.responses import error_of
 from scheduler_extras.common.errors import ApiError
@@ -27,7 +37,7 @@ from scheduler_extras.policy.policy_reader import read_policy
 from scheduler_extras.rules.selectors import OWNERS
 
 
-pytestmark = pytest.mark.usefixtures("memory")
+pytestmark = pytest.mark.usefixtures("cache_mode")
 
 
 def test_pods_come_in_order_of_priority_then_age_and_each_sees_those_before_it():
@@ -53,7 +63,7 @@ def test_a_binding_names_the_pod_by_its_uid():
 def test_a_pass_over_what_is_watched_asks_nothing(monkeypatch):
     without_streams(monkeypatch)
     server = Server(node("n"), pod("running", nodeName="n"), pod("stuck", nodeSelector={"disk": "ssd"}))
-    cluster = a_live_cluster(server)
+    cluster = new_live_cluster(server)
     make_pass(cluster)
     server.requests.clear()
     make_pass(cluster)
@@ -81,7 +91,7 @@ def test_trouble_with_what_a_rule_looks_at_fails_its_pod_only():
     server.failures["persistentvolumeclaims"] = [503] * 3
     cluster, decisions = scheduler_of(server), []
     make_pass(cluster, decisions)
-    assert not cluster.writer.awaited and server.places() == {"a": "n"}
+    assert not cluster.writer.awaited and server.placements() == {"a": "n"}
     assert [(decision.pod.name, decision.message) for decision in decisions] == [
         ("a", None), ("b", "status 503"), ("c", "0/1 nodes are available: 1 Insufficient cpu.")]
 
@@ -112,13 +122,13 @@ def test_lists_are_paged_and_a_page_that_has_expired_ends_the_pass():
 
 def test_a_pass_over_manifests_goes_on_however_long_it_takes(monkeypatch):
     clock = Clock(monkeypatch)
-    cluster, decided = a_cluster(Server(node("n"), *(pod(name) for name in "abc"))), []
+    cluster, decided = new_cluster(Server(node("n"), *(pod(name) for name in "abc"))), []
 
     def tick(decision):
         decided.append(decision.pod.name)
         clock.now += 2
 
-    a_pass(cluster, {"my-scheduler": POLICY}, tick)
+    run_pass(cluster, {"my-scheduler": POLICY}, tick)
     assert decided == ["a", "b", "c"]
 
 
@@ -142,15 +152,15 @@ def test_a_single_pass_tells_by_its_exit_code_whether_all_could_be_written(statu
 def test_if_a_signal_ends_it(once, code):
     server, stop = Server(node("n"), pod("p"), pod("q")), threading.Event()
     policies = SimpleNamespace(reload_if_changed=lambda: {"my-scheduler": POLICY})
-    cluster = a_cluster(server, lambda decision: stop.set())
-    assert run_to_the_end(cluster, policies, stop, 1, once) == code and len(server.places()) == 1
+    cluster = new_cluster(server, lambda decision: stop.set())
+    assert run_to_the_end(cluster, policies, stop, 1, once) == code and len(server.placements()) == 1
 
 
-@table("is_tried, said", {
+@table("is_tried, message", {
     "that this scheduler has tried in vain": (True, [
         "default/p is on n, but this scheduler did not bind it; is a second my-scheduler running? Start both with --leader-elect"]),
     "that it never tried, as while another replica led": (False, [])})
-def test_a_pod_that_something_else_binds(caplog, is_tried, said):
+def test_a_pod_that_something_else_binds(caplog, is_tried, message):
     server = Server(node("n", cpu="1"), pod("p", {"cpu": "2"}))
     cluster = scheduler_of(server)
     if is_tried:
@@ -159,7 +169,7 @@ def test_a_pod_that_something_else_binds(caplog, is_tried, said):
         pending_pods(cluster, {"my-scheduler": POLICY})
     server.put(pod("p", {"cpu": "2"}, nodeName="n"))
     make_pass(cluster)
-    assert caplog.messages == said and not cluster.queue
+    assert caplog.messages == message and not cluster.queue
 
 
 def test_a_pod_that_was_bound_and_deleted_leaves_its_room():
@@ -169,7 +179,7 @@ def test_a_pod_that_was_bound_and_deleted_leaves_its_room():
     del server.objects["pods", "default", "a"]
     server.put(pod("b", {"cpu": "1"}, priority=10))
     make_pass(cluster)
-    assert server.places() == {"b": "n"}
+    assert server.placements() == {"b": "n"}
 
 
 def test_a_pod_that_is_listed_twice_counts_once():
@@ -177,7 +187,7 @@ def test_a_pod_that_is_listed_twice_counts_once():
     server = Server(node("n", cpu="2"), twice, pod("p", {"cpu": "1"}))
     server.objects["pods", "default", "again"] = twice
     cluster = scheduler_of(server)
-    assert make_pass(cluster) == 1 and server.places()["p"] == "n"
+    assert make_pass(cluster) == 1 and server.placements()["p"] == "n"
 
 
 def test_a_pod_that_is_no_object_is_named_and_passed_over(caplog):
@@ -200,10 +210,10 @@ def test_nothing_is_written_by_a_replica_that_does_not_lead_any_more():
     cluster = scheduler_of(server)
     cluster.writer.may_write = lambda: len(decided) < 20
     make_pass(cluster, decided)
-    bound = len(server.places())
+    bound = len(server.placements())
     assert len(decided) == 40 and bound in range(21)  # others were about to be sent
     make_pass(cluster, decided)
-    assert bound == len(server.places()) == len(server.sent("POST", "/binding"))
+    assert bound == len(server.placements()) == len(server.sent("POST", "/binding"))
 
 
 def test_two_copies_by_mistake_are_noticed(monkeypatch, caplog):
@@ -219,12 +229,12 @@ def test_two_copies_by_mistake_are_noticed(monkeypatch, caplog):
 
     server.request = request
     make_pass(scheduler_of(server))
-    [said] = caplog.messages
-    assert re.fullmatch("default/[pq] is on m, but this scheduler did not bind it; is a second my-scheduler running[?] Start both with --leader-elect", said)
+    [message] = caplog.messages
+    assert re.fullmatch("default/[pq] is on m, but this scheduler did not bind it; is a second my-scheduler running[?] Start both with --leader-elect", message)
     assert server.sent("POST", "/events") == []
 
 
-@table("thing, said", {
+@table("thing, message", {
     "a pod with a quantity that is none": (
         pod("odd", {"cpu": "much"}), 'pod default/odd is skipped: '
         '"much" is not a quantity of 0 or more, such as 100m, 0.5 or 1.5Gi'),
@@ -239,14 +249,14 @@ def test_two_copies_by_mistake_are_noticed(monkeypatch, caplog):
     "a node with a taint that is none": (
         node("odd", taints=[7]), "node odd is skipped: spec.taints[0]: expected an object, got 7"),
 })
-def test_a_malformed_object_is_named_in_a_line_once_and_the_others_go_on(thing, said, caplog):
+def test_a_malformed_object_is_named_in_a_line_once_and_the_others_go_on(thing, message, caplog):
     server = Server(node("n"), thing, pod("fine"))
     cluster = scheduler_of(server)
     make_pass(cluster)
     server.put(pod("fine-too"))
     make_pass(cluster)
-    assert server.places() == {"fine": "n", "fine-too": "n"}
-    assert caplog.messages == [said]
+    assert server.placements() == {"fine": "n", "fine-too": "n"}
+    assert caplog.messages == [message]
 
 
 @table("spec", {
@@ -257,13 +267,13 @@ def test_a_malformed_object_is_named_in_a_line_once_and_the_others_go_on(thing, 
 def test_pods_that_are_passed_over(spec):
     server, decisions = Server(node("n"), pod("p", **spec[0])), []
     make_pass(scheduler_of(server), decisions)
-    assert decisions == [] and server.places() == {}
+    assert decisions == [] and server.placements() == {}
 
 
 def test_nothing_is_added_to_a_node_with_a_pod_that_cannot_be_read():
     server = Server(node("a"), node("b", cpu="1"), pod("odd", {"cpu": "much"}, nodeName="a"), pod("fine"))
     make_pass(scheduler_of(server))
-    assert server.places() == {"odd": "a", "fine": "b"}
+    assert server.placements() == {"odd": "a", "fine": "b"}
 
 
 def test_a_rule_that_fails_on_a_pod_fails_that_pod_only():
@@ -276,7 +286,7 @@ def test_a_rule_that_fails_on_a_pod_fails_that_pod_only():
     server = Server(node("n"), pod("fine"), pod("odd"), pod("later"))
     decisions = []
     make_pass(scheduler_of(server), decisions, policy)
-    assert server.places() == {"fine": "n", "later": "n"}
+    assert server.placements() == {"fine": "n", "later": "n"}
     assert decisions[1].message == f"KeyError in broken: 'surprise' (test_loop.py, line {broken.__code__.co_firstlineno + 2}), about node n"
 
 
@@ -289,14 +299,14 @@ def test_no_nodes_is_said_as_kube_scheduler_says_it():
 def test_ties_are_broken_at_random():
     server = Server(*(node(f"n-{i}") for i in range(4)), *(pod(f"p-{i}") for i in range(80)))
     make_pass(scheduler_of(server), policy=FullPolicy([], []))
-    counts = Counter(server.places().values())
-    assert len(counts) == 4 and len({server.places()[f"p-{i}"] for i in range(8)}) > 1
+    counts = Counter(server.placements().values())
+    assert len(counts) == 4 and len({server.placements()[f"p-{i}"] for i in range(8)}) > 1
 
 
 def test_a_stop_finishes_the_pod_in_hand():
     server, stop = Server(node("n"), pod("a"), pod("b"), pod("c")), threading.Event()
-    a_pass(scheduler_of(server), {"my-scheduler": POLICY}, lambda decision: stop.set(), stop)
-    assert list(server.places()) == ["a"]
+    run_pass(scheduler_of(server), {"my-scheduler": POLICY}, lambda decision: stop.set(), stop)
+    assert list(server.placements()) == ["a"]
 
 
 def test_trouble_is_said_once_and_its_end_too(caplog, monkeypatch):
@@ -310,7 +320,7 @@ def test_trouble_is_said_once_and_its_end_too(caplog, monkeypatch):
     assert run_to_the_end(cluster, policy_file, stop, 0.5, False) == 0
     assert waits == [1, 2, 4, 8], "and then it rests, as always"
     assert caplog.messages == ["status 500", "status 429", "status 500", "the API server answers again"]
-    assert server.places() == {"a": "n"}
+    assert server.placements() == {"a": "n"}
 
 
 def test_a_snapshot_knows_the_pods_of_all_schedulers_that_are_nominated_to_a_node():

@@ -106,12 +106,12 @@ def test_what_kubectl_dumps_of_a_cluster_is_read(options, names_a_folder, contro
 
 def test_pods_with_generate_name_get_names_that_differ():
     prefixed = [pod("x", metadata={"name": None, "generateName": "job-"}) for _ in range(3)]
-    decisions, said = placed(*prefixed)
+    decisions, message = placed(*prefixed)
     names = [key.removeprefix("default/") for key in decisions]
-    assert said == "" and len(set(names)) == 3 and all(re.fullmatch("job-[a-z0-9]{5}", name) for name in names)
+    assert message == "" and len(set(names)) == 3 and all(re.fullmatch("job-[a-z0-9]{5}", name) for name in names)
 
 
-@table("text, said", {
+@table("text, message", {
     "words behind a document": ('{"kind": "Node"}\nwords\n', "line 2: expected { or [, like the document before it: words"),
     "a mistake in the second document": (
         json.dumps(NODE) + '\n{"kind": "Pod",\n "metadata": {"name" "p"}}\n', """line 3: Expecting ':' delimiter: "metadata": {"name" "p"}}"""),
@@ -125,9 +125,9 @@ def test_pods_with_generate_name_get_names_that_differ():
         "apiVersion: v1\nmetadata: {name: a}\napiVersion: v1\n",
         'line 3: duplicate key "apiVersion"; if a second object begins here, the line --- is missing above it: apiVersion: v1'),
 })
-def test_the_line_is_quoted_where_it_goes_wrong(text, said):
+def test_the_line_is_quoted_where_it_goes_wrong(text, message):
     run = run_scheduler("--cluster", "-", input=text)
-    assert (run.returncode, run.stderr) == (2, f"-: {said}\n")
+    assert (run.returncode, run.stderr) == (2, f"-: {message}\n")
 
 
 @table("text, value", {

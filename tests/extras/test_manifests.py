@@ -45,7 +45,7 @@ def test_readmes_recipe_gives_every_pod_of_people_the_answer_of_the_live_script(
     wait_for("all pods are made", lambda: len(controllers.pods()) == len(pods) + 3 + 2)
     common = ["--scheduler-name", "default-scheduler", "--policy", "DefaultProvider", "--seed=1"]
     run_scheduler("--server", controllers.server, "--once", *common)
-    live = {key: place for key, place in controllers.places().items() if "cp-1" not in key}
+    live = {key: place for key, place in controllers.placements().items() if "cp-1" not in key}
     words = Manifests.COMMAND.replace("csistoragecapacities,", "").replace("yaml", form).split()[1:]
     copy = subprocess.run([controllers.assets / "kubectl", "--kubeconfig", controllers.kubeconfig(), *words], capture_output=True, text=True)
     assert copy.returncode == 0, copy.stderr
@@ -54,15 +54,15 @@ def test_readmes_recipe_gives_every_pod_of_people_the_answer_of_the_live_script(
     assert "default/large stays pending: 0/3 nodes are available: " in run.stdout and run.stderr == ""
 
 
-@table("metadata, where, said", {
+@table("metadata, where, message", {
     "its owner says where": (MIRROR | OF_NODE, "cp-1", ""),
     "an owner is enough": ({"namespace": "kube-system"} | OF_NODE, "cp-1", ""),
     "nothing does": (MIRROR, None, "-: Pod etcd is skipped as the mirror of a static pod: nothing says on which node it is\n"),
 })
-def test_a_static_pod_whose_node_was_taken_away_is_where_its_kubelet_is(metadata, where, said):
+def test_a_static_pod_whose_node_was_taken_away_is_where_its_kubelet_is(metadata, where, message):
     things = [node("cp-1", **CONTROL_PLANE), node("w-1"), pod("etcd", metadata=metadata | {"uid": "1"})]
     run = run_scheduler("--cluster", "-", input=yaml.safe_dump_all(things))
-    assert "->" not in run.stdout and run.stderr.startswith(said)
+    assert "->" not in run.stdout and run.stderr.startswith(message)
     assert ("kube-system/etcd" in run.stdout) == (where is not None)
 
 
@@ -96,30 +96,30 @@ def test_explain_answers_for_the_state_that_the_run_has_when_it_comes_to_the_pod
     assert run.returncode == 0 and re.search(r"[ab] \(1 in hostname [ab], 0 in full, maxSkew 1\)", text)
 
 
-@table("asked, said", {
+@table("asked, message", {
     "a name that is nearly one": ("w1", '; did you mean "default/w-1"?'),
     "the name of a workload": ("of-workload", '; did you mean "default/of-workload-'),
     "a name that is near none": ("zzz", "default/ may be omitted)\n"),
 })
 @pytest.mark.parametrize("option", ["--explain", "--fits"])
-def test_a_hint_names_the_pod_that_is_meant(asked, said, option):
+def test_a_hint_names_the_pod_that_is_meant(asked, message, option):
     run = run_scheduler("--cluster", "-", option, asked, input=yaml.safe_dump_all([*FULL, workload("Deployment", "of-workload")]))
-    assert run.returncode == 1 and said in run.stderr
+    assert run.returncode == 1 and message in run.stderr
 
 
-@table("of, said", {
+@table("of, message", {
     "as many as have room": ("hog", "default/hog: 8 copies fit: 4 on {}, 4 on {} the next one stays pending: 0/3 nodes are available: 3 Insufficient cpu."),
     "as many as a constraint lets": ("w-0", "default/w-0: 2 copies fit: 1 on {}, 1 on {} the next one stays pending: 0/3 nodes are available: "
                                             "1 Insufficient cpu, 2 node(s) didn't match pod topology spread constraints."),
 })
-def test_how_many_copies_of_a_pod_fit(of, said):
+def test_how_many_copies_of_a_pod_fit(of, message):
     run = run_scheduler("--cluster", "-", "--policy", "DefaultProvider", "--fits", of, input=yaml.safe_dump_all(FULL))
     text = " ".join(run.stdout.split())
     text = re.sub(" [23] other waiting pods are not placed first$", "", text)
-    assert text in (said.format("a", "b"), said.format("b", "a")) and run.returncode == 0
+    assert text in (message.format("a", "b"), message.format("b", "a")) and run.returncode == 0
     run = run_scheduler("--cluster", "-", "--policy", "DefaultProvider", "--fits", of, "--output=json", input=yaml.safe_dump_all(FULL))
     told = json.loads(run.stdout)
-    assert told["fits"] == sum(told["nodes"].values()) == int(said.split()[1]) and said.endswith(told["message"])
+    assert told["fits"] == sum(told["nodes"].values()) == int(message.split()[1]) and message.endswith(told["message"])
 
 
 def test_none_of_a_pod_may_fit():
@@ -149,7 +149,7 @@ def test_the_prefix_of_kubectl_proxy_is_obeyed(control_plane):
     try:
         wait_for("it answers", lambda: run_scheduler("--server", url, "--explain", "p").returncode == 0)
         run = run_scheduler("--server", url, "--once")
-        assert run.returncode == 0 and control_plane.places() == {"default/p": "a"}, run.stderr
+        assert run.returncode == 0 and control_plane.placements() == {"default/p": "a"}, run.stderr
     finally:
         proxy.kill()
         proxy.wait()

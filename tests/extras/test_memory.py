@@ -14,7 +14,7 @@ import re
 import pytest
 
 from helpers.everywhere import replace, script
-from helpers.extras import ROOT, a_cluster, claim, cluster_of, node, pod, storage_class, volume
+from helpers.extras import ROOT, claim, cluster_of, new_cluster, node, pod, storage_class, volume
 from helpers.random_objects import HOSTNAME, OWNERS, POLICIES, ZONE, Server, everything, random_owner
 from scheduler import Rule, Taint
 from scheduler_extras.common.errors import Unschedulable
@@ -38,7 +38,7 @@ from scheduler_extras.rules.disks import disks_of
 from scheduler_extras.rules.selectors import OWNERS as OWNING_RESOURCES
 
 
-pytestmark = pytest.mark.usefixtures("moody")
+pytestmark = pytest.mark.usefixtures("changing_rules")
 
 WITH_IMAGE = {"images": [{"names": ["nginx:latest"], "sizeBytes": 500 * 2**20}]}
 
@@ -167,7 +167,7 @@ STEPS, SEEDS = 60, range(int(os.environ.get("EXAMPLES", 8)))
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_a_sequence_is_decided_as_it_is_without_memory(seed, moody, monkeypatch):
+def test_a_sequence_is_decided_as_it_is_without_memory(seed, changing_rules, monkeypatch):
     replace(monkeypatch, "within", lambda seconds, function, *arguments, **more: function(*arguments))  # in no thread
     dice, server = random.Random(seed), Server()
     for i in range(10):
@@ -179,12 +179,12 @@ def test_a_sequence_is_decided_as_it_is_without_memory(seed, moody, monkeypatch)
     policies |= {title: read_configuration({
         "kind": "KubeSchedulerConfiguration", "apiVersion": CONFIGURATION_VERSION, **body}, "my-scheduler")
         for title, body in CONFIGURATIONS.items()}
-    cluster, title = a_cluster(server), dice.choice([*policies])
+    cluster, title = new_cluster(server), dice.choice([*policies])
     cluster.cache.snapshot.is_live = True
     snapshot, remembered = cluster.refresh_snapshot(policies[title]), 0
     for step in range(STEPS):
         if dice.random() < 0.25:
-            change_something(dice, server, moody)
+            change_something(dice, server, changing_rules)
             if dice.random() < 0.2:
                 title = dice.choice([*policies])
         policy, kind = policies[title]["my-scheduler"], dice.choice(kinds)
@@ -192,7 +192,7 @@ def test_a_sequence_is_decided_as_it_is_without_memory(seed, moody, monkeypatch)
         server.put(incoming)
         waiting = server.objects["pods", kind["namespace"], f"p{step}"]
         snapshot = cluster.refresh_snapshot(policies[title])
-        without = a_cluster(server)
+        without = new_cluster(server)
         plain = schedule(FullPod(waiting), without.refresh_snapshot(policies[title]), policy)
         remembered += bool(snapshot.answers.entries)
         thing = cluster.cache.pods[f"{kind['namespace']}/p{step}"]
@@ -234,7 +234,7 @@ def test_a_sequence_with_owners_is_decided_as_it_is_without_memory(seed):
     policies += [read_configuration({
         "kind": "KubeSchedulerConfiguration", "apiVersion": CONFIGURATION_VERSION, **body}, "my-scheduler")
         for body in CONFIGURATIONS.values()]
-    cluster, scores = a_cluster(server), set()
+    cluster, scores = new_cluster(server), set()
     for step in range(60):
         for _ in range(dice.choice([0, 1, 1, 2])):
             change_owners(dice, server)
@@ -245,7 +245,7 @@ def test_a_sequence_with_owners_is_decided_as_it_is_without_memory(seed):
         server.put(pod(f"p{step}", namespace=namespace, labels=labels, metadata={"ownerReferences": [owner]}))
         waiting = server.objects["pods", namespace, f"p{step}"]
         plain = schedule(
-            FullPod(waiting), a_cluster(server).refresh_snapshot(policy), policy["my-scheduler"])
+            FullPod(waiting), new_cluster(server).refresh_snapshot(policy), policy["my-scheduler"])
         snapshot = cluster.refresh_snapshot(policy)
         thing = cluster.cache.pods[f"{namespace}/p{step}"]
         thing.record = PodRecord(thing)
@@ -302,7 +302,7 @@ def test_a_sequence_with_claims_is_decided_as_it_is_without_memory(seed, monkeyp
         server.put(storage_class({DRIVERS[0]: "late"}.get(driver, "later"), driver))
     for _ in range(10):
         change_claims(dice, server)
-    cluster = a_cluster(server)
+    cluster = new_cluster(server)
     cluster.cache.snapshot.is_live = True
     placed, messages = [], collections.Counter()
     for step in range(80):
@@ -315,7 +315,7 @@ def test_a_sequence_with_claims_is_decided_as_it_is_without_memory(seed, monkeyp
         server.put(pod(f"p{step}", labels={"step": str(step)}, volumes=volumes, metadata={"namespace": "default"}))
         snapshot = cluster.refresh_snapshot(policies)
         waiting = server.objects["pods", "default", f"p{step}"]
-        plain = schedule(FullPod(waiting), a_cluster(server).refresh_snapshot(policies), policy)
+        plain = schedule(FullPod(waiting), new_cluster(server).refresh_snapshot(policies), policy)
         thing = cluster.cache.pods[f"default/p{step}"]
         thing.record = PodRecord(thing)
         decision = schedule(thing, snapshot, policy)
@@ -486,8 +486,8 @@ def test_whatever_a_steady_rule_looks_at_it_is_asked_as_if_nothing_were_remember
             assert says_what_the_plain_loops_find(decision, snapshot, policy) or not decision.node
             for rule in policy.rules():
                 for each in snapshot.nodes.values():
-                    said = decision.failed.get(each.name, {}).get(rule.title)
-                    assert said is None or said == rule.function(waiting, each)
+                    message = decision.failed.get(each.name, {}).get(rule.title)
+                    assert message is None or message == rule.function(waiting, each)
             if decision.node and dice.random() < 0.7:
                 cluster.cycle.assume(decision)
     finally:

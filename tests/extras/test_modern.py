@@ -1,5 +1,5 @@
-"""Kubernetes of today: the decisions of kube-scheduler 1.36.2 itself under a KubeSchedulerConfiguration (tests/golden/),
-one by one; and fields of pods and volumes that 1.20 did not know, which count whatever the configuration."""
+"""The recorded decisions of kube-scheduler 1.36.2 with a KubeSchedulerConfiguration (tests/golden/), and fields of pods
+and volumes that 1.20 does not have; most of these also count with a Policy."""
 
 import copy
 import json
@@ -8,18 +8,18 @@ import re
 import pytest
 
 from helpers.extras import (
-    a_cluster,
     claim,
     cluster_of,
     csi_node,
     decide,
+    new_cluster,
     node,
     pending_pods,
     pod,
-    remembering,
     run_scheduler,
     storage_class,
     table,
+    to_be_provisioned,
     volume,
 )
 from helpers.golden import recorded
@@ -37,18 +37,18 @@ from scheduler_extras.rules.always import ALWAYS_ASKED
 
 
 SEQUENCES = {line["id"]: line for line in recorded("modern")}
-ALIKE_EVERYWHERE = "DynamicResources"  # a plugin of kube-scheduler's that gives each node the same score here
+ALIKE_EVERYWHERE = "DynamicResources"  # a plugin of kube-scheduler that gives each node the same score here
 
 
 @pytest.mark.parametrize("name", SEQUENCES)
-def test_every_step_is_decided_as_kube_scheduler_does(name):
-    """Every node is among our best, every score is equal, every message is equal."""
+def test_every_step_is_decided_as_in_kube_scheduler(name):
+    """Every recorded node is among our best, every score is equal, every message is equal."""
     sequence = SEQUENCES[name]
     policies = read_configuration(copy.deepcopy(sequence["config"]), "my-scheduler")
     manifests = Manifests()
     for thing in sequence["objects"]:
         manifests.add(thing)
-    cluster, differences = a_cluster(manifests), []
+    cluster, differences = new_cluster(manifests), []
     for step in sequence["steps"]:
         pod = FullPod(step["pod"])
         decision = schedule(pod, cluster.refresh_snapshot(policies), policies["my-scheduler"])
@@ -69,10 +69,10 @@ def test_every_step_is_decided_as_kube_scheduler_does(name):
     assert not differences, f"{len(differences)} of {len(sequence['steps'])} steps: {differences[:3]}"
 
 
-def test_a_configuration_is_todays_and_a_policy_is_not():
+def test_messages_of_1_36_with_a_configuration_and_of_1_20_with_a_policy():
     taints = [{"key": "k", "value": "v", "effect": "NoSchedule"}]
-    said = {kind: decide(policies, pod("p"), node("n", taints=taints)).message for kind, policies in BOTH.items()}
-    assert said == {
+    text = {kind: decide(policies, pod("p"), node("n", taints=taints)).message for kind, policies in BOTH.items()}
+    assert text == {
         "Policy": "0/1 nodes are available: 1 node(s) had taint {k: v}, that the pod didn't tolerate.",
         "KubeSchedulerConfiguration": "0/1 nodes are available: 1 node(s) had untolerated taint(s)."}
 
@@ -84,25 +84,25 @@ BY_BOTH = pytest.mark.parametrize("policies", BOTH.values(), ids=BOTH.keys())
 
 
 def named(*terms):
-    """Required node affinity to nodes by their names; in each term, to those of all its lists."""
+    """Required node affinity to nodes by name. A term with several lists requires a name that is in all of them."""
     return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [
         {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [name]} for name in names]}
         for names in terms]}}}
 
 
 @table("incoming, objects, message", {
-    "who names nodes is told no more of the others": (
+    "required nodes by name: the reasons of other nodes are omitted": (
         pod("p", {"cpu": "9"}, affinity=named(["a"], ["gone"])), [node("b", unschedulable=True), node("c")],
         "1 Insufficient cpu, 2 node(s) didn't satisfy plugin(s) [NodeAffinity]"),
     "a name that no node has": (
         pod("p", affinity=named(["gone"])), [], "1 node(s) didn't satisfy plugin(s) [NodeAffinity]"),
-    "names that exclude one another reject the pod": (
+    "contradicting names reject the pod": (
         pod("p", affinity=named(["a", "b"])), [node("b")], "pod affinity terms conflict"),
-    "so does a claim that does not exist": (
+    "a claim that does not exist rejects the pod": (
         pod("p", volumes=[{"name": "v", "persistentVolumeClaim": {"claimName": "none"}}]), [node("b")],
         'persistentvolumeclaim "none" not found'),
 })
-def test_messages_where_not_every_node_is_asked(incoming, objects, message):
+def test_messages_if_pre_filter_excludes_nodes(incoming, objects, message):
     decision = decide(BOTH["KubeSchedulerConfiguration"], incoming, node("a"), *objects)
     assert decision.message == f"0/{1 + len(objects)} nodes are available: {message}."
     assert decision.failed.keys() == {"a", *(thing["metadata"]["name"] for thing in objects)}
@@ -119,19 +119,19 @@ def resized(spec, actual=None, allocated=None, condition=None, **more):
 
 @BY_BOTH
 @table("there, fits", {
-    "a pod that is as it was made": (resized("2", "2"), True),
-    "one that is to grow counts as what it is to be": (resized("3", "2", "2"), False),
-    "... but not if it can never be that": (resized("3", "2", "2", "Infeasible"), True),
-    "... while it is put off it counts": (resized("3", "2", "2", "Deferred"), False),
-    "one that is to shrink counts as what it still has": (resized("1", "3", "1"), False),
-    "... and as what it has been granted": (resized("1", "1", "3"), False),
-    "a status that tells no resources says nothing": (resized("1", None, "3"), True),
+    "a pod without a resize": (resized("2", "2"), True),
+    "a pod that will grow counts with its new size": (resized("3", "2", "2"), False),
+    "... but not if the resize is infeasible": (resized("3", "2", "2", "Infeasible"), True),
+    "... even while the resize is deferred": (resized("3", "2", "2", "Deferred"), False),
+    "a pod that will shrink counts with its old size": (resized("1", "3", "1"), False),
+    "... and with the allocated size": (resized("1", "1", "3"), False),
+    "a status without resources is ignored": (resized("1", None, "3"), True),
 })
-def test_a_pod_that_is_resized_in_place(policies, there, fits):
+def test_a_container_that_is_resized_in_place(policies, there, fits):
     assert bool(decide(policies, pod("p", {"cpu": "2"}), there, node("n")).node) == fits
 
 
-def test_a_resized_sidecar_counts_too_and_another_init_container_does_not():
+def test_the_resize_of_a_sidecar_counts_and_that_of_another_init_container_does_not():
     def requests(**more):
         container = {"name": "init", "resources": {"requests": {"cpu": "1"}}, **more}
         status = {"name": "init", "resources": {"requests": {"cpu": "4"}}}
@@ -143,42 +143,42 @@ def test_a_resized_sidecar_counts_too_and_another_init_container_does_not():
 
 @BY_BOTH
 @table("spec, status, reason, fits", {
-    "a pod that asks for nothing as a whole": (None, {"allocatedResources": {"cpu": "3"}}, None, True),
-    "one that is as it was made": ("2", {"resources": {"requests": {"cpu": "2"}}}, None, True),
-    "one that is to shrink counts as what it still has": ("1", {"resources": {"requests": {"cpu": "3"}}}, None, False),
-    "... and as what it has been granted": ("1", {"resources": {}, "allocatedResources": {"cpu": "3"}}, None, False),
-    "... but not before its kubelet says what it has": ("1", {"allocatedResources": {"cpu": "3"}}, None, True),
-    "one that is to grow counts as what it is to be": ("3", {"resources": {"requests": {"cpu": "2"}}}, "Deferred", False),
-    "... but not if it can never be that": ("3", {"resources": {"requests": {"cpu": "2"}}}, "Infeasible", True),
-    "what the spec does not name does not count": (
+    "a pod without pod-level requests": (None, {"allocatedResources": {"cpu": "3"}}, None, True),
+    "a pod without a resize": ("2", {"resources": {"requests": {"cpu": "2"}}}, None, True),
+    "a pod that will shrink counts with its old size": ("1", {"resources": {"requests": {"cpu": "3"}}}, None, False),
+    "... and with the allocated size": ("1", {"resources": {}, "allocatedResources": {"cpu": "3"}}, None, False),
+    "... but not before its kubelet has reported resources": ("1", {"allocatedResources": {"cpu": "3"}}, None, True),
+    "a pod that will grow counts with its new size": ("3", {"resources": {"requests": {"cpu": "2"}}}, "Deferred", False),
+    "... but not if the resize is infeasible": ("3", {"resources": {"requests": {"cpu": "2"}}}, "Infeasible", True),
+    "a resource that is missing in the spec does not count": (
         "1", {"resources": {"requests": {"cpu": "1", "memory": "8Gi"}}}, None, True),
 })
-def test_a_pod_that_is_resized_as_a_whole(policies, spec, status, reason, fits):
+def test_pod_level_resources_that_are_resized_in_place(policies, spec, status, reason, fits):
     conditions = [{"type": "PodResizePending", "status": "True", "reason": reason}] if reason else []
     whole = {"resources": {"requests": {"cpu": spec}}} if spec else {}
     there = pod("there", nodeName="n", status={"phase": "Running", "conditions": conditions, **status}, **whole)
     assert bool(decide(policies, pod("p", {"cpu": "2"}), there, node("n")).node) == fits
 
 
-def test_pods_that_differ_in_their_size_only_are_of_different_kinds():
+def test_pods_that_differ_only_in_a_resize_have_different_signatures():
     kinds = {signature(FullPod(resized("1", actual)), ("requests",)) for actual in ("1", "2", "2")}
     assert len(kinds) == 2
 
 
 @table("resources, nonzero", {
-    "none: each container counts a little": (None, {"cpu": 100, "memory": 200 * 2**20}),
-    "what the pod says as a whole is not added to": (
+    "none: each container counts with default requests": (None, {"cpu": 100, "memory": 200 * 2**20}),
+    "pod-level requests replace the defaults": (
         {"requests": {"cpu": "1", "memory": "1Gi"}}, {"cpu": 1000, "memory": 2**30}),
-    "what it does not say is": ({"requests": {"cpu": "1"}}, {"cpu": 1000, "memory": 200 * 2**20}),
+    "a resource without a pod-level request has the default": ({"requests": {"cpu": "1"}}, {"cpu": 1000, "memory": 200 * 2**20}),
 })
-def test_requests_of_a_pod_as_a_whole(resources, nonzero):
+def test_pod_level_requests(resources, nonzero):
     there = FullPod(pod("p", nodeName="n", **({"resources": resources} if resources else {})))
     assert there.nonzero == nonzero
     assert there.requests["cpu"] == (1000 if resources else 0)
 
 
 def with_port(name, restart_policy, **more):
-    """A pod whose init container has a host port."""
+    """A pod with an init container that has a host port."""
     ports = [{"containerPort": 80, "hostPort": 80}]
     return pod(name, initContainers=[{"name": "init", "ports": ports, "restartPolicy": restart_policy}], **more)
 
@@ -193,21 +193,21 @@ def test_host_ports_of_init_containers(policies, restart_policy, fits):
 
 
 def nominated(name="q", node_name="n", priority=10, cpu="3", **more):
-    """A pending pod for which room is being made."""
+    """A pending pod with a nominated node."""
     return pod(name, {"cpu": cpu}, priority=priority, status={"nominatedNodeName": node_name}, **more)
 
 
 @BY_BOTH
 @table("other, node_name", {
-    "room is left to a more important pod": (nominated(priority=11), None),
-    "... and to one as important": (nominated(), None),
-    "a pod of another scheduler keeps none": (nominated(schedulerName="other"), "n"),
-    "a less important one does not get it": (nominated(priority=9), "n"),
-    "a pod does not leave room to itself": (nominated("p"), "n"),
-    "who has a node already is there, not to come": (nominated("there"), "n"),
-    "another node's room is no matter": (nominated(node_name="m"), "n"),
-    "there may be room for both": (nominated(cpu="2"), "n"),
-    "what the other one repels does not fit": (nominated(cpu="0", affinity={"podAntiAffinity": {
+    "room is reserved for a pod of higher priority": (nominated(priority=11), None),
+    "... and of equal priority": (nominated(), None),
+    "no room is reserved for a pod of another scheduler": (nominated(schedulerName="other"), "n"),
+    "... nor for a pod of lower priority": (nominated(priority=9), "n"),
+    "... nor for the pod itself": (nominated("p"), "n"),
+    "... nor for a pod that has a node already": (nominated("there"), "n"),
+    "... nor for a pod that is nominated to another node": (nominated(node_name="m"), "n"),
+    "there is room for both": (nominated(cpu="2"), "n"),
+    "the anti-affinity of a nominated pod counts": (nominated(cpu="0", affinity={"podAntiAffinity": {
         "requiredDuringSchedulingIgnoredDuringExecution": [{
             "topologyKey": "kubernetes.io/hostname", "labelSelector": {}}]}}), None),
 })
@@ -220,35 +220,35 @@ def test_room_for_pods_that_are_nominated(policies, other, node_name):
     decision = schedule(incoming, snapshot, policies["my-scheduler"])
     assert decision.node == node_name, decision.message
     assert decision.failed == {} or decision.failed["n"].keys() == {"room for nominated pods"}
-    assert snapshot.nodes["n"].pods.keys() == {"default/there"}, "all is as it was"
+    assert snapshot.nodes["n"].pods.keys() == {"default/there"}, "the snapshot is unchanged"
 
 
-@table("by, nominated_to, node_name", {
-    "the nominated node is taken, though another one is better": ("KubeSchedulerConfiguration", "full", "full"),
+@table("format, nominated_to, node_name", {
+    "the nominated node is chosen, though another one is better": ("KubeSchedulerConfiguration", "full", "full"),
     "... unless it does not fit": ("KubeSchedulerConfiguration", "cordoned", "empty"),
-    "... or has gone": ("KubeSchedulerConfiguration", "gone", "empty"),
-    "1.20 takes the best one": ("Policy", "full", "empty"),
+    "... or does not exist": ("KubeSchedulerConfiguration", "gone", "empty"),
+    "1.20 chooses the best node": ("Policy", "full", "empty"),
 })
-def test_a_pod_that_is_itself_nominated_to_a_node(by, nominated_to, node_name):
-    decision = decide(BOTH[by], nominated("p", nominated_to, cpu="1"), pod("there", {"cpu": "3"}, nodeName="full"),
+def test_a_pod_with_a_nominated_node(format, nominated_to, node_name):
+    decision = decide(BOTH[format], nominated("p", nominated_to, cpu="1"), pod("there", {"cpu": "3"}, nodeName="full"),
                       node("full"), node("empty"), node("cordoned", unschedulable=True))
     assert decision.node == node_name
 
 
 def owned(kind, api_version="apps/v1", name="owner", is_controller=True):
-    """The metadata of a pod that belongs to something."""
+    """The metadata of a pod with an owner."""
     return {"ownerReferences": [{"apiVersion": api_version, "kind": kind, "name": name, "uid": "u", "controller": is_controller}]}
 
 
 def owner(kind, namespace="default", **selector):
-    """What may own pods, or select them: those with these labels."""
+    """An object that may own pods, and selects those with these labels."""
     if kind not in ("Service", "ReplicationController"):
         selector = {"matchLabels": selector}
     return {"kind": kind, "metadata": {"name": "owner", "namespace": namespace}, "spec": {"selector": selector}}
 
 
 def spread_from(policies, metadata, *owners):
-    """From which nodes a pod with the label app=a is spread: each has a pod with the labels in its name."""
+    """Return the nodes that a pod with the label app=a avoids. Each node has a pod with the labels in its name."""
     fellows = {"app-a": {"app": "a"}, "app-b": {"app": "b"}, "tier-t": {"tier": "t"}, "app-a-tier-t": {"app": "a", "tier": "t"},
                "other": {}}
     decision = decide(
@@ -264,65 +264,65 @@ def spread_from(policies, metadata, *owners):
     "... of a StatefulSet": (owned("StatefulSet"), [owner("StatefulSet", app="a")], {"app-a", "app-a-tier-t"}),
     "... of a ReplicationController": (
         owned("ReplicationController", "v1"), [owner("ReplicationController", app="a")], {"app-a", "app-a-tier-t"}),
-    "... of one whose selector does not select it": (
+    "... of an owner whose selector does not select it": (
         owned("ReplicaSet"), [owner("ReplicaSet", tier="t")], {"tier-t", "app-a-tier-t"}),
-    "... of one whose selector cannot be read": (owned("ReplicaSet"), [owner("ReplicaSet", app="not a label!")], {}),
-    "... of one that selects all": (owned("ReplicaSet"), [owner("ReplicaSet")], {}),
-    "... of one that has gone": (owned("ReplicaSet", name="gone"), [owner("ReplicaSet", app="a")], {}),
-    "... of one of that name in another namespace": (owned("ReplicaSet"), [owner("ReplicaSet", "red", app="a")], {}),
-    "... of one of an old version": (owned("ReplicaSet", "extensions/v1beta1"), [owner("ReplicaSet", app="a")], {}),
-    "... of one that is not its controller": (
+    "... of an owner with an invalid selector": (owned("ReplicaSet"), [owner("ReplicaSet", app="not a label!")], {}),
+    "... of an owner that selects all pods": (owned("ReplicaSet"), [owner("ReplicaSet")], {}),
+    "... of an owner that does not exist": (owned("ReplicaSet", name="gone"), [owner("ReplicaSet", app="a")], {}),
+    "... of an owner in another namespace": (owned("ReplicaSet"), [owner("ReplicaSet", "red", app="a")], {}),
+    "... of an owner with an old apiVersion": (owned("ReplicaSet", "extensions/v1beta1"), [owner("ReplicaSet", app="a")], {}),
+    "... of an owner that is not its controller": (
         owned("ReplicaSet", is_controller=False), [owner("ReplicaSet", app="a")], {}),
-    "a pod that belongs to nothing, beside a ReplicaSet that selects it": ({}, [owner("ReplicaSet", app="a")], {}),
-    "a Job's": (owned("Job", "batch/v1"), [owner("Job", app="a")], {}),
-    "a DaemonSet's": (owned("DaemonSet"), [owner("DaemonSet", app="a")], {}),
-    "a node's own": (owned("Node", "v1"), [], {}),
+    "a pod without an owner, selected by a ReplicaSet": ({}, [owner("ReplicaSet", app="a")], {}),
+    "a pod of a Job": (owned("Job", "batch/v1"), [owner("Job", app="a")], {}),
+    "a pod of a DaemonSet": (owned("DaemonSet"), [owner("DaemonSet", app="a")], {}),
+    "a static pod": (owned("Node", "v1"), [], {}),
     "a pod of a Service": ({}, [owner("Service", app="a")], {"app-a", "app-a-tier-t"}),
     "... and of a DaemonSet": (
         owned("DaemonSet"), [owner("Service", app="a"), owner("DaemonSet", tier="t")], {"app-a", "app-a-tier-t"}),
-    "... and of a ReplicaSet, which requires something else: both count": (
+    "... and of a ReplicaSet with another selector: both count": (
         owned("ReplicaSet"), [owner("Service", app="a"), owner("ReplicaSet", tier="t")], {"app-a-tier-t"}),
-    "... which contradicts it: nobody meets both": (
+    "... and of a ReplicaSet with a contradicting selector: no pod matches both": (
         owned("ReplicaSet"), [owner("Service", app="a"), owner("ReplicaSet", app="b")], {}),
-    "... of a ReplicationController, which contradicts it: that one counts": (
+    "... and of a ReplicationController with a contradicting selector: the latter counts": (
         owned("ReplicationController", "v1"), [owner("Service", app="a"), owner("ReplicationController", app="b")],
         {"app-b"}),
 })
-def test_from_whom_a_pod_is_spread_by_default(metadata, owners, names):
+def test_default_spreading_with_a_configuration(metadata, owners, names):
     assert spread_from(BOTH["KubeSchedulerConfiguration"], metadata, *owners) == set(names)
 
 
-def test_under_a_policy_all_that_select_the_pod_say_from_whom_it_is_spread():
+def test_spreading_with_a_policy_uses_all_selectors_that_match_the_pod():
     policies = {"my-scheduler": read_policy({"kind": "Policy", "apiVersion": "v1", "priorities": [
         {"name": "SelectorSpreadPriority", "weight": 1}]})}
     assert spread_from(policies, {}, owner("ReplicaSet", app="a")) == {"app-a", "app-a-tier-t"}
     assert spread_from(policies, owned("ReplicaSet"), owner("ReplicaSet", tier="t")) == set()
 
 
-def test_what_is_always_asked_is_not_part_of_what_the_policy_says():
+def test_rules_that_always_run_are_not_listed_in_a_policy():
     for policies in BOTH.values():
-        said = "\n".join(lines_of(policies["my-scheduler"]))
-        assert not any(rule.title in said for rule in ALWAYS_ASKED)
+        message = "\n".join(lines_of(policies["my-scheduler"]))
+        assert not any(rule.title in message for rule in ALWAYS_ASKED)
 
 
 CLAIMS = [{"name": "gpu", "resourceClaimName": "mine"}]
 
 
 @table("policies, message", {
-    "by a Policy": (BOTH["Policy"], "0/2 nodes are available: 2 pod claims devices (spec.resourceClaims), which this "
+    "with a Policy": (BOTH["Policy"], "0/2 nodes are available: 2 pod claims devices (spec.resourceClaims), which this "
                                     "scheduler does not allocate."),
-    "by a configuration": (BOTH["KubeSchedulerConfiguration"], "0/2 nodes are available: pod claims devices "
+    "with a configuration": (BOTH["KubeSchedulerConfiguration"], "0/2 nodes are available: pod claims devices "
                                                                "(spec.resourceClaims), which this scheduler does not "
                                                                "allocate."),
-    "by a Policy without predicates": (
+    "with a Policy without predicates": (
         {"my-scheduler": read_policy({"kind": "Policy", "apiVersion": "v1", "predicates": []})},
         "0/2 nodes are available: 2 pod claims devices (spec.resourceClaims), which this scheduler does not allocate."),
 })
-def test_who_claims_devices_stays_pending(policies, message):
+def test_a_pod_that_claims_devices_stays_pending(policies, message):
     assert decide(policies, pod("p", resourceClaims=CLAIMS), node("a"), node("b")).message == message
 
 
-def test_who_has_got_its_devices_is_not_said_to_have_none(tmp_path):
+def test_a_running_pod_that_claims_devices_gets_no_such_message(tmp_path):
     path = tmp_path / "cluster.json"
     path.write_text(json.dumps({"kind": "List", "items": [
         node("a"), pod("p", nodeName="a", resourceClaims=CLAIMS, status={"phase": "Running"})]}))
@@ -335,9 +335,9 @@ BETA, TODAY = "failure-domain.beta.kubernetes.io/zone", "topology.kubernetes.io/
 
 @table("on_volume, on_node, fits", {
     "the same label": (TODAY, TODAY, True),
-    "an old volume, and a node of today": (BETA, TODAY, True),
-    "both old": (BETA, BETA, True),
-    "a volume of today, and an old node": (TODAY, BETA, False),
+    "a beta label on the volume": (BETA, TODAY, True),
+    "a beta label on both": (BETA, BETA, True),
+    "a beta label on the node": (TODAY, BETA, False),
     "another label": (TODAY, "topology.kubernetes.io/region", False),
 })
 def test_zone_labels_of_volumes(on_volume, on_node, fits):
@@ -353,28 +353,28 @@ CLAIMED = [{"name": "data", "persistentVolumeClaim": {"claimName": "c"}}]
 
 
 def capacity(size, maximum=None, storage_class="fast", zone="a"):
-    """What a driver says of its storage in a zone."""
+    """The free storage of a driver in a zone."""
     return {"kind": "CSIStorageCapacity", "metadata": {"name": "capacity"}, "storageClassName": storage_class,
             "capacity": size, "nodeTopology": {"matchLabels": {"zone": zone}},
             **({"maximumVolumeSize": maximum} if maximum else {})}
 
 
 @BY_BOTH
-@table("tells, capacities, fits", {
-    "a driver that does not tell its capacity has enough": (False, [], True),
-    "one that tells has none until it says so": (True, [], False),
+@table("publishes, capacities, fits", {
+    "a driver that publishes no capacities has enough": (False, [], True),
+    "a driver that publishes capacities has none before the first one": (True, [], False),
     "enough for the claim": (True, [capacity("5Gi")], True),
     "too little": (True, [capacity("4Gi")], False),
-    "enough, but not in one piece": (True, [capacity("9Gi", "4Gi")], False),
+    "enough in total, but volumes are limited": (True, [capacity("9Gi", "4Gi")], False),
     "of another class": (True, [capacity("9Gi", storage_class="slow")], False),
-    "where the node cannot reach it": (True, [capacity("9Gi", zone="b")], False),
+    "in another zone than the node": (True, [capacity("9Gi", zone="b")], False),
 })
-def test_storage_capacity(monkeypatch, policies, tells, capacities, fits):
+def test_storage_capacity(monkeypatch, policies, publishes, capacities, fits):
     objects = {
         "persistentvolumeclaims": {"default/c": {"metadata": {"name": "c", "namespace": "default"}, "spec": {
             "storageClassName": "fast", "resources": {"requests": {"storage": "5Gi"}}}}},
         "storageclasses": {"fast": {"provisioner": "csi.example.com", "volumeBindingMode": "WaitForFirstConsumer"}},
-        "csidrivers": {"csi.example.com": {"spec": {"storageCapacity": tells}}}, "persistentvolumes": {},
+        "csidrivers": {"csi.example.com": {"spec": {"storageCapacity": publishes}}}, "persistentvolumes": {},
         "csistoragecapacities": {f"default/{i}": thing for i, thing in enumerate(capacities)}}
     cluster = cluster_of(node("n", labels={"zone": "a"}), pod("p", volumes=CLAIMED))
     [incoming], snapshot = pending_pods(cluster, policies), cluster.refresh_snapshot(policies)
@@ -393,13 +393,13 @@ def using(*claims, ephemeral=(), disks=(), **more):
 
 
 def attachment(driver="driver", node_name="a", volume_name="v"):
-    """A VolumeAttachment of no pod's."""
+    """A VolumeAttachment that belongs to no pod."""
     return {"kind": "VolumeAttachment", "metadata": {"name": "attachment"}, "spec": {
         "attacher": driver, "nodeName": node_name, "source": {"persistentVolumeName": volume_name}}}
 
 
 def of_csi(name):
-    """A volume of a CSI driver's."""
+    """A volume of a CSI driver."""
     return volume(name, "made", csi={"driver": "driver", "volumeHandle": name})
 
 
@@ -416,7 +416,7 @@ IN_USE = ("1 node(s) unavailable due to PersistentVolumeClaim with ReadWriteOnce
 
 
 def azure(*disks):
-    """A pod with Azure disks, each of a name and a URI."""
+    """A pod with Azure disks, each with a name and a URI."""
     return pod("p", volumes=[{"name": uri, "azureDisk": {"diskName": name, "diskURI": uri}} for name, uri in disks])
 
 
@@ -426,7 +426,7 @@ def azure(*disks):
         "1 node(s) didn't match PersistentVolume's node affinity"),
     "a volume of another attributes class": (
         using("c"), [LOCAL, claim("c"), volume("v", volumeAttributesClassName="gold")], NO_VOLUME),
-    "a volume of the same one": (
+    "a volume of the same attributes class": (
         using("c"), [LOCAL, claim("c", volumeAttributesClassName="gold"),
                      volume("v", volumeAttributesClassName="gold")], None),
     "a bound volume that is gone": (
@@ -437,70 +437,70 @@ def azure(*disks):
     "a claim that has lost its volume": (
         using("c"), [claim("c", volumeName="v", status={"phase": "Lost"})],
         'persistentvolumeclaim "c" bound to non-existent persistentvolume "v"'),
-    "a claim that is going, and one that is missing": (
+    "a terminating claim, and a missing one": (
         using("c", "d"), [LOCAL, claim("c", metadata={"deletionTimestamp": "2024-01-01T00:00:00Z"})],
         'persistentvolumeclaim "d" not found'),
-    "an ephemeral volume's claim that is still to be made": (
+    "an ephemeral volume whose claim is not created yet": (
         using(ephemeral=["e"]), [],
         'waiting for ephemeral volume controller to create the persistentvolumeclaim "p-e"'),
-    "one that is another's": (
+    "an ephemeral volume whose claim has another owner": (
         using(ephemeral=["e"]), [MADE, claim("p-e", "made")],
         "PVC default/p-e was not created for pod default/p (pod is not owner)"),
-    "one that is the pod's": (using(ephemeral=["e"]), [MADE, claim("p-e", "made", metadata=OWNED)], None),
-    "one whose volume is in another zone": (
+    "an ephemeral volume whose claim is owned by the pod": (using(ephemeral=["e"]), [MADE, claim("p-e", "made", metadata=OWNED)], None),
+    "an ephemeral volume in another zone": (
         using(ephemeral=["e"]), [claim("p-e", volumeName="v", metadata=OWNED | BOUND),
                                  volume("v", metadata={"labels": {TODAY: "elsewhere"}})], None),
-    "a claim for one pod at a time that another one has": (
+    "a ReadWriteOncePod claim in use by another pod": (
         using("c"), [LOCAL, claim("c", accessModes=["ReadWriteOncePod"]),
                      using("c") | {"metadata": {"name": "q"}, "spec": using("c", nodeName="a")["spec"]}], IN_USE),
-    "too little storage for the smaller of two claims, and none for the other": (
+    "too little storage for the smaller of two claims, and no volume for the other": (
         using("small", "large"), [LOCAL, MADE, TELLING, claim("small", "made"),
                                   claim("large", resources={"requests": {"storage": "9Gi"}})],
         "1 node(s) did not have enough free storage"),
-    "two claims that remember this node: the first one's reason counts, whatever their sizes": (
-        using("large", "small"), [MADE, LOCAL, TELLING, claim("small", metadata=remembering("a")), claim(
-            "large", "made", metadata=remembering("a"), resources={"requests": {"storage": "9Gi"}})],
+    "two claims with this selected node: the reason of the first counts": (
+        using("large", "small"), [MADE, LOCAL, TELLING, claim("small", metadata=to_be_provisioned("a")), claim(
+            "large", "made", metadata=to_be_provisioned("a"), resources={"requests": {"storage": "9Gi"}})],
         "1 node(s) did not have enough free storage"),
-    "one that remembers another node, and one for which there is too little storage": (
-        using("large", "small"), [MADE, TELLING, claim("small", "made", metadata=remembering("b")), claim(
+    "a claim with another selected node, and one with too little storage": (
+        using("large", "small"), [MADE, TELLING, claim("small", "made", metadata=to_be_provisioned("b")), claim(
             "large", "made", resources={"requests": {"storage": "9Gi"}})], NO_VOLUME),
-    "Azure's disks of one name, and as many as can be attached": (
+    "two Azure disks with the same name, one more than the limit": (
         azure(["d", "one"], ["d", "two"]), [csi_node(**{"disk.csi.azure.com": 1})], TOO_MANY),
-    "one Azure disk by two names": (
+    "one Azure disk with two names": (
         azure(["d", "one"], ["e", "one"]), [csi_node(**{"disk.csi.azure.com": 1})], None),
-    "one Portworx volume more than can be attached": (
+    "one Portworx volume more than the limit": (
         pod("p", volumes=[{"name": name, "portworxVolume": {"volumeID": name}} for name in "ab"]),
         [csi_node(**{"pxd.portworx.com": 1})], TOO_MANY),
-    "as many EBS disks as their CSI driver can attach": (
+    "as many EBS disks as the limit of their CSI driver": (
         using(disks=["d"]), [csi_node(**{"ebs.csi.aws.com": 1})], None),
-    "one more": (using(disks=["d", "e"]), [csi_node(**{"ebs.csi.aws.com": 1})], TOO_MANY),
-    "one more, which is to be provisioned": (
+    "one EBS disk more": (using(disks=["d", "e"]), [csi_node(**{"ebs.csi.aws.com": 1})], TOO_MANY),
+    "one EBS disk more, which will be provisioned": (
         using("c", disks=["d"]), [csi_node(**{"ebs.csi.aws.com": 1}), EBS, claim("c", "ebs")], TOO_MANY),
-    "one more where nothing says how many": (using(disks=["d", "e"]), [], None),
-    "a limit that only the node tells": (
+    "two EBS disks without a limit": (using(disks=["d", "e"]), [], None),
+    "a limit in the node's status only": (
         using("c"), [node("a", status={"allocatable": {"pods": "9", "attachable-volumes-csi-driver": "0"}}), MADE,
                      claim("c", "made")], None),
-    "a volume that is attached, but no pod's": (
+    "an attached volume that belongs to no pod": (
         using("c"), [csi_node(driver=1), MADE, claim("c", "made"), of_csi("v"), attachment()], TOO_MANY),
-    "one that is attached to another node": (
+    "a volume that is attached to another node": (
         using("c"), [csi_node(driver=1), MADE, claim("c", "made"), of_csi("v"), attachment(node_name="b")], None),
-    "one that is attached for a pod there": (
+    "a volume that is attached for a pod on the node": (
         using("c"), [csi_node(driver=2), MADE, claim("c", "made"), of_csi("v"), attachment(),
                      claim("d", "made", volumeName="v"), using("d", nodeName="a") | {"metadata": {"name": "q"}}], None),
 })
-def test_volumes_of_today(incoming, objects, reason):
+def test_volumes_as_in_1_36(incoming, objects, reason):
     decision = decide(BOTH["KubeSchedulerConfiguration"], incoming, node("a", labels={TODAY: "here"}), *objects)
     assert decision.message == (reason and f"0/1 nodes are available: {reason}.")
 
 
-@table("status, known", {"an API server that does not know them has none": (404, True),
-                         "one that does not show them is an error": (403, False)})
+@table("status, known", {"an API server without this resource": (404, True),
+                         "missing permissions": (403, False)})
 def test_storage_capacities_of_an_old_api_server(status, known):
     class Old(Manifests):
         def request(self, *_):
             raise error_of(status, "no")
 
-    objects = a_cluster(Old()).cache.objects
+    objects = new_cluster(Old()).cache.objects
     if known:
         assert objects["csistoragecapacities"] == {} == dict(objects)["csistoragecapacities"]
     else:
@@ -511,8 +511,8 @@ def test_storage_capacities_of_an_old_api_server(status, known):
         objects["services"]
 
 
-# Copies of live clusters, each with a pod that kube-scheduler 1.36.2 decided about there: volumes, pods of controllers
-# and Services, pods and nodes with the newest fields.
+# Copies of live clusters, each with a pod for which a decision of kube-scheduler 1.36.2 was recorded: volumes, pods of
+# controllers and Services, pods and nodes with the newest fields.
 COPIES = {f"{name} {number}, {case['group']}: {case['name']}": case for name in ("clusters", "owners")
           for number, case in enumerate(recorded(name), 1)}
 CONFIGURATION = {"apiVersion": CONFIGURATION_VERSION, "kind": "KubeSchedulerConfiguration",
@@ -520,12 +520,12 @@ CONFIGURATION = {"apiVersion": CONFIGURATION_VERSION, "kind": "KubeSchedulerConf
 
 
 def parts(message):
-    """What a message says, whatever the order of its reasons."""
+    """Return the parts of a message, sorted."""
     return message and sorted(re.split(r"nodes are available: |, |\.$", message))
 
 
 @pytest.mark.parametrize("name", COPIES)
-def test_the_pod_goes_where_kube_scheduler_sent_it_or_is_told_the_same(name):
+def test_the_pod_gets_the_node_or_the_message_of_kube_scheduler(name):
     case = COPIES[name]
     policies = read_configuration(CONFIGURATION, "my-scheduler")
     cluster = cluster_of(*case["cluster"])

@@ -2,12 +2,12 @@
 
 import json
 
-from helpers.extras import a_cluster, cluster_of, node, pod, run_scheduler, table
+from helpers.extras import cluster_of, new_cluster, node, pod, run_scheduler, table
 from helpers.fake_api import Server
 from helpers.preempting import (
-    GOING,
     HOST,
     OFF,
+    TERMINATING,
     A,
     apart,
     built,
@@ -32,7 +32,7 @@ from scheduler_extras.live.retry import RetryOn
     "... nor whose condition is no longer true": (configured(), {"status": "False", "reason": "PreemptionByScheduler"}, False),
     "... but for those that go by a preemption": (configured(), {"status": "True", "reason": "PreemptionByScheduler"}, True)})
 def test_for_whom_a_nominated_pod_waits(policies, condition, waits):
-    leaving = running("a", "n", metadata=GOING)
+    leaving = running("a", "n", metadata=TERMINATING)
     leaving["status"]["conditions"] = [{"type": "DisruptionTarget"} | condition] if condition else []
     decision, _ = decide([node("n", cpu="2"), leaving, running("b", "n", 5), incoming("2", nominated="n")], policies)
     assert decision.remedy.startswith("It waits") == waits
@@ -103,7 +103,7 @@ def test_a_decision_is_printed_again_when_it_begins_to_cost_others_something():
 STALE = [node("n", cpu="1"), incoming("2", 20, nominated="n"), incoming(name="q")]
 
 
-@table("objects, policies, nominated, places", {
+@table("objects, policies, nominated, placements", {
     "under a configuration its room is free at once": (STALE, configured(**OFF), {"p": None}, {"q": "n"}),
     "under a Policy it is kept, as by kube-scheduler 1.20": (
         STALE, built({"kind": "Policy", "apiVersion": "v1"}), {}, {}),
@@ -120,25 +120,25 @@ STALE = [node("n", cpu="1"), incoming("2", 20, nominated="n"), incoming(name="q"
         configured(), {"p": "m"}, {}),
     "who finds nobody does not keep it": (STALE, configured(), {"p": None}, {"q": "n"}),
 })
-def test_the_nomination_of_a_pod_that_fits_nowhere(objects, policies, nominated, places):
+def test_the_nomination_of_a_pod_that_fits_nowhere(objects, policies, nominated, placements):
     cluster = cluster_of(*objects)
     decisions = make_pass(cluster, policies)
     patches = [sent(decision, "PATCH", "/pods/(.*)/status") for decision in decisions]
     assert {name: body["status"]["nominatedNodeName"] for patch in patches for name, body in patch.items()
             if "nominatedNodeName" in body["status"]} == nominated
-    assert {decision.pod.name: decision.node for decision in decisions if decision.node} == places
+    assert {decision.pod.name: decision.node for decision in decisions if decision.node} == placements
 
 
 def test_a_nomination_is_cleared_by_a_request():
     server = Server(*STALE)
-    make_pass(a_cluster(server), configured(**OFF))
+    make_pass(new_cluster(server), configured(**OFF))
     assert [body for *_, body in server.sent("PATCH", "/pods/p/status") if "nominatedNodeName" in body["status"]] == [
         {"metadata": {"uid": "uid-p"}, "status": {"nominatedNodeName": None}}]
 
 
 def test_in_a_dry_run_a_nomination_is_cleared_in_memory():
     server = Server(*STALE)
-    cluster = a_cluster(server, dry_run=True)
+    cluster = new_cluster(server, dry_run=True)
     assert [decision.node for decision in make_pass(cluster, configured())] == [None, "n"]
     assert {method for method, *_ in server.requests} == {"GET"}
 
@@ -147,7 +147,7 @@ def test_a_nomination_lasts_while_the_api_server_is_in_trouble():
     server = Server(node("n", cpu="1"), incoming(nominated="n", volumes=[
         {"name": "v", "persistentVolumeClaim": {"claimName": "c"}}]))
     server.failures["persistentvolumeclaims"] = [503, 503, 503]
-    [decision] = make_pass(cluster := a_cluster(server), configured())
+    [decision] = make_pass(cluster := new_cluster(server), configured())
     assert (decision.server_error.status, decision.requests) == (503, [])
     assert [each.name for each in cluster.snapshot.nominated] == ["p"]
 
@@ -166,7 +166,7 @@ def test_of_manifests_who_was_tried_before_gets_the_room_that_becomes_free(tmp_p
 def test_a_nomination_lasts_while_preemption_cannot_read_the_budgets():
     server = Server(node("n", cpu="1"), running("a", "n"), incoming(nominated="n"))
     server.failures["poddisruptionbudgets"] = [503] * 9
-    cluster = a_cluster(server)
+    cluster = new_cluster(server)
     make_pass(cluster, configured())
     [record] = cluster.queue.values()
     assert [body for *_, body in server.sent("PATCH", "/status") if "nominatedNodeName" in body["status"]] == []

@@ -53,9 +53,9 @@ def test_what_cannot_be_is_named_and_passed_over(extra, named, never, serve, sta
     server = serve(ApiServer(node("n"), pod("fine")))
     server.extra.append(extra)
     running = start(server, "--interval=0.2")
-    wait_for("the others are bound", lambda: server.places() == {"default/fine": "n"})
+    wait_for("the others are bound", lambda: server.placements() == {"default/fine": "n"})
     server.create(pod("fine-too"))
-    wait_for("it goes on", lambda: "default/fine-too" in server.places())
+    wait_for("it goes on", lambda: "default/fine-too" in server.placements())
     assert running.poll() is None and "Traceback" not in running.err, running.err
     assert len(running.err) < 2000, running.err
     bound = {asked.pod.rpartition("/")[2] for asked in server.sent("binding")}
@@ -68,7 +68,7 @@ def test_a_pod_that_is_listed_twice_is_bound_once(serve, start):
     server.extra.append(lambda resource, selector: [
         thing for thing in server.pods.values() if resource == "pods" and "nodeName" not in thing["spec"]])
     running = start(server, "--interval=0.2")
-    wait_for("the pods are bound", lambda: server.places() == {"default/a": "n", "default/fine": "n"})
+    wait_for("the pods are bound", lambda: server.placements() == {"default/a": "n", "default/fine": "n"})
     time.sleep(0.5)
     assert Counter(asked.pod for asked in server.sent("binding")) == {"default/a": 1, "default/fine": 1}
     assert "Traceback" not in running.err, running.err
@@ -79,10 +79,10 @@ def test_an_assigned_pod_that_is_listed_twice_takes_up_its_room_once(serve, star
     server = serve(ApiServer(node("n", cpu="2"), there, pod("fits", {"cpu": "1"})))
     server.extra.append(listed(there))
     running = start(server, "--interval=0.2")
-    wait_for("the pod is bound", lambda: "default/fits" in server.places())
+    wait_for("the pod is bound", lambda: "default/fits" in server.placements())
     server.create(pod("large", {"cpu": "1"}))
     wait_for("it says so", lambda: "default/large stays pending" in running.out)
-    assert "default/large" not in server.places(), "the node is full"
+    assert "default/large" not in server.placements(), "the node is full"
 
 
 # Objects within objects; lists within them no API server takes.
@@ -102,7 +102,7 @@ def test_managed_fields_that_are_nested_deep_hold_nobody_up(serve, start):
     server.extra.append(listed(service, resource="services"))
     server.faults["list"] = deep_managed_fields
     running = start(server, "--interval=0.2", "--policy=DefaultProvider")
-    wait_for("its pod is bound", lambda: server.places() == dict.fromkeys(["default/there", "default/deep"], "n"))
+    wait_for("its pod is bound", lambda: server.placements() == dict.fromkeys(["default/there", "default/deep"], "n"))
     assert len(running.err.splitlines()) == 1, running.err
 
 
@@ -118,7 +118,7 @@ def test_bytes_that_are_no_utf_8_hold_nobody_up(serve, start):
     server = serve(ApiServer(node("n"), pod("there", nodeName="n"), pod("odd"), pod("others", schedulerName="x")))
     server.faults["list"] = odd_managed_fields
     running = start(server, "--interval=0.2")
-    wait_for("its pod is bound", lambda: server.places() == dict.fromkeys(["default/there", "default/odd"], "n"))
+    wait_for("its pod is bound", lambda: server.placements() == dict.fromkeys(["default/there", "default/odd"], "n"))
     assert "kubectl proxy" not in running.err
 
 
@@ -184,4 +184,4 @@ def test_a_list_that_is_answered_with_nonsense_is_one_line_until_it_is_better(fa
     [*_, line] = running.err.splitlines()  # behind two that say what it does
     assert len(line) < 500, line
     server.faults.clear()
-    wait_for("the pod is bound", lambda: server.places())
+    wait_for("the pod is bound", lambda: server.placements())

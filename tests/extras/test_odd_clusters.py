@@ -44,7 +44,7 @@ class Trial:
     def bound(self, numbers, name="p"):
         """Wait until small pods of these numbers are bound."""
         wanted = {f"default/{name}-{i}" for i in numbers}
-        wait_for(f"{name}-{numbers} are bound", lambda: wanted <= self.server.places().keys(), 40)
+        wait_for(f"{name}-{numbers} are bound", lambda: wanted <= self.server.placements().keys(), 40)
 
     def change(self, thing, **spec):
         """Change the spec of a pod or a node."""
@@ -77,7 +77,7 @@ class Trial:
         time.sleep(0.3)
         bound = Counter(asked.json["metadata"]["uid"] for asked in self.server.sent("binding") if asked.status == 201)
         assert set(bound.values()) == {1}, bound
-        used = Counter(self.server.places().values())
+        used = Counter(self.server.placements().values())
         assert max(used.values()) <= 20, f"more than there is room for: {used}"
         assert self.running.poll() is None, self.running.err
         assert "Traceback" not in self.running.err, self.running.err

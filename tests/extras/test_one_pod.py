@@ -71,10 +71,10 @@ def test_what_no_rule_looks_at_is_said_of_each_pod_and_once_where_pods_are_place
     (tmp_path / "none.json").write_text(json.dumps({
         "kind": "Policy", "apiVersion": "v1", "predicates": always, "priorities": []}))
     run = run_scheduler("--cluster", path, "--policy", tmp_path / "none.json")
-    said = f"has {what}, and {rule}, which looks at that, is not active"
-    assert run.stderr == f"default/p is placed, though it {said}\n"
+    message = f"has {what}, and {rule}, which looks at that, is not active"
+    assert run.stderr == f"default/p is placed, though it {message}\n"
     lines = explained("--cluster", path, "--policy", tmp_path / "none.json")
-    assert [f"!{key}{squeeze(said)}" in squeeze("".join(lines[key])) for key in ("default/p", "default/q")] == [True] * 2
+    assert [f"!{key}{squeeze(message)}" in squeeze("".join(lines[key])) for key in ("default/p", "default/q")] == [True] * 2
     (tmp_path / "one.json").write_text(json.dumps({
         "kind": "Policy", "apiVersion": "v1", "predicates": [{"name": rule}], "priorities": []}))
     assert "! " not in run_scheduler("--cluster", path, "--policy", tmp_path / "one.json", "--explain").stdout
@@ -97,10 +97,10 @@ def test_where_taints_are_not_looked_at_that_is_said_too():
         "kind": "KubeSchedulerConfiguration", "apiVersion": CONFIGURATION_VERSION, "profiles": [
             {"plugins": {"filter": {"disabled": [{"name": "TaintToleration"}]}}}]}, "my-scheduler").values()
     tainted = node("a", taints=[{"key": "gpu", "effect": "NoSchedule"}])
-    for tolerations, said in ([{"operator": "Exists"}], []), ([], [
+    for tolerations, message in ([{"operator": "Exists"}], []), ([], [
             "has no toleration for taints there, and TaintToleration, which looks at that, is not active"]):
         decision = decide({"my-scheduler": configured}, pod("p", tolerations=tolerations), tainted)
-        assert decision.unchecked == said
+        assert decision.unchecked == message
 
 
 def test_the_rules_of_a_configuration_have_the_names_of_its_plugins(tmp_path):
@@ -156,11 +156,11 @@ def test_explain_on_the_control_plane_binds_and_writes_nothing(control_plane):
                          pod("bound"))
     control_plane.bind("bound", "a")
     before = control_plane.pods()
-    for name, said in {"mine": "default/mine is pending. If", "bound": "default/bound is on a. If",
+    for name, message in {"mine": "default/mine is pending. If", "bound": "default/bound is on a. If",
                        "theirs": "default/theirs belongs to other. If"}.items():
         run = run_scheduler("--server", control_plane.server, "--explain", f"default/{name}")
         assert (run.returncode, run.stderr) == (0, "")
-        assert run.stdout.startswith(said)
+        assert run.stdout.startswith(message)
         assert re.search("^  ✗ b +CheckNodeUnschedulable: ", run.stdout, re.M)
     run = run_scheduler("--server", control_plane.server, "--explain", "default/mine", "--output=json")
     assert json.loads(run.stdout)["node"] == "a"
@@ -198,14 +198,14 @@ def waiting_pod(**more):
     return pod("p", status={"conditions": [condition | more]})
 
 
-@table("objects, said", {
+@table("objects, message", {
     "its condition says so": ([waiting_pod()], "waits: Gang does not permit the binding to a yet"),
     "its condition says that it fits nowhere": ([waiting_pod(reason="Unschedulable")], "is pending"),
 })
-def test_a_pod_that_another_process_has_placed_is_explained_as_one_that_waits(objects, said, tmp_path):
+def test_a_pod_that_another_process_has_placed_is_explained_as_one_that_waits(objects, message, tmp_path):
     path = manifest(tmp_path, node("a"), node("b"), *objects)
     run = run_scheduler("--cluster", path, "--explain", "p")
-    assert " ".join(run.stdout.split()).startswith(f"default/p {said}. If scheduled now with policy.json: ")
+    assert " ".join(run.stdout.split()).startswith(f"default/p {message}. If scheduled now with policy.json: ")
 
 
 def test_a_pod_that_waits_is_said_to_wait():
@@ -278,7 +278,7 @@ def test_explain_goes_on_with_what_rules_say_before_the_binding(label, decided, 
     try:
         place = ["--server", server.url] if on == "a cluster" else ["--cluster", manifest(tmp_path, *things)]
         run = run_scheduler(*place, "--plugins", tmp_path / "rules.py", "--policy", tmp_path / "policy.json", "--explain", "p")
-        assert {asked.method for asked in server.asked} <= {"GET"} and server.places() == {}, "nothing is sent"
+        assert {asked.method for asked in server.asked} <= {"GET"} and server.placements() == {}, "nothing is sent"
     finally:
         server.stop()
     assert run.stdout.startswith("reserve p on a\n") and max(map(len, run.stdout.splitlines())) <= 80
@@ -313,7 +313,7 @@ def test_json_says_whether_a_pod_is_held(label, held, tmp_path):
     assert json.loads(run.stdout.splitlines()[0])["held"] == held, run
 
 
-@table("of, said", {
+@table("of, message", {
     "a pending pod": (pod("p"), "is pending"),
     "one that has a node": (pod("p", nodeName="a"), "is on a"),
     "another scheduler's": (pod("p", schedulerName="other"), "belongs to other"),
@@ -327,8 +327,8 @@ def test_json_says_whether_a_pod_is_held(label, held, tmp_path):
         pod("p", schedulerName="other", schedulingGates=[{"name": "quota"}]),
         "has scheduling gates (quota) and belongs to other"),
 })
-def test_heading_and_json_say_in_a_sentence_where_a_pod_stands(of, said, tmp_path):
-    path, sentence = manifest(tmp_path, node("a"), of), f"default/p {said}. If scheduled now with policy.json"
+def test_heading_and_json_say_in_a_sentence_where_a_pod_stands(of, message, tmp_path):
+    path, sentence = manifest(tmp_path, node("a"), of), f"default/p {message}. If scheduled now with policy.json"
     run = run_scheduler("--cluster", path, "--explain", "p")
     assert " ".join(run.stdout.split()).startswith(f"{sentence}: "), run
     run = run_scheduler("--cluster", path, "--explain", "p", "--output=json")

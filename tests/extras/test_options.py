@@ -14,15 +14,15 @@ from scheduler_extras.policy.policy_reader import POLICY
 from scheduler_extras.reading.hints import REPLACEMENTS
 
 
-@table("arguments, said", {
+@table("arguments, message", {
     "a configuration": (["--config", "DefaultProvider"], "with DefaultProvider:"),
     "a Policy": (["--policy-config-file", "policy.json"], "with policy.json:"),
     "a provider": (["--algorithm-provider=ClusterAutoscalerProvider"], "with ClusterAutoscalerProvider:"),
     "no election": (["--leader-elect=false"], "with policy.json:"),
 })
-def test_kube_schedulers_own_flags_are_understood(arguments, said):
+def test_kube_schedulers_own_flags_are_understood(arguments, message):
     run = run_scheduler("--cluster", DEMO, "--explain", "report", *arguments, cwd=ROOT)
-    assert run.returncode == 0 and said in " ".join(run.stdout.split())
+    assert run.returncode == 0 and message in " ".join(run.stdout.split())
 
 
 def test_the_script_knows_each_option_that_only_this_program_has():
@@ -41,16 +41,16 @@ def test_each_hint_about_a_flag_leads_to_something_that_works(flag, capsys):
     while True:
         with pytest.raises(SystemExit):
             read_arguments([flag])
-        said = capsys.readouterr().err
-        if found := re.search(r"; use (--\S+)|; did you mean \"(--\S+)\"", said):
+        message = capsys.readouterr().err
+        if found := re.search(r"; use (--\S+)|; did you mean \"(--\S+)\"", message):
             flag = found[1] or found[2]
             if flag in REPLACEMENTS:
                 continue
             assert flag in OURS
-        elif found := re.search(r"; use (\w+) in the Policy", said):
+        elif found := re.search(r"; use (\w+) in the Policy", message):
             assert found[1] in POLICY
         else:
-            assert "; use kubectl --kubeconfig FILE proxy" in said or ";" not in said or "ConfigMap" in said
+            assert "; use kubectl --kubeconfig FILE proxy" in message or ";" not in message or "ConfigMap" in message
         return
 
 

@@ -70,7 +70,7 @@ def test_sample_plugin_lets_everything_pass_and_says_what_it_saw(tmp_path):
                                        "Filter default/p: b", f"PreBind default/p: {place}"]
 
 
-@table("text, said", {
+@table("text, message", {
     "a syntax error": ("def x(:\n", "SyntaxError: "),
     "an error when it runs": ("\n\nraise RuntimeError('no')\n", ", line 3: RuntimeError: no"),
     "a rule that is there already": ("from scheduler import predicate\npredicate('HostName')(print)\n",
@@ -86,14 +86,14 @@ def test_sample_plugin_lets_everything_pass_and_says_what_it_saw(tmp_path):
         ': a rule needs the name that a Policy has for it, as in @predicate("Name")'),
     "a file that is not there": (None, "FileNotFoundError: No such file or directory"),
 })
-def test_a_broken_plugin_file_is_one_line(text, said, tmp_path):
+def test_a_broken_plugin_file_is_one_line(text, message, tmp_path):
     path = tmp_path / "my_rules.py"
     if text is not None:
         path.write_text(text)
     run = run_scheduler("--plugins", path, "--cluster", ROOT / "tests/demo.yaml")
     assert run.returncode == 2
     [line] = run.stderr.splitlines()
-    assert line.startswith(str(path)) and said in line
+    assert line.startswith(str(path)) and message in line
 
 
 # A rule's function may be anything that can be called. Each of these breaks in line 6.
@@ -126,7 +126,7 @@ ONE, TWO = ("@{}('{}')\ndef {}(pod, node): return {}\n".format(*parts) for parts
     ("predicate", "One", "one", "[]"), ("priority", "Two", "two", "1")))
 
 
-@table("text, rules, said", {
+@table("text, rules, message", {
     "none of them is named": (ONE + TWO, {}, "policy.json: One, Two of my_rules.py: not named here, so not asked"),
     "one of them is not": (ONE + TWO, {"predicates": ["One"]}, "policy.json: Two of my_rules.py: not named here, so not asked"),
     "both are named": (ONE + TWO, {"predicates": ["One"], "priorities": ["Two"]}, None),
@@ -134,7 +134,7 @@ ONE, TWO = ("@{}('{}')\ndef {}(pod, node): return {}\n".format(*parts) for parts
     "there is none": ("def one(pod, node): return []\n", {}, "policy.json: there is no rule in my_rules.py"),
 })
 @pytest.mark.parametrize("times", [1, 2])
-def test_a_rule_that_nobody_names_is_said_once(text, rules, said, times, tmp_path, monkeypatch, caplog):
+def test_a_rule_that_nobody_names_is_said_once(text, rules, message, times, tmp_path, monkeypatch, caplog):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "policy.json").write_text(json.dumps(policy(**{"predicates": [], **rules})))
     file = None
@@ -146,7 +146,7 @@ def test_a_rule_that_nobody_names_is_said_once(text, rules, said, times, tmp_pat
     finally:
         unplug()
     lines = [line for line in caplog.messages if "has changed" not in line]
-    assert lines == ([said] if said else [])
+    assert lines == ([message] if message else [])
 
 
 def test_the_rules_of_the_script_itself_would_pass_too():

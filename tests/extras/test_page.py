@@ -1,4 +1,4 @@
-"""The page of --output html and of --listen, as a real browser shows it. What is in its data: see test_journal.py."""
+"""The page of --output html and of --listen in a real browser. For the page's data, see test_journal.py."""
 
 import json
 import os
@@ -22,14 +22,14 @@ DEMO = ROOT / "tests" / "demo.yaml"
 EXAMPLES = ROOT / "scheduler_extras" / "examples"
 FLAGS = ["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync",
          "--disable-background-networking", "--disable-component-update", "--window-size=1280,720"]
-pytestmark = pytest.mark.xdist_group("a browser")  # which one worker starts
+pytestmark = pytest.mark.xdist_group("a browser")  # only one worker starts it
 
 
 SCREENS = {"a projector": (1280, 720, "light"), "in the dark": (1280, 720, "dark"), "a telephone": (390, 844, "light")}
 
 
 def show_on(browser, width, height, colours):
-    """Give the page a screen."""
+    """Emulate a screen of this size and colour scheme."""
     browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", {
         "width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 800})
     browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [
@@ -38,10 +38,10 @@ def show_on(browser, width, height, colours):
 
 @pytest.fixture(scope="module")
 def chromium(tmp_path_factory):
-    """A browser for all tests of this file; skip them where there is none, except in CI."""
+    """A browser for all tests of this file. Without one, they are skipped, except in CI."""
     browser, driver = shutil.which("chromium"), shutil.which("chromedriver")
     if not (browser and driver):
-        assert not os.environ.get("CI"), "in CI the page has to be opened: install chromium and chromium-driver"
+        assert not os.environ.get("CI"), "in CI the tests of the page must run: install chromium and chromium-driver"
         pytest.skip("needs Chromium and its driver: apt-get install chromium chromium-driver")
     options = webdriver.ChromeOptions()
     options.binary_location = browser
@@ -56,7 +56,7 @@ def chromium(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def pages(tmp_path_factory):
-    """A function that makes a page by a command line, once."""
+    """A function that creates the page of a command line, once, and returns its URL."""
     made = {}
 
     def page(*arguments, **options):
@@ -72,7 +72,7 @@ def pages(tmp_path_factory):
 
 @pytest.fixture
 def browse(chromium, pages):
-    """A function that opens the page of a command line; it is to be free of errors."""
+    """A function that opens the page of a command line. The page must log no errors."""
     def browse(*arguments, address="", **options):
         chromium.get("about:blank")
         chromium.get(pages(*arguments, **options) + address)
@@ -89,24 +89,24 @@ def press(browser, *keys):
 
 
 def text_of(browser, selector):
-    """The text of the one element that is selected, in one line."""
+    """The text of the only element that matches a selector, on one line."""
     [text] = browser.execute_script("return [...document.querySelectorAll(arguments[0])].map(each => each.innerText)", selector)
     return " ".join(text.split())
 
 
 def tiles(browser):
-    """The nodes that are shown, {name: their text}; in their order."""
+    """The tiles of the page in their order: {node: text}."""
     found = browser.execute_script(
         "return [...document.querySelectorAll('.tile')].map(tile => [tile.dataset.node, tile.className, tile.innerText])")
     return {name: " ".join(text.split()) for name, _, text in found}
 
 
 def kinds(browser):
-    """What the tiles are: open, fits, best, out."""
+    """The states of the tiles: open, fits, best, out."""
     return browser.execute_script("return [...document.querySelectorAll('.tile')].map(tile => tile.classList[1])")
 
 
-def test_the_demo_is_walked_through_step_by_step(browse):
+def test_the_arrow_key_steps_through_a_decision(browse):
     page = browse("--cluster", DEMO)
     steps = []
     for _ in range(6):
@@ -120,24 +120,24 @@ def test_the_demo_is_walked_through_step_by_step(browse):
         ("Where does web-1 go?", "Points times weights: the highest total wins.", ["out", "fits", "out", "fits", "out"]),
         ("Where does web-1 go? To node-b", "wins by 75 over node-a: more stays free +60 · balance +15", ["out", "fits", "out", "best", "out"]),
         ("Where does web-2 go?", "5 nodes: which of them fit?", ["open"] * 5)]
-    assert [*tiles(page)] == ["control-plane", "node-a", "node-old", "node-b", "node-gpu"], "by zone, then by name, whatever happens"
+    assert [*tiles(page)] == ["control-plane", "node-a", "node-old", "node-b", "node-gpu"], "always by zone, then by name"
 
 
 @table("keys, where", {
     "the next decision": ([Keys.ARROW_DOWN], ("2 of 8", "To node-b")),
-    "and back": ([Keys.ARROW_DOWN, Keys.ARROW_UP], ("1 of 8", "To node-b")),
+    "the next decision, and back": ([Keys.ARROW_DOWN, Keys.ARROW_UP], ("1 of 8", "To node-b")),
     "the newest": ([Keys.END], ("8 of 8", "Nowhere yet")),
-    "the first, from its question on": ([Keys.END, Keys.HOME], ("1 of 8", "go?")),
-    "a step back from a question is the decision before": ([Keys.ARROW_DOWN, Keys.ARROW_RIGHT, Keys.ARROW_LEFT], ("2 of 8", "To node-b")),
-    "as a clicker sends it": ([Keys.PAGE_DOWN] * 4, ("1 of 8", "To node-b")),
-    "the space": ([Keys.SPACE] * 4, ("1 of 8", "To node-b"))})
-def test_keys_lead_through_the_decisions(keys, where, browse):
+    "the first decision, from its question on": ([Keys.END, Keys.HOME], ("1 of 8", "go?")),
+    "a step back from a question leads to the previous decision": ([Keys.ARROW_DOWN, Keys.ARROW_RIGHT, Keys.ARROW_LEFT], ("2 of 8", "To node-b")),
+    "the key of a presenter": ([Keys.PAGE_DOWN] * 4, ("1 of 8", "To node-b")),
+    "the space bar": ([Keys.SPACE] * 4, ("1 of 8", "To node-b"))})
+def test_keys_navigate_through_the_decisions(keys, where, browse):
     page = browse("--cluster", DEMO)
     press(page, *keys)
     assert text_of(page, "#where") == where[0] and text_of(page, "h1").endswith(where[1])
 
 
-def test_one_glance_has_the_pod_the_nodes_the_rules_and_the_choice(browse):
+def test_a_decision_shows_the_pod_the_nodes_the_rules_and_the_choice(browse):
     page = browse("--cluster", DEMO, address="#pod=default/ingress-1")
     assert text_of(page, "h1") == "Where does ingress-1 go? To node-b"
     assert "It asks for host port 80" in text_of(page, ".left") and "report → node-a" in text_of(page, ".left")
@@ -150,7 +150,7 @@ def test_one_glance_has_the_pod_the_nodes_the_rules_and_the_choice(browse):
     assert blamed == ["control-plane:NoSchedule", "cordoned", "gpu=true:NoSchedule"]
 
 
-def test_what_each_node_gets_alike_and_what_no_node_has_failed_takes_no_room(browse):
+def test_equal_scores_and_predicates_without_rejections_are_collapsed(browse):
     page = browse("--cluster", DEMO, "--policy=DefaultProvider", address="#pod=default/ingress-1")
     assert tiles(page)["node-b"].startswith("✓ node-b …")
     press(page, "m")
@@ -159,7 +159,7 @@ def test_what_each_node_gets_alike_and_what_no_node_has_failed_takes_no_room(bro
     assert "13 other predicates that no node has failed" in text_of(page, ".matrix")
 
 
-def test_what_a_pod_lacks_is_red_and_the_least_change_is_named(browse):
+def test_missing_resources_are_red_and_the_smallest_change_that_helps_is_named(browse):
     page = browse("--cluster", DEMO, address="#pod=default/warehouse")
     help, message = page.find_element(By.CSS_SELECTOR, ".because").text.splitlines()
     assert help == "It would help to tolerate gpu=true." and message.startswith("0/5 nodes are available: 1 Insufficient memory,")
@@ -168,7 +168,7 @@ def test_what_a_pod_lacks_is_red_and_the_least_change_is_named(browse):
     assert text_of(page, ".pending").startswith("warehouse pending It would help to tolerate gpu=true 0/5 nodes are available:")
 
 
-def test_a_file_without_a_decision_says_so(browse, tmp_path):
+def test_a_page_without_decisions(browse, tmp_path):
     (tmp_path / "cluster.json").write_text(json.dumps(node("a")))
     page = browse("--cluster", tmp_path / "cluster.json")
     assert (text_of(page, "h1"), [*tiles(page)]) == ("No decision was made", ["a"])
@@ -190,7 +190,7 @@ def test_the_matrix_has_nodes_by_rules(browse):
     assert "TaintTolerationPriority: 0 → 100, as all nodes have the same score" in text_of(page, ".matrix")
 
 
-def test_what_if_shows_which_pods_would_move_and_copies_the_policy(browse):
+def test_what_if_shows_the_pods_that_would_move_and_copies_the_policy(browse):
     page = browse("--cluster", DEMO, address="#pod=default/ingress-1")
     page.find_element(By.XPATH, "//li[contains(., 'PodTolerates')]").click()
     assert text_of(page, "h1") == "Where does ingress-1 go? It would go to control-plane"
@@ -215,7 +215,7 @@ def test_a_policy_in_yaml_is_copied_as_yaml(browse, tmp_path):
     assert yaml.safe_load(text) == policy and not text.startswith("{")
 
 
-def test_without_javascript_there_is_a_table(pages):
+def test_without_javascript_the_page_is_a_table(pages):
     text = Path(pages("--cluster", DEMO).removeprefix("file://")).read_text()
     [table] = re.findall("<noscript>.*<table>(.*)</table></noscript>", text, re.S)
     rows = [re.split("<t[dh]>", row)[1:] for row in table.splitlines()]
@@ -223,30 +223,30 @@ def test_without_javascript_there_is_a_table(pages):
     assert rows[-1][:2] == ["default/warehouse", ""] and rows[-1][2].startswith("0/5 nodes are available:")
 
 
-def test_guess_first_waits_for_a_click_and_counts(browse):
+def test_guess_first_waits_for_a_click_and_counts_right_guesses(browse):
     page = browse("--cluster", DEMO)
     press(page, "g", Keys.ARROW_RIGHT)
-    assert kinds(page) == ["open"] * 5, "it waits"
-    assert not page.find_elements(By.CSS_SELECTOR, ".adds, .over"), "the bars tell nothing before the guess"
+    assert kinds(page) == ["open"] * 5, "it waits for the guess"
+    assert not page.find_elements(By.CSS_SELECTOR, ".adds, .over"), "the bars reveal nothing before the guess"
     for name, score in {"node-a": "guessed right: 0 of 1", "node-b": "guessed right: 1 of 2"}.items():
         page.find_element(By.CSS_SELECTOR, f"[data-node={name}]").click()
         assert text_of(page, ".score") == score
-        wait_for("the show is over", lambda: "To node" in text_of(page, "h1"))
+        wait_for("the animation is over", lambda: "To node" in text_of(page, "h1"))
         press(page, Keys.ARROW_RIGHT)
 
 
 @table("pod, words", {
-    "where it stays pending": ("warehouse", ["guessed right: 1 of 1", "Your guess was nowhere: right"]),
-    "where it has a node": ("web-1", ["guessed right: 0 of 1", "Your guess was nowhere: wrong"])})
-def test_a_guess_may_be_nowhere(pod, words, browse):
+    "the pod stays pending": ("warehouse", ["guessed right: 1 of 1", "Your guess was nowhere: right"]),
+    "the pod has a node": ("web-1", ["guessed right: 0 of 1", "Your guess was nowhere: wrong"])})
+def test_a_guess_can_be_nowhere(pod, words, browse):
     page = browse("--cluster", DEMO, address=f"#pod=default/{pod}")
     press(page, "g")
     page.find_element(By.XPATH, "//button[.='nowhere']").click()
-    wait_for("the show is over", lambda: page.find_elements(By.CSS_SELECTOR, ".news"))
+    wait_for("the animation is over", lambda: page.find_elements(By.CSS_SELECTOR, ".news"))
     assert [text_of(page, ".score"), text_of(page, ".news")] == words
 
 
-def test_the_timeline_is_searched_and_its_lines_are_links(browse):
+def test_the_timeline_can_be_searched_and_its_lines_are_links(browse):
     page = browse("--cluster", DEMO)
     press(page, "/", *"gpu")
     lines = page.find_elements(By.CSS_SELECTOR, ".timeline li a")
@@ -257,7 +257,7 @@ def test_the_timeline_is_searched_and_its_lines_are_links(browse):
     assert text_of(page, "h1") == "Where does training go? To node-gpu"
 
 
-def test_who_makes_room_is_framed(browse):
+def test_victims_are_framed(browse):
     page = browse("--cluster", EXAMPLES / "preemption.yaml", "--preempt")
     page.execute_script("go(decisions()[0])")
     assert text_of(page, "h1") == "Where does payment go? It waits for room" and "preempts" in text_of(page, ".because")
@@ -288,7 +288,7 @@ CLUSTERS = {
     "long.json": [*(node(f"{LONG}-{i}", labels={f"{LONG}/{LONG}": LONG}) for i in "abc"),
                   *(pod(f"{LONG}-{i}", {"cpu": "3"}, nodeSelector={f"{LONG}/{LONG}": LONG}) for i in "abcd")]}
 SHOWN = {
-    "the demo, by all rules": ["--cluster", DEMO, "--policy=DefaultProvider"],
+    "the demo with all rules": ["--cluster", DEMO, "--policy=DefaultProvider"],
     **{f"the example {name}": ["--cluster", EXAMPLES / f"{name}.yaml"] for name in ("taints", "affinity", "spreading", "preemption")},
     **{f"{name.removesuffix('.json')} nodes": ["--cluster", name] for name in CLUSTERS},
     "40 rules": ["--cluster", "9.json", "--plugins", "rules.py", "--policy", "rules.json"]}
@@ -296,7 +296,7 @@ SHOWN = {
 
 @pytest.fixture(scope="module")
 def files(tmp_path_factory):
-    """A folder with clusters and rules that are many, or have long names."""
+    """A folder with large clusters, many rules, and long names."""
     folder = tmp_path_factory.mktemp("files")
     for name, objects in CLUSTERS.items():
         (folder / name).write_text(json.dumps({"kind": "List", "items": objects}))
@@ -331,7 +331,7 @@ def test_each_decision_fits_the_screen_in_large_letters(options, browse, files):
         show_on(page, *SCREENS["a projector"])
 
 
-def test_of_many_nodes_each_is_a_square_and_the_winner_and_the_next_are_tiles(browse, files):
+def test_with_many_nodes_each_is_a_square_and_the_best_two_are_tiles(browse, files):
     page = browse("--cluster", files / "300.json", address="#pod=default/p")
     squares = page.execute_script("return [...document.querySelectorAll('.map .square')].map(each => each.className.split(' ')[1])")
     assert len(squares) == 300 and squares.count("best") == 1 and squares.count("out") == 300 - int(text_of(page, ".legend").split()[0])
@@ -340,7 +340,7 @@ def test_of_many_nodes_each_is_a_square_and_the_winner_and_the_next_are_tiles(br
     assert kinds(page) == ["best", "out"]
 
 
-def test_of_a_thousand_nodes_the_resource_that_is_short_is_framed(browse, files):
+def test_with_a_thousand_nodes_the_legend_names_the_reason(browse, files):
     page = browse("--cluster", files / "1000.json", address="#pod=default/q")
     assert text_of(page, ".legend") == "0 left 1000: Insufficient cpu"
     assert len(page.find_elements(By.CSS_SELECTOR, ".bar.blamed .over")) == 2
@@ -348,7 +348,7 @@ def test_of_a_thousand_nodes_the_resource_that_is_short_is_framed(browse, files)
     assert text_of(page, ".legend").endswith("taint gpu")
 
 
-def test_on_paper_the_tiles_the_matrix_and_the_timeline_are_below_each_other(browse):
+def test_a_print_has_the_tiles_the_matrix_and_the_timeline(browse):
     page = browse("--cluster", DEMO, address="#pod=default/report")
     page.execute_script("onbeforeprint()")
     paper = text_of(page, ".paper")
@@ -375,7 +375,7 @@ def points(pod, node):
 
 @pytest.fixture(scope="module")
 def hostile(tmp_path_factory):
-    """A cluster, and rules, with a script in each field."""
+    """A cluster and rules with a script in each field."""
     folder = tmp_path_factory.mktemp("hostile")
     (folder / "rules.py").write_text(HOSTILE_RULE)
     (folder / "policy.json").write_text(json.dumps({
@@ -412,12 +412,12 @@ def test_43_scripts_in_every_field_do_nothing(csp, chromium, pages, hostile, tmp
         const handlers = [...document.querySelectorAll('*')].filter(each => [...each.attributes].some(({name}) => name.startsWith('on')));
         return [before, document.querySelectorAll('img, svg, iframe, math, details').length, handlers.length, typeof owned, document.body.innerText];""")
     assert found[:4] == [2, 0, 0, "undefined"] or found[:4] == [0, 0, 0, "undefined"]
-    assert "<script>owned=1</script>" in found[4] and "\u202e" not in found[4] and "\\u202e" in found[4], "it is there, to be read"
+    assert "<script>owned=1</script>" in found[4] and "\u202e" not in found[4] and "\\u202e" in found[4], "the script is shown as text"
     with pytest.raises(NoAlertPresentException):
         chromium.switch_to.alert.accept()
 
 
-def test_what_would_slip_through_is_stopped_by_the_policy_of_the_page(browse, chromium):
+def test_the_content_security_policy_stops_a_script_that_is_not_escaped(browse, chromium):
     page = browse("--cluster", DEMO)
     page.execute_script("document.body.insertAdjacentHTML('beforeend', '<img src=data:, onerror=\"window.owned = 1\">')")
     time.sleep(0.2)
@@ -441,12 +441,12 @@ LIVE = """
 
 
 @table("before, after, mode, shown, news", {
-    "for the same reasons: it does not take the page": ("", "", "", "default/web-1", ""),
-    "for the same reasons at other numbers of nodes": ("3 Insufficient cpu", "12 Insufficient cpu", "", "default/web-1", ""),
+    "for the same reasons: the page does not change": ("", "", "", "default/web-1", ""),
+    "for the same reasons with other numbers of nodes": ("3 Insufficient cpu", "12 Insufficient cpu", "", "default/web-1", ""),
     "for another reason": ("Insufficient memory", "Too many pods", "", "default/warehouse", ""),
-    "for another reason, while the class looks at the answer to its guess":
+    "for another reason, while the answer to a guess is shown":
         ("Insufficient memory", "Too many pods", "guess", "default/web-1", "→ next: Where does web-2 go?"),
-    "for another reason, while somebody goes on by hand":
+    "for another reason, while the user navigates":
         ("Insufficient memory", "Too many pods", "by hand", "default/web-1", "→ next: Where does web-2 go?"),
 })
 def test_a_pod_that_is_tried_again_stays_pending(before, after, mode, shown, news, browse):
@@ -460,7 +460,7 @@ CHANGED = """
     const pending = decisions().at(-1), node = nodes.get('node-b');
     Object.assign(view, {live: true, at: pending, step: arguments[1]});
     const nodeIs = more => take({kind: 'nodes', n: known.last + 1, at: Date.now() / 1000, nodes: {
-      'node-b': {...node, ...more}, 'node-a': {...nodes.get('node-a'), used: {pods: 40}}}});  // the usage of another changes, too
+      'node-b': {...node, ...more}, 'node-a': {...nodes.get('node-a'), used: {pods: 40}}}});  // the usage of another node changes, too
     const queueIs = pods => take({kind: 'queue', n: known.last + 1, count: pods.length, oldest: 0, pods});
     const noteIs = text => take({kind: 'note', n: known.last + 1, at: 1, problem: false, text: `policy.json: ${text}`});
     queueIs([{pod: pending.pod, attempts: 1, for: 'node', again: 0}]);
@@ -482,19 +482,19 @@ ASKED = "Where does warehouse go?"
 
 @table("change, step, shown", {
     "a taint": ("taint", 99, [f"{ASKED} Nowhere yet", "Since then: node-b: + taint today:NoSchedule", "node-b", "today:NoSchedule"]),
-    "a taint, while the decision is played":
+    "a taint during the animation of the decision":
         ("taint", 1, [ASKED, "Since then: node-b: + taint today:NoSchedule", "node-b", "today:NoSchedule"]),
-    "a pod that is deleted": ("pod", 99, [f"{ASKED} Nowhere yet", "Since then: node-b: - pod web-1", "node-b", ""]),
+    "a pod is deleted": ("pod", 99, [f"{ASKED} Nowhere yet", "Since then: node-b: - pod web-1", "node-b", ""]),
     "the pending pod is deleted": ("pending", 99, [f"{ASKED} It is gone", "", "", ""]),
-    "what has the pod tried again": (
+    "the reason for a retry": (
         "retry", 99, [f"{ASKED} Nowhere yet", "Decided again after: node-b: cordoned", "node-b", "cordoned"]),
     "other weights": ("weights", 99, [f"{ASKED} Nowhere yet", "Since then: policy.json: A ×1 → ×5, - B", "", ""])})
-def test_what_changes_stands_out_at_once(change, step, shown, browse):
+def test_changes_are_highlighted_at_once(change, step, shown, browse):
     page = browse("--cluster", DEMO)
     assert page.execute_script(CHANGED, change, step) == shown
 
 
-def test_a_predicate_that_no_node_has_reached_has_no_check_mark(browse, tmp_path):
+def test_a_predicate_that_did_not_run_has_no_check_mark(browse, tmp_path):
     cluster = tmp_path / "cluster.json"
     cluster.write_text(json.dumps({"kind": "List", "items": [node("a", cpu="1"), pod("p", {"cpu": "9"})]}))
     page = browse("--cluster", cluster, "--preempt")
@@ -504,7 +504,7 @@ def test_a_predicate_that_no_node_has_reached_has_no_check_mark(browse, tmp_path
                      ["PodFitsResources", "−1"], ["NoDiskConflict"], ["PodToleratesNodeTaints"], ["Preemption"]]
 
 
-@table("keys, letters", {"on a projector": ([], 18), "in big letters": (["b"], 22)})
+@table("keys, letters", {"on a projector": ([], 18), "in large letters": (["b"], 22)})
 def test_the_name_of_each_rule_takes_one_line(keys, letters, browse):
     page = browse("--cluster", DEMO, "--policy=DefaultProvider")
     press(page, *keys)
@@ -512,8 +512,8 @@ def test_the_name_of_each_rule_takes_one_line(keys, letters, browse):
     assert len(heights) > 10 and letters < max(heights) < 2 * letters
 
 
-@table("height", {"on a projector": 720, "where tiles have hardly any room": 400})
-def test_a_new_taint_stands_out_where_labels_have_no_room(height, browse):
+@table("height", {"on a projector": 720, "with very small tiles": 400})
+def test_a_new_taint_is_highlighted_even_if_labels_do_not_fit(height, browse):
     page = browse("--cluster", DEMO)
     show_on(page, 1280, height, "light")
     page.execute_script("""
@@ -533,7 +533,7 @@ def test_a_new_taint_stands_out_where_labels_have_no_room(height, browse):
     assert [text for text, kind in chips if re.fullmatch("[+][0-9]+", text)]
 
 
-def test_who_makes_room_is_framed_while_the_pod_waits_for_them(browse):
+def test_victims_are_framed_while_the_pod_waits_for_them(browse):
     page = browse("--cluster", EXAMPLES / "preemption.yaml", "--preempt")
     page.execute_script("""
         const {n} = decisions()[0];
@@ -549,14 +549,14 @@ def edit(path, before, after):
     path.write_text(text.replace(before, after, 1))
 
 
-def test_it_is_live(chromium, tmp_path, start_scheduler):
-    """From an edit in an editor to the page, PAUSED, LOST, and LIVE again."""
+def test_the_page_is_live(chromium, tmp_path, start_scheduler):
+    """Edits of the files show up, and the status is LIVE, PAUSED, LOST, and LIVE again."""
     for path in (DEMO, ROOT / "policy.json"):
         (tmp_path / path.name).write_text(path.read_text())
     port = free_port()
     options = ["--cluster", tmp_path / "demo.yaml", "--policy", tmp_path / "policy.json", "--listen", port]
     running = start_scheduler(*options)
-    wait_for("it serves", lambda: f"serving http://127.0.0.1:{port}/" in running.err)
+    wait_for("the page is served", lambda: f"serving http://127.0.0.1:{port}/" in running.err)
     chromium.get(f"http://127.0.0.1:{port}/#")
 
     def becomes(selector, text):

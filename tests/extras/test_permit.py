@@ -5,7 +5,7 @@ import time
 from collections import Counter
 
 from helpers.control_plane import wait_for
-from helpers.extras import a_cluster, a_pass, node, pod, table
+from helpers.extras import new_cluster, node, pod, run_pass, table
 from helpers.fake_api import Server
 from helpers.spy import RULES, built, live_cluster, make_pass, policy
 from scheduler_extras.api.responses import error_of
@@ -27,7 +27,7 @@ def test_a_permit_that_was_given_is_not_asked_for_again(spy):
     make_pass(server, spy, cluster)
     spy.answers |= {"permit": 60, "pre_bind": None}
     make_pass(server, spy, cluster)
-    assert server.places() == {"p": "n"} and spy.seen.count("permit") == spy.seen.count("reserve") == 1
+    assert server.placements() == {"p": "n"} and spy.seen.count("permit") == spy.seen.count("reserve") == 1
     assert len(server.sent("PATCH", "/pods/p")) == 1
 
 
@@ -38,10 +38,10 @@ def test_a_pod_that_waits_is_shown_to_rules_as_it_is_by_now(spy, point, told_to_
     server = Server(node("n"), pod("p"))
     cluster = live_cluster(server)
     make_pass(server, spy, cluster)
-    assert server.places() == {}
+    assert server.placements() == {}
     server.put(pod("p", labels={"ready": "yes"}))
     make_pass(server, spy, cluster)
-    assert server.places() == {"p": "n"}
+    assert server.placements() == {"p": "n"}
 
 
 def test_permit_holds_a_pod_with_its_room_until_it_approves(spy):
@@ -53,10 +53,10 @@ def test_permit_holds_a_pod_with_its_room_until_it_approves(spy):
         ("z", WaitsFor.PERMIT), ("p", WaitsFor.NODE)]
     assert decisions[1].message == "0/1 nodes are available: 1 Insufficient cpu."
     make_pass(server, spy, cluster)
-    assert server.places() == {}
+    assert server.placements() == {}
     spy.answers["permit"] = None
     make_pass(server, spy, cluster)
-    assert server.places() == {"z": "n"} and spy.seen.count("reserve") == 1
+    assert server.placements() == {"z": "n"} and spy.seen.count("reserve") == 1
 
 
 @table("point", {"reserve": ("reserve",), "permit": ("permit",), "pre_bind": ("pre_bind",)})
@@ -73,17 +73,17 @@ def test_who_is_refused_gives_the_room_back_at_once(spy, point):
     assert [(decision.pod.name, decision.node) for decision in decisions] == [("z", None), ("p", "n")]
 
 
-@table("answer, said", {
+@table("answer, text", {
     "without a reason": (60, "rejected due to timeout after waiting 60s at plugin Spy"),
     "with its last reason": ((60, "1 of 2 pods"), "rejected due to timeout after waiting 60s at plugin Spy: 1 of 2 pods")})
-def test_permit_that_is_not_given_in_time_gives_the_room_back(spy, answer, said, monkeypatch):
+def test_permit_that_is_not_given_in_time_gives_the_room_back(spy, answer, text, monkeypatch):
     server = Server(node("n"), pod("p"))
     spy.answers["permit"] = answer
     cluster, _ = make_pass(server, spy)
     later = time.monotonic() + 61
     monkeypatch.setattr(time, "monotonic", lambda: later)
     _, [decision] = make_pass(server, spy, cluster)
-    assert decision.message == 'pod "p" rejected while waiting on permit: ' + said
+    assert decision.message == 'pod "p" rejected while waiting on permit: ' + text
     assert spy.seen.count("unreserve") == 1 and not cluster.queue[decision.pod.uid].decision
 
 
@@ -126,7 +126,7 @@ def test_a_held_pod_whose_node_goes_is_placed_again(spy):
     cluster.queue[decision.pod.uid].retry.make_due()
     spy.answers["permit"] = None
     make_pass(server, spy, cluster)
-    assert server.places() == {"p": "m"}
+    assert server.placements() == {"p": "m"}
 
 
 def gang(*names, size=3):
@@ -141,10 +141,10 @@ def test_a_gang_is_bound_together_or_not_at_all(control_plane, tmp_path, start_s
     wait_for("both wait", lambda: running.out.count("waits: Coscheduling does not permit the binding to ") == 2)
     control_plane.create(pod("other", {"cpu": "2"}))
     wait_for("the room of those that wait is kept", lambda: control_plane.events("FailedScheduling"))
-    assert control_plane.places() == {}
+    assert control_plane.placements() == {}
     control_plane.create(*gang("three"))
-    wait_for("all three are bound", lambda: len(control_plane.places()) == 3)
-    assert set(control_plane.places()) == {"default/one", "default/two", "default/three"}
+    wait_for("all three are bound", lambda: len(control_plane.placements()) == 3)
+    assert set(control_plane.placements()) == {"default/one", "default/two", "default/three"}
 
 
 def test_gangs_that_compete_for_room_are_each_bound_as_a_whole_or_not_at_all(control_plane, tmp_path, start_scheduler):
@@ -158,9 +158,9 @@ def test_gangs_that_compete_for_room_are_each_bound_as_a_whole_or_not_at_all(con
             control_plane.create(pod(f"{group}-{i}", {"cpu": "1"}, labels={"group": group, "group-size": "3"}))
             time.sleep(0.3)
     # Groups may block one another until one has waited for half a minute, perhaps more than once.
-    wait_for("the room is used", lambda: len(control_plane.places()) == 6, 180)
+    wait_for("the room is used", lambda: len(control_plane.placements()) == 6, 180)
     time.sleep(1)
-    assert sorted(Counter(key.split("/")[1].split("-")[0] for key in control_plane.places()).values()) == [3, 3]
+    assert sorted(Counter(key.split("/")[1].split("-")[0] for key in control_plane.placements()).values()) == [3, 3]
 
 
 def test_a_gang_of_another_namespace_is_another_gang():
@@ -168,10 +168,10 @@ def test_a_gang_of_another_namespace_is_another_gang():
     group = {"group": "g", "group-size": "2"}
     server = Server(node("n"), pod("ours", {"cpu": "1"}, labels=group),
                     pod("theirs", {"cpu": "100"}, namespace="other", labels=group))
-    cluster, decided = a_cluster(server), {}
+    cluster, decided = new_cluster(server), {}
     policies = {"my-scheduler": read_policy(policy(["PodFitsResources", "Coscheduling"]))}
     for _ in range(2):
-        a_pass(cluster, policies, lambda decision: decided.update(
+        run_pass(cluster, policies, lambda decision: decided.update(
             {decision.pod.name: decision.waits}))
     assert decided == {"ours": "Coscheduling does not permit the binding to n yet: 1 of 2 pods of group g have a node", "theirs": ""}
 
@@ -188,10 +188,10 @@ def test_a_held_pod_keeps_its_room_when_the_api_server_is_in_trouble(spy):
     cluster, _ = make_pass(server, spy)
     spy.answers |= {"permit": None, "pre_bind": error_of(503, "away")}
     make_pass(server, spy, cluster)
-    assert server.places() == {} and spy.seen.count("unreserve") == 0
+    assert server.placements() == {} and spy.seen.count("unreserve") == 0
     del spy.answers["pre_bind"]
     make_pass(server, spy, cluster)
-    assert server.places() == {"p": "n"}
+    assert server.placements() == {"p": "n"}
 
 
 def test_a_held_pod_is_decided_about_again_when_its_policy_changes(spy):
@@ -200,4 +200,4 @@ def test_a_held_pod_is_decided_about_again_when_its_policy_changes(spy):
     cluster, _ = make_pass(server, spy)
     spy.policies = {"my-scheduler": FullPolicy([], [])}
     make_pass(server, spy, cluster)
-    assert server.places() == {"p": "n"} and spy.seen[-1] == "unreserve"
+    assert server.placements() == {"p": "n"} and spy.seen[-1] == "unreserve"

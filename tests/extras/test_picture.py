@@ -62,7 +62,7 @@ def test_of_many_pods_without_a_node_some_are_shown_and_the_others_counted():
 AS_TO_GONE = ["pods stay on gone, as the manifests may hold only some of the nodes; add the", "    node, and --drain shows where they would go"]
 
 
-@table("thing, said", {
+@table("thing, message", {
     "it fits nowhere": (pod("p", {"cpu": "9"}), "stays pending: 0/1 nodes are available: 1 Insufficient cpu."),
     "its scheduler's name is nearly ours": (
         pod("p", schedulerName="my-sheduler"), "names my-sheduler (did you mean my-scheduler?)"),
@@ -75,9 +75,9 @@ AS_TO_GONE = ["pods stay on gone, as the manifests may hold only some of the nod
     "it is done": (pod("p", status={"phase": "Succeeded"}), None),
     "it is placed": (pod("p"), None),
 })
-def test_of_a_pod_without_a_node_it_is_said_where_it_stands(thing, said):
+def test_of_a_pod_without_a_node_it_is_said_where_it_stands(thing, message):
     _, below = pictured(node("n"), thing)
-    assert below[:1] == ([f"default/p {said}"] if said else [])
+    assert below[:1] == ([f"default/p {message}"] if message else [])
     assert below[1:] == (["", "to place the pod of default-scheduler: python scheduler_extras --cluster -", "    --scheduler-name default-scheduler"]
                          if thing["spec"]["schedulerName"] is None else AS_TO_GONE if "nodeName" in thing["spec"] else [])
 
@@ -94,8 +94,8 @@ def test_a_gang_in_the_picture_and_in_a_comparison(size, place, below, placed, t
     arguments = ["--plugins", ROOT / "scheduler_extras" / "examples" / "tutorial_rules.py", "--policy", "policy.json"]
     nodes, homeless = pictured(*things, arguments=arguments, cwd=tmp_path)
     assert nodes["n"][1] == ["+alone", *place] and nodes["n"][0][0] == f"{placed}/110"
-    said = " ".join(" ".join(homeless).split())
-    assert said == (" ".join(f"default/{name} {below}" for name in ("one", "two")) if below else "")
+    message = " ".join(" ".join(homeless).split())
+    assert message == (" ".join(f"default/{name} {below}" for name in ("one", "two")) if below else "")
     run = run_scheduler("--cluster", "-", *arguments, "--compare", ROOT / "policy.json", cwd=tmp_path,
                         input=json.dumps({"items": things}))
     assert re.search(r"^pods that fit +(\d) of 3 +3 of 3$", run.stdout, re.M)[1] == str(placed)

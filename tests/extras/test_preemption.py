@@ -5,10 +5,10 @@ import json
 from helpers.everywhere import replace
 from helpers.extras import node, run_scheduler, table
 from helpers.preempting import (
-    GOING,
     HOST,
     OFF,
     PORT,
+    TERMINATING,
     A,
     apart,
     budget,
@@ -145,22 +145,22 @@ from scheduler_extras.show.explain import in_words
         ["a"], {"p": "m"}),
 
     "who has nominated a node waits while victims end there": (
-        [node("n", cpu="1"), node("m", cpu="1"), running("a", "n", metadata=GOING), running("b", "m", -5),
+        [node("n", cpu="1"), node("m", cpu="1"), running("a", "n", metadata=TERMINATING), running("b", "m", -5),
          incoming(nominated="n")], [], {}),
     "... but not for those as important as itself": (
-        [node("n", cpu="2"), node("m", cpu="1"), running("a", "n", 10, metadata=GOING), running("b", "n", 5),
+        [node("n", cpu="2"), node("m", cpu="1"), running("a", "n", 10, metadata=TERMINATING), running("b", "n", 5),
          running("c", "m", 6), incoming(nominated="n")], ["b"], {"p": "n"}),
     "... and not on a node that has become useless": (
-        [node("n", cpu="1", unschedulable=True), node("m", cpu="1"), running("a", "n", metadata=GOING),
+        [node("n", cpu="1", unschedulable=True), node("m", cpu="1"), running("a", "n", metadata=TERMINATING),
          running("b", "m", 5), incoming(nominated="n")], ["b"], {"p": "m"}),
     "... and not on a node that has gone": (
         [node("m", cpu="1"), running("b", "m", 5), incoming(nominated="n")], ["b"], {"p": "m"}),
     "who waits for nobody on the nominated node preempts again": (
         [node("n", cpu="1"), running("a", "n"), incoming(nominated="n")], ["a"], {"p": "n"}),
     "a victim that is on its way out already is not deleted again": (
-        [node("n", cpu="2"), running("a", "n", 0, metadata=GOING), running("b", "n", 5), incoming()], [], {"p": "n"}),
+        [node("n", cpu="2"), running("a", "n", 0, metadata=TERMINATING), running("b", "n", 5), incoming()], [], {"p": "n"}),
     "... but it waits if there others have to go, too": (
-        [node("n", cpu="2"), node("m", cpu="2"), running("a", "n", metadata=GOING), running("b", "n", 10),
+        [node("n", cpu="2"), node("m", cpu="2"), running("a", "n", metadata=TERMINATING), running("b", "n", 10),
          running("c", "m"), incoming("2", nominated="n")], [], {}),
     "a nomination lasts while those there are as important": (
         [node("n", cpu="1"), running("a", "n", 10), incoming(nominated="n")], [], {}),
@@ -201,7 +201,7 @@ def test_who_has_to_go_and_where(objects, victims, nominated, caplog):
     assert {name: status["nominatedNodeName"] for name, status in patches.items()
             if "nominatedNodeName" in status} == nominated
     assert sorted(name for name, status in patches.items() if "conditions" in status) == victims
-    assert [said for said in caplog.messages if "is skipped" not in said and "watches" not in said] == [], "no rule has failed"
+    assert [message for message in caplog.messages if "is skipped" not in message and "watches" not in message] == [], "no rule has failed"
     for place in snapshot.nodes.values():  # all is as it was
         there = {thing["metadata"]["name"] for thing in objects if thing["spec"].get("nodeName") == place.name}
         assert {other.name for other in place.pods.values()} - {"p"} == there
@@ -227,7 +227,7 @@ def test_who_has_to_go_and_where(objects, victims, nominated, caplog):
         [node("m", cpu="1"), node("n", cpu="1"), running("a", "m"), running("b", "n", start=20), incoming()],
         "It preempts default/b on n, where they started last."),
     "victims are going": (
-        [node("n", cpu="1"), running("a", "n", metadata=GOING), incoming(nominated="n")],
+        [node("n", cpu="1"), running("a", "n", metadata=TERMINATING), incoming(nominated="n")],
         "It waits until the pods that are being deleted on n have gone."),
     "nothing helps": ([node("n", cpu="1"), running("a", "n", 10), incoming()], ""),
 })
@@ -269,14 +269,14 @@ def test_among_few_candidates_one_violates_no_budget():
         assert list(sent(decision, "DELETE", "/pods/(.*)")) == ["a4"]
 
 
-@table("arguments, victims, said", {
+@table("arguments, victims, message", {
     "a provider": (["--policy", "DefaultProvider", "--preempt"], 1, ""),
     "a Policy": (["--policy", "{policy}", "--preempt"], 1, ""),
     "a Policy without it": (["--policy", "{policy}"], 0, "to do so, too: --preempt, or Preemption among the predicates"),
     "a configuration": (["--policy", "{config}"], 1, ""),
     "a configuration that disables it": (["--policy", "{off}"], 0, ""),
     "... which the option does not overrule": (["--policy", "{off}", "--preempt"], 0, "--preempt changes nothing")})
-def test_who_preempts_by_which_options(tmp_path, arguments, victims, said):
+def test_who_preempts_by_which_options(tmp_path, arguments, victims, message):
     files = {"policy": {"kind": "Policy", "apiVersion": "v1"}, "config": configuration(), "off": configuration(**OFF)}
     for name, content in files.items():
         (tmp_path / name).write_text(json.dumps(content))
@@ -285,4 +285,4 @@ def test_who_preempts_by_which_options(tmp_path, arguments, victims, said):
     paths = {name: tmp_path / name for name in files}
     run = run_scheduler(*(argument.format(**paths) for argument in arguments), "--cluster", tmp_path / "cluster")
     assert run.stdout.count("It preempts default/a on n") == victims and ("default/p -> n" in run.stdout) == bool(victims)
-    assert said in run.stderr and bool(said) == bool(run.stderr)
+    assert message in run.stderr and bool(message) == bool(run.stderr)

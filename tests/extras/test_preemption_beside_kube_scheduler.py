@@ -71,9 +71,9 @@ def contest(control_plane, decide_all):
 
     def messages():
         pods = control_plane.pods()
-        said = {name: [condition.get("message") for condition in pods[f"default/{name}"]["status"].get(
+        message = {name: [condition.get("message") for condition in pods[f"default/{name}"]["status"].get(
             "conditions", [])] for name in incoming}
-        return all(said.values()) and said
+        return all(message.values()) and message
 
     def told():
         events = control_plane.get("events", params={"fieldSelector": "reason=Preempted"})["items"]
@@ -109,8 +109,8 @@ def test_it_preempts_as_kube_scheduler_does(contested, tmp_path):
     def by_us():
         run = run_scheduler("--server", contested.server, "--policy", ours, "--once",
                             "--output=json")
-        said = [line for line in run.stderr.splitlines() if "is slow" not in line]  # as on a busy machine it may
-        assert run.returncode == 0 and len(said) == 1 and said[0].startswith("my-scheduler: watching "), said
+        message = [line for line in run.stderr.splitlines() if "is slow" not in line]  # as on a busy machine it may
+        assert run.returncode == 0 and len(message) == 1 and message[0].startswith("my-scheduler: watching "), message
         decisions.extend(map(json.loads, run.stdout.splitlines()))
 
     answer, expected = contest(contested, by_us), contest(contested, by_kube_scheduler)
@@ -141,7 +141,7 @@ def test_in_the_end_the_most_important_pods_run(contested, tmp_path, start_sched
             threading.Event().wait(0.5)
     best = {"p10": 24, "high": 8}
     wait_for("the 32 most important run", lambda: Counter(
-        key.partition("/")[2].partition("-")[0] for key in contested.places()) == best, 300)
+        key.partition("/")[2].partition("-")[0] for key in contested.placements()) == best, 300)
     threading.Event().wait(2)  # in which nobody else goes
     pods = contested.pods().values()
     bound = [thing for thing in pods if thing["spec"].get("nodeName")]
@@ -182,7 +182,7 @@ def test_the_room_is_kept_until_the_victims_have_gone(contested, tmp_path, start
     contested.create(pod("middle", {"cpu": "1"}, priorityClassName="middle"))
     for name in ("low", "high"):  # as kubelet does when its containers have ended
         contested.request("DELETE", f"namespaces/default/pods/{name}", params={"gracePeriodSeconds": 0})
-    wait_for("those have the room whom it was made for", lambda: contested.places() == {
+    wait_for("those have the room whom it was made for", lambda: contested.placements() == {
         "default/p30": "n", "default/p10": "n"})
 
 
@@ -196,7 +196,7 @@ def test_the_room_of_a_stale_nomination_is_free_again(contested, tmp_path):
     run = run_scheduler("--server", contested.server, "--config", tmp_path / "config.json",
                         "--scheduler-name=my-scheduler", "--once")
     assert run.returncode == 0, run.stderr
-    assert contested.places() == {"default/p10": "n"}
+    assert contested.placements() == {"default/p10": "n"}
     assert "nominatedNodeName" not in contested.pods()["default/p30"]["status"]
 
 
@@ -215,14 +215,14 @@ def test_another_replica_goes_on_where_one_has_stopped(contested, tmp_path):
         f"default/p30 {why} It waits until the pods that are being deleted on n have gone.", f"default/p10 {why}"]
     contested.request("DELETE", "namespaces/default/pods/low", params={"gracePeriodSeconds": 0})
     run_scheduler(*arguments)
-    assert contested.places() == {"default/p30": "n"}
+    assert contested.placements() == {"default/p30": "n"}
 
 
-@table("manifests, victims, said", {
+@table("manifests, victims, message", {
     "without them it says so, and nobody goes": (MANIFESTS, [], "RBAC does not allow it: poddisruptionbudgets"),
     "with them it works": (MANIFESTS.replace("# - {", "- {"), ["default/low"], ""),
 })
-def test_it_needs_the_two_rights_that_the_readme_names(contested, tmp_path, manifests, victims, said):
+def test_it_needs_the_two_rights_that_the_readme_names(contested, tmp_path, manifests, victims, message):
     (tmp_path / "policy.json").write_text(json.dumps(POLICY))
     kubectl = [contested.assets / "kubectl", "--kubeconfig", contested.kubeconfig()]
     subprocess.run([*kubectl, "apply", "-f", "-"], input=manifests, text=True, check=True, capture_output=True)
@@ -242,7 +242,7 @@ def test_it_needs_the_two_rights_that_the_readme_names(contested, tmp_path, mani
     finally:
         proxy.kill()
         proxy.wait()
-    assert ("orbidden" in run.stderr) == bool(said) == run.returncode and said in run.stderr
+    assert ("orbidden" in run.stderr) == bool(message) == run.returncode and message in run.stderr
     assert [key for key, thing in contested.pods().items() if "deletionTimestamp" in thing["metadata"]] == victims
     assert [key for key, *_ in contested.events("Preempted")] == victims
     subprocess.run([*kubectl, "delete", "--wait=false", "-f", "-"], input=MANIFESTS, text=True, check=True,

@@ -47,17 +47,17 @@ def test_what_a_rule_prints_does_not_get_between_the_lines_of_json(tmp_path):
     assert "looking at node-a\n" in run_scheduler(*own_rule(tmp_path, "print('looking at', node.name); return []")).stdout
 
 
-@table("bind, code, said", {
+@table("bind, code, message", {
     "binds": ("return False", 0, "default/web-1 -> "),
     "fails": ("raise ValueError('no')", 1, "default/web-1: ValueError in ")})
-def test_a_run_on_manifests_waits_for_a_rule_that_takes_long_to_bind_and(bind, code, said, tmp_path):
+def test_a_run_on_manifests_waits_for_a_rule_that_takes_long_to_bind_and(bind, code, message, tmp_path):
     arguments = own_rule(tmp_path, "return []")
     (tmp_path / "rules.py").write_text(
         "import time\nfrom scheduler import predicate\n\n"
         f"def bind(pod, node_name):\n    time.sleep(0.8)\n    {bind}\n"
         "@predicate('Mine', bind=bind)\ndef mine(pod, node): return []\n")
     run = run_scheduler(*arguments)
-    assert run.returncode == code and said in run.stdout + run.stderr
+    assert run.returncode == code and message in run.stdout + run.stderr
     assert ("+web-1" in run.stdout) == (code == 0), "what is not bound is on no node"
 
 
@@ -98,8 +98,8 @@ def test_a_rule_that_does_not_return_is_named_and_an_end_by_force_is_exit_code_1
     """After ten seconds, or here half a second; and it ends four seconds after a signal."""
     stuck = subprocess.Popen([SCHEDULER[0], "-c", IMPATIENT, *own_rule(tmp_path, "time.sleep(60)")], cwd=ROOT, text=True,
                              stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    said = next(line for line in stuck.stderr if "to decide about" not in line)  # as it may be on a busy machine
-    assert said == "Mine is slow: it has taken more than 0.5 s for one pod (rules.py, line 6)\n"
+    message = next(line for line in stuck.stderr if "to decide about" not in line)  # as it may be on a busy machine
+    assert message == "Mine is slow: it has taken more than 0.5 s for one pod (rules.py, line 6)\n"
     stuck.send_signal(signal.SIGTERM)
     assert stuck.wait(60) == 1
     stuck.communicate()
@@ -171,8 +171,8 @@ def test_a_loop_that_hangs_in_a_rule_ends_the_process_and_names_it(arguments, li
     policy = policy_file(tmp_path, predicates=[{"name": "Stuck"}])
     run = run_scheduler("--server", server.url, "--policy", policy, *arguments, "--plugins", tmp_path / "rules.py",
                         program=ENDS_SOON)
-    said = f"the loop has made no progress for {limit:g} s (rules.py, line 6): the process ends"
-    assert (run.returncode, run.stderr.splitlines()[-1]) == (1, said)
+    message = f"the loop has made no progress for {limit:g} s (rules.py, line 6): the process ends"
+    assert (run.returncode, run.stderr.splitlines()[-1]) == (1, message)
 
 
 def test_a_loop_whose_output_nobody_reads_ends_the_process(serve, tmp_path):

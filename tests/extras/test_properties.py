@@ -1,7 +1,7 @@
-"""Whatever comes in, a decision or one clear line comes out, and soon: Policies, configurations, manifests, answers.
+"""Random Policies, configurations, manifests and answers: each gives a decision or clear error lines, quickly.
 
-EXAMPLES=100000 pytest tests/extras/test_properties.py      tries so many in all, other ones each time
-... --hypothesis-seed=N                              the same ones again
+EXAMPLES=100000 pytest tests/extras/test_properties.py      this many examples in total, different ones in each run
+... --hypothesis-seed=N                              the same examples again
 """
 
 import contextlib
@@ -39,7 +39,7 @@ from scheduler_extras.policy.policy_reader import read_policy
 from scheduler_extras.reading.quantities import quantity
 
 
-# --- what is tried, in one place
+# --- the functions under test
 
 
 def load_policy(path):
@@ -54,7 +54,7 @@ def decide(policies, incoming, objects):
 
 
 def ask_extender(url, verb, incoming, nodes):
-    """Return what is decided about a pod under a Policy with an extender: (node or None, message)."""
+    """Return the decision about a pod under a Policy with an extender: (node or None, message)."""
     policies = {"my-scheduler": read_policy({
         "kind": "Policy", "apiVersion": "v1", "predicates": [], "priorities": [],
         "extenders": [{"urlPrefix": url, f"{verb}Verb": verb, "weight": 1}]})}
@@ -72,26 +72,26 @@ def read_quantity(text):
 
 
 class EndingWriter(Writer):
-    """A Writer whose threads end as soon as there is nothing to do."""
+    """A Writer whose threads end as soon as the queue is empty."""
 
     def __init__(self, *arguments):
         super().__init__(*arguments)
         self.tasks.get = functools.partial(self.tasks.get, block=False)
 
     def start(self, *task):
-        """Have a new thread do the task, whoever may still be there."""
+        """Run the task in a new thread."""
         self.threads = 0
         super().start(*task)
 
     def work(self):
-        """Do what there is to do."""
+        """Run tasks until the queue is empty."""
         with contextlib.suppress(queue.Empty):
             super().work()
 
 
 @contextlib.contextmanager
 def leaving_nothing():
-    """What the script leaves to the end of its process, is not left in this one, which goes on."""
+    """Start no streams and keep no threads, because this process goes on after the command line."""
     with pytest.MonkeyPatch.context() as patch:
         without_streams(patch)  # a single pass needs no streams
         replace(patch, "Writer", EndingWriter)
@@ -100,7 +100,7 @@ def leaving_nothing():
 
 
 def run(*arguments):
-    """Run the command line in this process; return its exit code and what it printed and logged."""
+    """Run the command line in this process; return its exit code, output and log."""
     WARNED.clear()
     out, err, handlers = io.StringIO(), io.StringIO(), logging.root.handlers
     signals = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
@@ -117,14 +117,14 @@ def run(*arguments):
     return code, out.getvalue(), err.getvalue()
 
 
-# --- how often, and how long
+# --- the number of examples, and their deadline
 
 TOTAL, TESTS = int(os.environ.get("EXAMPLES", 700)), 14
 SOON = settings(
     max_examples=max(TOTAL // TESTS, 1), deadline=timedelta(minutes=1), database=None, print_blob=True,
     derandomize="EXAMPLES" not in os.environ, suppress_health_check=list(HealthCheck))
 
-# --- what comes in
+# --- the input
 
 FOLDER = tempfile.TemporaryDirectory()
 configuration.set_hypothesis_home_dir(FOLDER.name)
@@ -286,7 +286,7 @@ ODD = st.sampled_from([
     "zone", "{", "[", "127.0.0.1", -1, 0, 1, 2, 101, 2**31, 2**63, -2**63, 10**400, 0.5, -0.0, 1e308, float("inf"),
     float("nan"), True, False, None, [], {}, [None], [[]], [{}], {"": None}, {"a": {}}, {"name": "a"}, ["a"] * 100,
     {"key": "zone", "operator": "In", "values": []}])
-LETTERS = st.characters(exclude_categories=["Cs"])  # hypothesis' own alphabet, which it takes a second to find out
+LETTERS = st.characters(exclude_categories=["Cs"])  # the default alphabet of hypothesis, which takes a second to compute
 SCALARS = st.none() | st.booleans() | st.integers() | st.floats() | st.text(LETTERS, max_size=20) | QUANTITIES | ODD
 JSON = st.recursive(SCALARS, lambda inner: st.lists(inner, max_size=5) | st.dictionaries(
     st.text(LETTERS, max_size=10) | st.sampled_from(["kind", "metadata", "name", "spec", "items", "predicates", "argument"]),
@@ -300,20 +300,20 @@ TOKENS = st.lists(st.sampled_from([
     max_size=25).map("".join)
 
 
-def places(thing):
+def positions(thing):
     """Yield all (holder, key) in a document."""
     for key in list(thing) if isinstance(thing, dict) else range(len(thing)):
         yield thing, key
         if isinstance(thing[key], (dict, list)):
-            yield from places(thing[key])
+            yield from positions(thing[key])
 
 
 @st.composite
 def spoilt(draw, documents, odd=JSON):
-    """Draw one of the documents, in which a few values are replaced, left out, doubled, or under another name."""
+    """Draw one of the documents, with a few values replaced, left out, doubled, or renamed."""
     document = copy.deepcopy(draw(st.sampled_from(documents)))
     for _ in range(draw(st.integers(1, 3))):
-        holder, key = draw(st.sampled_from(list(places({"": document})))) if document else ({}, "")
+        holder, key = draw(st.sampled_from(list(positions({"": document})))) if document else ({}, "")
         if not holder or holder == {"": document}:
             continue
         change = draw(st.sampled_from(["replace", "replace", "replace", "leave out", "double", "rename"]))
@@ -333,7 +333,7 @@ MARKS = [b"\n", b"\t", b'"', b"{", b"]", b"&a ", b"*a", b"!!int ", b": ", b"- ",
 
 @st.composite
 def mangled(draw, files):
-    """Draw one of the files, in which some bytes are changed, left out, doubled, or cut off."""
+    """Draw one of the files, with some bytes changed, left out, doubled, or cut off."""
     content = bytearray(draw(st.sampled_from(files)))
     for _ in range(draw(st.integers(1, 4))):
         start = draw(st.integers(0, len(content)))
@@ -348,27 +348,27 @@ ANY_FILE = st.binary(max_size=100) | st.text(LETTERS).map(lambda text: text.enco
 
 
 def write(content, name="file"):
-    """Write a file, of bytes or of JSON; return its path."""
+    """Write a file with these bytes or this JSON; return its path."""
     path = Path(FOLDER.name, name)
     path.write_bytes(content if isinstance(content, bytes) else json.dumps(content).encode())
     return path
 
 
 def check_lines(text, start=""):
-    """What is said are lines of a length that can be read, and nothing that nobody has thought of."""
+    """Check that the log has no traceback, and lines of a readable length."""
     assert "Traceback" not in text and " in a rule" not in text, text
     for line in text.removesuffix("\n").split("\n") if text else ():
-        assert line.startswith(start) and len(line) < 1100, text  # its text is cut at 1,000 bytes; the file comes before
+        assert line.startswith(start) and len(line) < 1100, text  # the text is cut at 1,000 bytes, after the file's name
 
 
 def check_outcome(node_name, message):
-    """There is a decision, and nothing that nobody has thought of."""
+    """Check that the decision has a node or a message, and that no rule has raised an exception."""
     assert (node_name is None) != (message is None) and message != "", (node_name, message)
     assert " in a rule" not in (message or ""), message
 
 
 def check_file(path):
-    """A Policy file is accepted, or refused in clear lines; return whether it is accepted."""
+    """Check that a Policy file is accepted, or rejected with clear lines; return whether it is accepted."""
     code, out, err = run("--policy", path, "--cluster", write(node("a"), "node"), "--output=json")
     assert (code, out) in ((0, ""), (2, "")) and (code == 0 or err), (code, out, err)
     check_lines(err, "" if code == 0 else f"{path}: ")
@@ -380,26 +380,26 @@ def check_file(path):
 
 @SOON
 @given(ANY_FILE)
-def test_any_file_is_a_policy_or_is_not_in_clear_lines(content):
+def test_any_policy_file_is_accepted_or_rejected_with_clear_lines(content):
     check_file(write(content))
 
 
 @SOON
 @given(ANY_FILE)
-def test_any_file_is_manifests_or_is_not_in_clear_lines(content):
+def test_any_manifest_file_is_accepted_or_rejected_with_clear_lines(content):
     code, out, err = run("--cluster", write(content), "--output=json")
     assert code in (0, 2) or " skipped" in err, (code, out, err)
     check_lines(err)
 
 
 def check_policy(document, incoming, objects):
-    """A Policy is refused in clear lines, or decides."""
+    """Check that a Policy is rejected with clear lines, or makes a decision."""
     note(json.dumps(document))
     path = write(document)
     if not check_file(path):
         return
     policies = load_policy(path)
-    if incoming["spec"]["schedulerName"] in policies and not document.get("extenders"):  # which it would ask
+    if incoming["spec"]["schedulerName"] in policies and not document.get("extenders"):  # it would call them
         check_outcome(*decide(policies, copy.deepcopy(incoming), copy.deepcopy(objects)))
 
 
@@ -409,26 +409,26 @@ OTHERS = [thing for thing in OBJECTS if thing["metadata"]["name"] not in ("rich"
 
 @SOON
 @given(spoilt(POLICIES), st.sampled_from(PENDING))
-def test_a_policy_with_something_odd_is_refused_in_clear_lines_or_decides(document, incoming):
+def test_an_odd_policy_is_rejected_with_clear_lines_or_makes_a_decision(document, incoming):
     check_policy(document, incoming, OTHERS)
 
 
 @SOON
 @given(spoilt(CONFIGURATIONS), st.sampled_from(PENDING))
-def test_a_configuration_with_something_odd_is_refused_in_clear_lines_or_decides(document, incoming):
+def test_an_odd_configuration_is_rejected_with_clear_lines_or_makes_a_decision(document, incoming):
     check_policy(document, incoming, OTHERS)
 
 
 @SOON
 @given(spoilt([EXTENDED]))
-def test_an_odd_extender_is_refused_in_clear_lines_or_accepted(document):
+def test_an_odd_extender_is_rejected_with_clear_lines_or_accepted(document):
     check_policy(document, PENDING[0], [])
 
 
 @SOON
 @given(DURATIONS | QUANTITIES | st.text(LETTERS, max_size=20),
        st.sampled_from(["leaseDuration", "renewDeadline", "retryPeriod"]))
-def test_a_duration_is_read_or_refused_in_clear_lines(text, name):
+def test_a_duration_is_read_or_rejected_with_clear_lines(text, name):
     document = copy.deepcopy(CONFIGURATIONS[0])
     document["leaderElection"][name] = text
     check_policy(document, PENDING[0], OTHERS)
@@ -443,7 +443,7 @@ ONE_ODD = (st.integers(0, 6) | st.integers(0, len(OBJECTS) - 1)).flatmap(
 
 @SOON
 @given(ONE_ODD, st.sampled_from([[], ["--explain"], ["--output=json"]]), st.booleans())
-def test_a_manifest_with_something_odd_is_named_or_everything_is_placed(objects, arguments, default):
+def test_an_odd_manifest_gives_clear_lines_or_is_used(objects, arguments, default):
     document, others = objects
     path = write({"kind": "List", "items": [*others, document]})
     note(json.dumps(document))
@@ -462,8 +462,8 @@ def api_server():
     server.stop()
 
 
-def begin_again(server):
-    """Have a server forget what it was asked, and what it has, but for a node and a pod that waits."""
+def reset(server):
+    """Delete the recorded requests of a server and its objects, except for a node and a pending pod."""
     for known in (server.pods, server.nodes, server.read, server.asked, server.extra):
         known.clear()
     server.create(node("n"), pod("plain"))
@@ -471,10 +471,9 @@ def begin_again(server):
 
 @SOON
 @given(thing=spoilt(OBJECTS[:2]) | spoilt(OBJECTS[2:7]))
-def test_an_object_of_the_api_server_with_something_odd_is_named_or_placed(thing, api_server):
-    """Whatever a pod or a node is, the others are bound."""
+def test_an_odd_object_of_the_api_server_does_not_stop_other_pods(thing, api_server):
     server = api_server
-    begin_again(server)
+    reset(server)
     odd = thing if isinstance(thing, dict) else {}
     kind, assigned = thing.get("kind") if odd else "Pod", "nodeName" in (
         odd.get("spec") if isinstance(odd.get("spec"), dict) else {})
@@ -484,18 +483,18 @@ def test_an_object_of_the_api_server_with_something_odd_is_named_or_placed(thing
     note(json.dumps(thing))
     code, out, err = run("--server", server.url, "--once")
     assert code in (0, 1) and " in a rule" not in out, (code, out, err)
-    assert "default/plain" in server.places() or kind == "Node", (out, err)
+    assert "default/plain" in server.positions() or kind == "Node", (out, err)
     check_lines(err)
 
 
 @SOON
 @given(answer=JSON | st.binary(max_size=50) | spoilt([{"items": OBJECTS[2:7], "metadata": {"resourceVersion": "5"}}]),
        code=st.sampled_from([200, 200, 200, 201, 204, 304, 400, 403, 404, 409, 410, 429, 500, 503, 599, 999]))
-def test_any_answer_of_the_api_server_is_taken_or_said_in_one_line(answer, code, api_server):
+def test_any_answer_of_the_api_server_is_accepted_or_gives_clear_lines(answer, code, api_server):
     server = api_server
-    begin_again(server)
+    reset(server)
     if isinstance(answer, dict) and isinstance(answer.get("metadata"), dict):
-        answer["metadata"].pop("continue", None)  # a list without an end has a test of its own
+        answer["metadata"].pop("continue", None)  # endless lists have their own test
     body = answer if isinstance(answer, bytes) else json.dumps(answer).encode()
     server.faults = {"list": lambda request: request.answer(code, body if code not in (204, 304) else b"")}
     try:
@@ -523,7 +522,7 @@ def test_any_lease_is_held_or_not(lease):
     assert hold_lease(Leases()) in (True, False)
 
 
-# --- small things
+# --- quantities, extenders, control characters, bytes
 
 
 @SOON
@@ -558,7 +557,7 @@ def extender():
     {"Nodes": {"items": [node("a"), node("b")]}, "NodeNames": ["a"], "FailedNodes": {"b": "no"}, "Error": ""},
     [{"Host": "a", "Score": 10}, {"Host": "b", "Score": 3}]]),
     verb=st.sampled_from(["filter", "prioritize"]), code=st.sampled_from([200, 200, 200, 204, 302, 500]))
-def test_any_answer_of_an_extender_is_taken_or_said_in_one_line(answer, verb, code, extender):
+def test_any_answer_of_an_extender_is_accepted_or_gives_a_message(answer, verb, code, extender):
     body = answer if isinstance(answer, bytes) else json.dumps(answer).encode()
     extender.asked.clear()
     extender.answers[verb] = code, body if code != 204 else b"", {}
@@ -582,7 +581,7 @@ def test_no_control_character_reaches_the_terminal(document, arguments):
 
 @given(st.binary(max_size=60).filter(lambda odd: b'"' not in odd and b"\\" not in odd),
        st.sampled_from(["name", "annotation", "managedFields"]))
-def test_whatever_bytes_a_string_has_all_other_objects_of_a_list_and_of_a_stream_are_read(odd, where):
+def test_invalid_bytes_in_a_string_do_not_affect_other_objects_of_a_list_or_stream(odd, where):
     thing = {"name": {"metadata": {"name": "ODD"}}, "annotation": {"metadata": {"name": "a", "annotations": {"x": "ODD"}}},
              "managedFields": {"metadata": {"name": "a", "managedFields": [{"fieldsV1": {"f:ODD": {}}}]}}}[where]
     others = [{"metadata": {"name": "b"}}, {"metadata": {"name": "c"}}]

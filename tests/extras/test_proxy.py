@@ -41,7 +41,7 @@ def test_an_object_that_cannot_be_read_hides_no_other_of_its_list(monkeypatch, c
     try:
         things, _ = list_all(ApiClient(server.url), "pods")
         assert [thing["metadata"]["name"] for thing in things] == ["p0", "p2"]
-        [said] = caplog.messages
-        assert said.startswith("pods default/p1 is skipped: GET /api/v1/namespaces/default/pods/p1: 200 OK: ")
+        [message] = caplog.messages
+        assert message.startswith("pods default/p1 is skipped: GET /api/v1/namespaces/default/pods/p1: 200 OK: ")
     finally:
         server.stop()

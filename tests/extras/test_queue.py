@@ -43,7 +43,7 @@ def test_with_nothing_else_to_do_a_change_ends_a_backoff(clock):
     clock.now += 1
     server.put(node("m"))
     make_pass(cluster, policy=PROFILE)
-    assert server.places() == {"big": "m"}
+    assert server.placements() == {"big": "m"}
 
 
 def test_under_a_policy_a_change_ends_no_backoff(clock):

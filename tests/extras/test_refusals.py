@@ -24,7 +24,7 @@ def choosing(sign, values=("ssd",)):
 CHOICE = "spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms[0]"
 
 
-@table("thing, said", {
+@table("thing, message", {
     "a taint's effect": (
         pod("p", tolerations=[{"key": "a", "effect": "Noschedule"}]), 'spec.tolerations[0].effect: expected one of '
         'NoExecute, NoSchedule, PreferNoSchedule, got "Noschedule"'),
@@ -184,14 +184,14 @@ CHOICE = "spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecut
         'spec.tolerations[0].effect: expected one of NoExecute, NoSchedule, PreferNoSchedule, got "x"'),
     "of none": (pod("p", nodeSelector={}, containers=[{"name": "c", "resources": {}}]), None),
 })
-def test_what_an_api_server_refuses_of_a_pod_is_named(thing, said):
+def test_what_an_api_server_refuses_of_a_pod_is_named(thing, message):
     decisions, err = placed(thing)
-    is_refused = said is not None and not re.search(": belongs |the value must be an integer", said)
-    assert err.splitlines()[:1] == ([f"-: Pod p{LEFT_OUT if is_refused else ''}: {said}"] if said else [])
+    is_refused = message is not None and not re.search(": belongs |the value must be an integer", message)
+    assert err.splitlines()[:1] == ([f"-: Pod p{LEFT_OUT if is_refused else ''}: {message}"] if message else [])
     assert ("default/p" in decisions) != is_refused
 
 
-@table("thing, said", {
+@table("thing, text", {
     "a taint without an effect": (node("m", taints=[{"key": "a"}]), f"Node m{LEFT_OUT}: spec.taints[0].effect: Required value"),
     "a class of volumes with an unknown mode": (
         kind("StorageClass", "s", provisioner="x", volumeBindingMode="waitForFirstConsumer"),
@@ -205,10 +205,10 @@ def test_what_an_api_server_refuses_of_a_pod_is_named(thing, said):
         f"PersistentVolume v{LEFT_OUT}: spec.nodeAffinity.required.nodeSelectorTerms[0].matchExpressions[0].operator: "
         'expected one of DoesNotExist, Exists, Gt, In, Lt, NotIn, got "in"'),
 })
-def test_what_an_api_server_refuses_of_other_kinds_is_named(thing, said, tmp_path, caplog):
+def test_what_an_api_server_refuses_of_other_kinds_is_named(thing, text, tmp_path, caplog):
     (tmp_path / "cluster.yaml").write_text(yaml.safe_dump_all([node("n"), thing]))
     Manifests([tmp_path / "cluster.yaml"])
-    assert [message.partition("cluster.yaml: ")[2] for message in caplog.messages] == ([said] if said else [])
+    assert [message.partition("cluster.yaml: ")[2] for message in caplog.messages] == ([text] if text else [])
 
 
 def test_what_is_refused_of_a_node_or_comes_twice_is_said():

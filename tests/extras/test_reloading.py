@@ -116,12 +116,12 @@ def test_a_plugin_that_is_edited_is_loaded_again_and_a_broken_one_changes_nothin
         caplog.clear()
         os.utime(rules, (1, 1))
         assert reasons() == ["the second"] and caplog.messages == [f"{path}: reloaded without changes"]
-        for text, said in (("1 / 0", "line 1: ZeroDivisionError: division by zero"),
+        for text, message in (("1 / 0", "line 1: ZeroDivisionError: division by zero"),
                            (RULE.format("Other", "return []"), 'unknown predicate "Mine"')):
             caplog.clear()
             rules.write_text(text)
             assert reasons() == reasons() == ["the second"]
-            assert len(caplog.messages) == 1 and said in caplog.text and "still using the last good Policy" in caplog.text
+            assert len(caplog.messages) == 1 and message in caplog.text and "still using the last good Policy" in caplog.text
         rules.write_text(RULE.format("Mine", "yield 'the third time'"))
         assert reasons() == ["the third time"]
     finally:
@@ -154,7 +154,7 @@ def own(folder, reason="closed", **more):
     return folder / "policy.json", folder / "main_rules.py"
 
 
-@table("file, text, said, reason", {
+@table("file, text, message, reason", {
     "the Policy: it still knows them, and a priority with the name of a predicate": (
         "policy.json", "{} ", "{policy}: reloaded without changes", "closed"),
     "what is imported": ("helper_of_mine.py", HELPER.format("locked"), "{folder}/helper_of_mine.py has changed", "locked"),
@@ -163,7 +163,7 @@ def own(folder, reason="closed", **more):
     "what is imported is broken": ("helper_of_mine.py", "1 / 0", "line 1: ZeroDivisionError", "closed"),
     "it is imported no more": ("main_rules.py", "", 'unknown predicate "Helper"', "closed"),
 })
-def test_of_rules_in_an_imported_file_each_edit_is_obeyed(file, text, said, reason, tmp_path, monkeypatch, caplog):
+def test_of_rules_in_an_imported_file_each_edit_is_obeyed(file, text, message, reason, tmp_path, monkeypatch, caplog):
     monkeypatch.setattr(sys, "path", [*sys.path])  # to which the folder is added
     path, rules = own(tmp_path)
     policy_file = PolicyFile(path, "my-scheduler", [rules])
@@ -180,7 +180,7 @@ def test_of_rules_in_an_imported_file_each_edit_is_obeyed(file, text, said, reas
         (tmp_path / file).write_text(text.format(before) if file == "policy.json" else text)
         assert reasons() == reasons() == [reason]
         *_, line = caplog.messages
-        assert said.format(policy=path, folder=tmp_path) in line
+        assert message.format(policy=path, folder=tmp_path) in line
         names = [rule.name for rule in rules_in(rules)]
         assert sorted(names) == ["Helper", "HostName"] and "Helper" in PREDICATES, "also if the load has failed"
         caplog.clear()

@@ -10,7 +10,7 @@ from scheduler_extras.manifests.manifests import Manifests
 LATE = kind("StorageClass", "late", volumeBindingMode="WaitForFirstConsumer", provisioner="x")
 
 
-@table("things, said", {
+@table("things, message", {
     "an immediate claim that is provisioned for": (
         [kind("PersistentVolumeClaim", "c", spec={"storageClassName": "soon"}), kind("StorageClass", "soon", provisioner="x")], None),
     "... of a class that provisions none": (
@@ -38,15 +38,15 @@ LATE = kind("StorageClass", "late", volumeBindingMode="WaitForFirstConsumer", pr
     "... that a claim has": ([kind("PersistentVolume", "v"), kind("PersistentVolumeClaim", "c", spec={"volumeName": "v"})], None),
     "a claim that waits for its pod": ([kind("PersistentVolumeClaim", "c", spec={"storageClassName": "late"}), LATE], None),
 })
-def test_what_pods_wait_for_in_vain_among_manifests_is_said(things, said, tmp_path, caplog):
+def test_what_pods_wait_for_in_vain_among_manifests_is_said(things, message, tmp_path, caplog):
     (tmp_path / "cluster.yaml").write_text(yaml.safe_dump_all([node("n"), *things]))
     Manifests([tmp_path / "cluster.yaml"])
-    assert caplog.messages == ([said] if said else [])
+    assert caplog.messages == ([message] if message else [])
 
 
 def test_that_nobody_is_preempted_is_said_of_the_first_pod_that_might_preempt():
     classes = [priority_class(f"p{value}", value) for value in (0, 7, 8)]
     things = [node("n"), pod("there", nodeName="n"), *classes, *(pod(name, {"cpu": "9"}, priorityClassName=of) for name, of in (("a", "p0"), ("b", "p7"), ("c", "p8")))]
-    _, said = placed(text=yaml.safe_dump_all(things))
-    assert said == ("kube-scheduler might delete less important pods to place default/c; to do so, too: --preempt, "
+    _, message = placed(text=yaml.safe_dump_all(things))
+    assert message == ("kube-scheduler might delete less important pods to place default/c; to do so, too: --preempt, "
                     "or Preemption among the predicates\n")

@@ -43,7 +43,7 @@ CLASS = kind("RuntimeClass", "gvisor", apiVersion="node.k8s.io/v1", handler="run
 
 # ---- what is done elsewhere, and not here
 
-@table("things, said", {
+@table("things, message", {
     "a test of a chart": (
         [hook(pod("p"), "helm.sh/hook", "test")], ["-: Pod p: Helm creates it only at test; helm template --no-hooks leaves it out"]),
     "a Job of Argo CD": ([hook(workload("Job"), "argocd.argoproj.io/hook", "PreSync")], ["-: Job w: Argo CD creates it only at PreSync"]),
@@ -61,9 +61,9 @@ CLASS = kind("RuntimeClass", "gvisor", apiVersion="node.k8s.io/v1", handler="run
     "... that none names": ([CLASS, pod("p")], []),
     "a kind of that name in another group": ([kind("LimitRange", "l", "default", apiVersion="example.com/v1"), pod("p")], []),
 })
-def test_what_is_done_elsewhere_is_said_where_it_matters(things, said):
+def test_what_is_done_elsewhere_is_said_where_it_matters(things, message):
     run = run_scheduler("--cluster", "-", input=yaml.safe_dump_all([node("n"), *things]))
-    assert [line for line in run.stderr.splitlines() if not line.startswith("no pod waits")] == said and run.returncode == 0
+    assert [line for line in run.stderr.splitlines() if not line.startswith("no pod waits")] == message and run.returncode == 0
 
 
 @table("things, is_said", {
@@ -74,8 +74,8 @@ def test_what_is_done_elsewhere_is_said_where_it_matters(things, said):
 })
 def test_that_nobody_is_preempted_is_said_where_it_might_help(things, is_said):
     fields = {"nodeSelector": {"disk": "ssd"}} if is_said is None else {}
-    _, said = placed(priority_class("high", 5), *things, pod("p", {"cpu": "9"}, priorityClassName="high", **fields))
-    assert ("kube-scheduler might delete less important pods" in said) == bool(is_said)
+    _, message = placed(priority_class("high", 5), *things, pod("p", {"cpu": "9"}, priorityClassName="high", **fields))
+    assert ("kube-scheduler might delete less important pods" in message) == bool(is_said)
 
 
 # ---- folders
@@ -118,7 +118,7 @@ def in_tar(text):
     return archive.getvalue()
 
 
-@table("data, said", {
+@table("data, message", {
     "an error of helm": (b"Error: cannot re-use a name that is still in use\n", "this is an error message of helm, not a manifest: Error: cannot"),
     "names": (b"node/n1\npod/p\n", "this is a list of names; write -o json instead of -o name: node/n1"),
     "a login of a proxy": (b"<!DOCTYPE html>\n<html></html>", "this is a web page, maybe the login of a proxy: <!DOCTYPE html>"),
@@ -129,9 +129,9 @@ def in_tar(text):
         b'{"kind": "List", "items": []}\nError from server (Forbidden): nodes is forbidden: User "x" cannot list it\n',
         "it ends with an error message of kubectl, not a manifest: Error from server (Forbidden): nodes is forbidden"),
 })
-def test_what_is_no_manifest_gets_its_hint(data, said):
+def test_what_is_no_manifest_gets_its_hint(data, message):
     run = run_scheduler("--cluster", "-", input=data)
-    assert run.returncode == 2 and run.stderr.startswith(f"-: {said}") and run.stderr.count("\n") == 1
+    assert run.returncode == 2 and run.stderr.startswith(f"-: {message}") and run.stderr.count("\n") == 1
 
 
 # ---- what is asked
@@ -144,12 +144,12 @@ def test_copies_are_counted_before_the_pods_that_wait_and_by_the_rules_of_the_po
         "1 other waiting pod is not placed first", "decided with the default profile of kube-scheduler 1.36"]
 
 
-@pytest.mark.parametrize("arguments, said", [(["--once"], "the page is written when no pod is due\n"), ([], None)])
-def test_a_page_of_a_live_cluster_is_announced(arguments, said, control_plane, start_scheduler):
+@pytest.mark.parametrize("arguments, message", [(["--once"], "the page is written when no pod is due\n"), ([], None)])
+def test_a_page_of_a_live_cluster_is_announced(arguments, message, control_plane, start_scheduler):
     control_plane.create(node("n"))
-    if said:
+    if message:
         run = run_scheduler("--server", control_plane.server, "--output", "html", *arguments)
-        assert said in run.stderr and run.stdout.startswith("<!DOCTYPE html>")
+        assert message in run.stderr and run.stdout.startswith("<!DOCTYPE html>")
     else:
         running = start_scheduler("--server", control_plane.server, "--output", "html")
         wait_for("it says so", lambda: "the page is written when you press Ctrl-C" in running.err)

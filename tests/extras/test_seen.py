@@ -2,7 +2,7 @@
 
 import pytest
 
-from helpers.extras import a_cluster, node, pod, table
+from helpers.extras import new_cluster, node, pod, table
 from helpers.random_objects import Server
 from scheduler_extras.deciding.rule import PREDICATES
 from scheduler_extras.policy.own_rules import predicate
@@ -61,7 +61,7 @@ def test_whatever_a_rule_looks_at_a_change_of_it_is_news(changes, is_good, monke
             {"kind": "Policy", "apiVersion": "v1", "predicates": [{"name": "Good"}]})}
         server, fits = Server(), []
         server.put(node("n"))
-        cluster = a_cluster(server)
+        cluster = new_cluster(server)
         for mood in ("good", "bad", "good"):
             server.put(changes(mood))
             snapshot = cluster.refresh_snapshot(policies)

@@ -7,7 +7,7 @@ import random
 import pytest
 
 from helpers.everywhere import replace
-from helpers.extras import a_cluster, node, pod
+from helpers.extras import new_cluster, node, pod
 from helpers.random_objects import HOSTNAME, OWNERS, ZONE, Server, random_owner
 from scheduler_extras.common.errors import InvalidSelector
 from scheduler_extras.deciding.snapshot import FullSnapshot
@@ -71,7 +71,7 @@ def test_a_selector_is_read_once_and_pods_are_asked_for_in_their_namespace_only(
             server.put({"apiVersion": OWNERS[kind], "kind": kind, "metadata": {"name": "x", "namespace": f"team-{i}"},
                         "spec": {"selector": selector}})
     policy = read_policy({"kind": "Policy", "apiVersion": "v1"})
-    cluster = a_cluster(server)
+    cluster = new_cluster(server)
     for i in range(40):
         waiting = FullPod(pod(f"p{i}", namespace=f"team-{i}", labels=of_pods))
         asked.clear()

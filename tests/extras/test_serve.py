@@ -129,14 +129,14 @@ def test_a_stream_arrives_in_parts_and_ends_when_its_client_has_gone(serve):
     assert has_ended.wait(20)
 
 
-@table("arguments, said", {
+@table("arguments, message", {
     "a port that is taken": (["--listen", "{port}"], "--listen: cannot listen on 127.0.0.1, port {port}: Address already in use\n"),
     "a run that ends by itself": (["--listen", "{port}", "--once"], "--listen excludes --once, --explain POD, --fits, --drain and --compare\n")})
-def test_where_it_cannot_listen_is_exit_code_2(arguments, said):
+def test_where_it_cannot_listen_is_exit_code_2(arguments, message):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         run = run_scheduler("--server", "http://127.0.0.1:1", *(each.format(port=port) for each in arguments))
-    assert run.returncode == 2 and run.stderr.endswith(said.format(port=port))
+    assert run.returncode == 2 and run.stderr.endswith(message.format(port=port))
 
 
 # ---- health --------------------------------------------------------------------------------------------
@@ -275,7 +275,7 @@ def test_labels_types_and_buckets_are_those_of_a_real_kube_scheduler(control_pla
         "kube-scheduler", f"--kubeconfig={control_plane.kubeconfig()}", "--leader-elect=false", f"--port={their_port}",
         "--address=127.0.0.1", "--secure-port=0")
     try:
-        wait_for("both bind", lambda: len(control_plane.places()) == 2)
+        wait_for("both bind", lambda: len(control_plane.placements()) == 2)
         wait_for("both fail", lambda: [key for key, thing in control_plane.pods().items() if "Unschedulable" in str(thing["status"])] == [
             "default/ours-too-large", "default/theirs-too-large"])
         of_1_20, ours = [wait_for("all metrics are there", lambda: schema(each, {*same} - {SAMPLED})) for each in (their_port, port)]

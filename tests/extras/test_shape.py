@@ -65,8 +65,8 @@ def test_no_module_is_long_and_each_says_what_is_in_it():
 
 def test_the_program_imports_each_module():
     """What nobody imports, `everything` would: so this is another process."""
-    said = "import scheduler_extras, sys; print(*(name for name in sys.modules if name.startswith('scheduler_extras.')))"
-    run = subprocess.run([sys.executable, "-c", said], cwd=ROOT, capture_output=True, text=True, check=True)
+    message = "import scheduler_extras, sys; print(*(name for name in sys.modules if name.startswith('scheduler_extras.')))"
+    run = subprocess.run([sys.executable, "-c", message], cwd=ROOT, capture_output=True, text=True, check=True)
     assert {f"scheduler_extras.{name}" for name in modules()} - {"scheduler_extras.scheduler"} <= {*run.stdout.split()}
 
 
@@ -128,15 +128,15 @@ def project(tmp_path):
     return tmp_path
 
 
-@table("text, said", {
+@table("text, message", {
     "a bracket that is not closed": ("log = (", "'(' was never closed (scheduler.py, line 1)"),
     "a name with a space": ("def a rule(): pass", "expected '(' (scheduler.py, line 1)|invalid syntax (scheduler.py, line 1)")})
 @pytest.mark.parametrize("command", [["scheduler_extras"], ["-m", "scheduler_extras"]])
-def test_a_mistake_in_the_syntax_of_the_script_is_one_line(project, text, said, command):
+def test_a_mistake_in_the_syntax_of_the_script_is_one_line(project, text, message, command):
     (project / "scheduler.py").write_text(text)
     run = subprocess.run([sys.executable, *command, "--once"], cwd=project, capture_output=True, text=True, timeout=60)
     [line] = run.stderr.splitlines()
-    assert run.returncode == 2 and line in said.split("|")
+    assert run.returncode == 2 and line in message.split("|")
 
 
 def test_a_rule_of_the_script_that_takes_something_else_is_one_line(project):

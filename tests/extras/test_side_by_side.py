@@ -5,7 +5,15 @@ import random
 
 from helpers.control_plane import wait_for
 from helpers.extender import Service
-from helpers.extras import DEFAULT_PREDICATES, DEFAULT_PRIORITIES, a_cluster, node, pod, run_scheduler, table
+from helpers.extras import (
+    DEFAULT_PREDICATES,
+    DEFAULT_PRIORITIES,
+    new_cluster,
+    node,
+    pod,
+    run_scheduler,
+    table,
+)
 from scheduler_extras.api.client import ApiClient
 from scheduler_extras.policy.policy_file import load_policies
 from scheduler_extras.policy.schedule import schedule
@@ -123,7 +131,7 @@ def test_kube_scheduler_chooses_a_node_that_we_score_highest(control_plane, tmp_
         "kube-scheduler", f"--kubeconfig={control_plane.kubeconfig()}", "--leader-elect=false", "--port=0",
         "--secure-port=0", "--scheduler-name=kube", "--kube-api-qps=5000", "--kube-api-burst=5000", *theirs)
     policies = load_policies(ours, "kube")
-    cluster = a_cluster(ApiClient(control_plane.server))
+    cluster = new_cluster(ApiClient(control_plane.server))
     unique = pending = 0
     for i in range(count):
         snapshot = cluster.refresh_snapshot(policies)
@@ -153,14 +161,14 @@ def test_kube_scheduler_chooses_a_node_that_we_score_highest(control_plane, tmp_
         assert unique > count / 3 and pending > 2, "the pods are various enough to tell"
 
 
-@table("verb, answer, place, said", {
+@table("verb, answer, place, text", {
     "no node passes its filter": (
         "filter", {"nodenames": [], "failednodes": {"a": "a is haunted", "b": "a is haunted"}}, None,
         "0/2 nodes are available: 2 a is haunted."),
     "it prefers a node": ("prioritize", [{"host": "a", "score": 1}, {"host": "b", "score": 9}], "b", None),
     "it fails to bind": ("bind", {"error": "disk quota exceeded"}, None, "binding rejected: ... disk quota exceeded"),
 })
-def test_an_extender_that_answers_in_lower_case(control_plane, tmp_path, verb, answer, place, said):
+def test_an_extender_that_answers_in_lower_case(control_plane, tmp_path, verb, answer, place, text):
     """Go's decoder takes a field's name in any case: both take the same from what the extender answers."""
     service = Service()
     service.answers[verb] = 200, answer
@@ -184,6 +192,6 @@ def test_an_extender_that_answers_in_lower_case(control_plane, tmp_path, verb, a
     kube_scheduler.wait()
     service.stop()
     for node_name, message in outcomes:
-        head, _, tail = (said or "").partition("... ")
+        head, _, tail = (text or "").partition("... ")
         assert node_name == place and (message or "").startswith(head) and (message or "").endswith(tail), outcomes
     assert {verb for verb, _ in service.asked} == {verb}

@@ -21,7 +21,7 @@ from helpers.extras import (
     table,
     volume,
 )
-from helpers.fake_api import Told
+from helpers.fake_api import WatchedCluster
 from helpers.faulty import ApiServer
 from helpers.preempting import budget, built, incoming, running
 from scheduler_extras.api.responses import TooLarge
@@ -281,7 +281,7 @@ def test_an_event_and_a_line_have_a_bound():
 
 def test_a_quota_that_is_used_up_by_events_is_said_once(monkeypatch, caplog):
     """The API server names the event that it refuses, and each has another name."""
-    cluster = Told(monkeypatch, node("n"))
+    cluster = WatchedCluster(monkeypatch, node("n"))
     plain = cluster.server.request
 
     def request(method, path, body=None, params=None, accept=None, check=None):
@@ -290,7 +290,7 @@ def test_a_quota_that_is_used_up_by_events_is_said_once(monkeypatch, caplog):
         return plain(method, path, body, params, accept)
 
     cluster.server.request = request
-    cluster.comes(*(pod(f"p{i}", nodeSelector={"disk": "ssd"}) for i in range(9)), *(pod(f"q{i}") for i in range(9)))
+    cluster.create(*(pod(f"p{i}", nodeSelector={"disk": "ssd"}) for i in range(9)), *(pod(f"q{i}") for i in range(9)))
     assert sum(place == "n" for _, place in cluster.make_pass()) == 9
     assert sum("exceeded quota" in each for each in caplog.messages) == 1
 
@@ -318,14 +318,14 @@ def counting(often):
     "a node that there is not": lambda i: pod("p", nodeName=f"n-{i}"),
 })
 def test_what_pods_have_written_is_forgotten_with_them(make, monkeypatch):
-    cluster = Told(monkeypatch, node("n", cpu="0", labels={"zone": "z"}), policy=PROVIDER["my-scheduler"])
+    cluster = WatchedCluster(monkeypatch, node("n", cpu="0", labels={"zone": "z"}), policy=PROVIDER["my-scheduler"])
 
     def come_and_go(numbers):
         """Have pods come, be decided about, and go. Return the bytes that are in use then."""
         for number in numbers:
-            cluster.comes(make(number))
+            cluster.create(make(number))
             cluster.make_pass()
-            cluster.tell("DELETED", cluster.server.objects.pop(("pods", "default", "p")))
+            cluster.send("DELETED", cluster.server.objects.pop(("pods", "default", "p")))
             cluster.make_pass()
             cluster.server.requests.clear()
         gc.collect()
@@ -355,7 +355,7 @@ def test_pods_whose_volumes_take_long_come_after_new_ones_and_take_turns():
 def test_claims_that_are_too_large_to_be_changed_are_no_trouble_of_the_api_server(monkeypatch):
     """If they were, it would be asked three times, and after ten pods nobody else."""
     names = [f"c-{i}" for i in range(12)]
-    cluster = Told(monkeypatch, node("n"), storage_class("csi", "csi.example.com"),
+    cluster = WatchedCluster(monkeypatch, node("n"), storage_class("csi", "csi.example.com"),
                    *(claim(name, of="csi") for name in names), policy=PROVIDER["my-scheduler"])
     plain, asked = cluster.server.request, []
 
@@ -366,7 +366,7 @@ def test_claims_that_are_too_large_to_be_changed_are_no_trouble_of_the_api_serve
         return plain(method, path, body, params)
 
     cluster.server.request = request
-    cluster.comes(*(using(name, name=name, priority=1) for name in names), pod("victim"))
+    cluster.create(*(using(name, name=name, priority=1) for name in names), pod("victim"))
     cluster.make_pass()
     assert len(asked) == len(names) and cluster.bound() == ["victim"]
 

@@ -16,16 +16,16 @@ from scheduler_extras.show.picture import picture, pods_without_node
 from scheduler_extras.show.text import BOLD, Screen, align, short_names
 
 
-@table("of, said", {
+@table("of, message", {
     "cpu that lacks on each of twelve": (pod("p", {"cpu": "5"}), "(requests cpu 5000m, free 4000m)"),
     "what a selector asks, and what each node has": (
         pod("p", nodeSelector={"pool": "a-value-that-is-as-long-as-such-values-are-in-earnest"}),
         "(pool In [a-value-that-is-as-long-as-such-values-are-in-earnest]: has no pool)"),
 })
-def test_all_nodes_behind_a_reason_have_their_numbers(of, said):
+def test_all_nodes_behind_a_reason_have_their_numbers(of, message):
     names = [f"gke-prod-pool-0-5fc70dbf-{i:04}" for i in range(12)]
     text = " ".join(" ".join(shown(decide(policy(), of, *map(node, names)))).split())
-    assert text.count(said) == 12
+    assert text.count(message) == 12
 
 
 @table("names, shown", {

@@ -59,7 +59,7 @@ def test_pod_capacity_of_node_counts_the_nominated_and_the_terminating(control_p
     assert record["raw"] == {"PodCapacityOfNode": {"node-a": 98, "node-b": 99, "node-c": 98}}
     assert record["total"] == {"node-a": 0, "node-b": 100, "node-c": 0}
     assert run_scheduler(*arguments, "--once").returncode == 0
-    assert {name: control_plane.places()[f"default/{name}"] for name in ("chosen", "free")} == {
+    assert {name: control_plane.placements()[f"default/{name}"] for name in ("chosen", "free")} == {
         "chosen": "node-c", "free": "node-b"}
     for name in ("a-1", "a-2"):
         control_plane.request("PATCH", f"namespaces/default/pods/{name}", {"metadata": {"finalizers": None}},
@@ -77,7 +77,7 @@ def test_the_tutorials_rules_together_on_a_real_cluster(control_plane, tmp_path)
     run = run_scheduler("--server", control_plane.server, "--plugins", RULES, "--policy", tmp_path / "policy.json",
                         "--once")
     assert run.returncode == 0
-    assert control_plane.places() == {
+    assert control_plane.placements() == {
         "default/named": "short", "default/space": "edge", "default/any": "the-longest-name"}
     assert f"PreFilter default/any: 3 nodes, arguments [{SAMPLE}]" in run.stderr
     assert "PreBind default/any: the-longest-name" in run.stderr and "PreBind default/lost" not in run.stderr
@@ -94,7 +94,7 @@ def test_algorithm_providers_on_a_real_cluster(control_plane, provider, place):
                          pod("p", {"cpu": "1", "memory": "2Gi"}))
     control_plane.bind("other", "busy")
     assert run_scheduler("--server", control_plane.server, "--policy", provider, "--once").returncode == 0
-    assert control_plane.places()["default/p"] == place
+    assert control_plane.placements()["default/p"] == place
 
 
 @table("annotations, feasible", {
@@ -110,8 +110,8 @@ def test_space_cloud(annotations, feasible):
 
 def test_the_random_scheduler_is_a_policy_of_two_lists():
     policies = built([], ["RandomPriority"])
-    places = Counter(decide(policies, pod("p"), node("a"), node("b"), node("c")).node for _ in range(60))
-    assert set(places) == {"a", "b", "c"}
+    placements = Counter(decide(policies, pod("p"), node("a"), node("b"), node("c")).node for _ in range(60))
+    assert set(placements) == {"a", "b", "c"}
 
 
 def test_algorithm_providers_mean_the_built_in_sets():

@@ -9,9 +9,9 @@ NOBODY_WAITS = "no pods to schedule for my-scheduler: no pod without a node has 
 
 
 def test_that_no_pod_of_a_live_cluster_names_it_is_said(answering):
-    for server, said in (answering(200, '{"items": []}'), NOBODY_WAITS), (answering(403, "{}"), "403"):
+    for server, message in (answering(200, '{"items": []}'), NOBODY_WAITS), (answering(403, "{}"), "403"):
         run = run_scheduler("--server", server, "--once")
-        assert len(run.stderr.splitlines()) == 3 and said in run.stderr.splitlines()[2]
+        assert len(run.stderr.splitlines()) == 3 and message in run.stderr.splitlines()[2]
 
 
 LOOKS_AT_NO = ("my-scheduler: policy.json has no rule for claims, required spreading, required pod affinity, required pod anti-affinity; "

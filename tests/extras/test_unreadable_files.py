@@ -108,19 +108,19 @@ def test_a_manifest_that_cannot_be_read_is_one_line(content, tmp_path):
     assert seconds < 10, f"{seconds:.1f} s of CPU"
 
 
-@table("text, said", {
+@table("text, message", {
     "an ephemeral volume without a name": (
         pod("p", volumes=[{"ephemeral": {"volumeClaimTemplate": {"spec": {}}}}]), r"\bp\b"),
     "a quantity of 400 digits": (pod("p", {"cpu": DIGITS}), "Insufficient cpu"),
     "a name that cannot be encoded": (pod("p-\ud800"), "is skipped"),
 })
-def test_an_odd_pod_in_a_manifest_is_named_and_the_others_are_placed(text, said, tmp_path):
+def test_an_odd_pod_in_a_manifest_is_named_and_the_others_are_placed(text, message, tmp_path):
     (tmp_path / "m.json").write_text(json.dumps({"kind": "List", "items": [node("n"), text, pod("fine")]}))
     for policy in (ROOT / "policy.json", "DefaultProvider"):
         code, out, err, seconds = run_limited("--cluster", tmp_path / "m.json", "--policy", policy)
         assert code == ("is skipped" in err) and "default/fine -> n" in out, err[-300:]
         assert "Traceback" not in err and " in a rule" not in out + err, (out, err)
-        assert re.search(said, err + out) and seconds < 2
+        assert re.search(message, err + out) and seconds < 2
 
 
 def test_a_running_script_keeps_its_last_good_policy_whatever_is_put_in_its_place(serve, start, tmp_path):
@@ -128,14 +128,14 @@ def test_a_running_script_keeps_its_last_good_policy_whatever_is_put_in_its_plac
     path = policy_file(tmp_path)
     running, wrong = start(server, "--policy", path, "--interval=0.1"), []
     server.create(pod("first"))
-    wait_for("it runs", lambda: server.places())
+    wait_for("it runs", lambda: server.placements())
     for number, (name, content) in enumerate(BAD_POLICIES.items()):
         before = len(running.err)
         write(path, content)
         try:
             wait_for("it says so", lambda before=before: "still using the last good Policy" in running.err[before:])
             server.create(pod(f"pod-{number}"))
-            wait_for("it goes on", lambda number=number: f"default/pod-{number}" in server.places())
+            wait_for("it goes on", lambda number=number: f"default/pod-{number}" in server.placements())
             assert len(running.err[before:].splitlines()) == 1, "it takes more than one line"
         except AssertionError as error:
             wrong.append(f"{name}: {str(error).splitlines()[0]}: {running.err[before:][-200:]}")
@@ -166,11 +166,11 @@ def test_an_empty_or_half_written_policy_changes_nothing(half, serve, start, tmp
     path.write_text(HALF)
     running = start(server, "--policy", path, "--interval=0.1")
     server.create(pod("picky", nodeSelector={"disk": "ssd"}), pod("first"))
-    wait_for("it runs", lambda: server.places())
+    wait_for("it runs", lambda: server.placements())
     path.write_text(half[0]) if half[0] is not None else path.unlink()
     wait_for("it has looked", lambda: "still using the last good Policy" in running.err)
     server.create(pod("large", {"cpu": "99"}), pod("last"))  # as the Policy does not ask for resources, it fits
-    wait_for("it goes on", lambda: server.places().keys() == {"default/first", "default/last", "default/large"})
+    wait_for("it goes on", lambda: server.placements().keys() == {"default/first", "default/last", "default/large"})
     assert not re.search(r": [-+] \w|without changes", running.err), f"the Policy has changed: {running.err}"
 
 
@@ -191,24 +191,24 @@ def becomes_huge(path):
     os.truncate(path, 100 * 10**9)
 
 
-@table("becomes, said", {"a pipe": (becomes_a_pipe, "it is no longer a regular file"), "a device": (becomes_a_device, "it is no longer a regular file"),
+@table("becomes, message", {"a pipe": (becomes_a_pipe, "it is no longer a regular file"), "a device": (becomes_a_device, "it is no longer a regular file"),
                          "huge": (becomes_huge, "it has more than 1048576 bytes")})
 @pytest.mark.parametrize("name", ["policy.json", "rules.py"])
-def test_a_file_that_cannot_be_read_in_time_is_one_line_and_the_last_good_policy_stays(becomes, said, name, serve, start, tmp_path):
+def test_a_file_that_cannot_be_read_in_time_is_one_line_and_the_last_good_policy_stays(becomes, message, name, serve, start, tmp_path):
     server = serve(ApiServer(node("n", pods="1000")))
     (tmp_path / "rules.py").write_text("from scheduler import predicate\n\n@predicate('Mine')\ndef mine(pod, node):\n    return []\n")
     rules = json.loads((ROOT / "policy.json").read_text())
     policy_file(tmp_path, predicates=[*rules["predicates"], {"name": "Mine"}])
     running = start(server, "--policy", tmp_path / "policy.json", "--plugins", tmp_path / "rules.py", "--interval=0.1")
     server.create(pod("first"))
-    wait_for("it runs", lambda: server.places())
+    wait_for("it runs", lambda: server.placements())
     before, text = len(running.err), (tmp_path / name).read_text()
     becomes(tmp_path / name)
     wait_for("it says so", lambda: "still using the last good Policy" in running.err[before:])
     server.create(pod("second"))
-    wait_for("it goes on", lambda: len(server.places()) == 2)
+    wait_for("it goes on", lambda: len(server.placements()) == 2)
     [line] = running.err[before:].splitlines()
-    assert said in line
+    assert message in line
     (tmp_path / name).unlink()
     (tmp_path / name).write_text(text + "\n")
     wait_for("it is read again", lambda: re.search("without changes|has changed", running.err[before:]))

@@ -128,15 +128,15 @@ PLACES = {"Node": "nodes", "Namespace": "namespaces", "PersistentVolume": "persi
           **{kind: f"../../apis/apps/v1/namespaces/default/{kind.lower()}s" for kind in ("Deployment", "StatefulSet")}}
 
 
-@table("thing, said", REFUSED | TODAY)
-def test_what_an_api_server_refuses_is_named_and_left_out(thing, said):
+@table("thing, message", REFUSED | TODAY)
+def test_what_an_api_server_refuses_is_named_and_left_out(thing, message):
     decisions, err = placed(thing, pod("other"))
-    assert err.splitlines() == [f"-: {thing['kind']} {thing['metadata']['name']}{LEFT_OUT}: {said}"]
+    assert err.splitlines() == [f"-: {thing['kind']} {thing['metadata']['name']}{LEFT_OUT}: {message}"]
     assert [*decisions] == ["default/other"]
 
 
-@table("thing, said", REFUSED)
-def test_an_api_server_refuses_it(thing, said, control_plane):
+@table("thing, message", REFUSED)
+def test_an_api_server_refuses_it(thing, message, control_plane):
     url = f"{control_plane.server}/api/v1/{PLACES[thing['kind']]}"
     answer = control_plane.session.post(url, json=thing, timeout=60)
     assert answer.status_code in (400, 403, 422), answer.text
@@ -177,7 +177,7 @@ def test_a_copied_pod_with_a_mistake_is_told(metadata, spec, is_there):
     assert decisions["default/p"]["node"] == (None if is_there else "n")
 
 
-@table("fields, said", {
+@table("fields, message", {
     "a field in the wrong place": (
         {"containers": [{"name": "c", "nodeSelector": {"a": "b"}}]}, "-: Pod p: spec.containers[0].nodeSelector: belongs in spec, beside containers\n"),
     "a number that is none": (
@@ -195,9 +195,9 @@ def test_a_copied_pod_with_a_mistake_is_told(metadata, spec, is_there):
         'did you mean "matchExpressions"?\n'),
     "a priority that its class had once": ({"priority": 7}, ""),
 })
-def test_of_an_edited_copy_it_is_said_what_is_odd(fields, said):
+def test_of_an_edited_copy_it_is_said_what_is_odd(fields, message):
     decisions, err = placed(pod("p", metadata={"uid": "1"}, **fields))
-    assert (err.splitlines()[:1], [*decisions]) == (said.splitlines(), ["default/p"])
+    assert (err.splitlines()[:1], [*decisions]) == (message.splitlines(), ["default/p"])
 
 
 @table("tolerations, effect, place", {

@@ -8,19 +8,19 @@ from helpers.control_plane import wait_for
 from helpers.everywhere import replace
 from helpers.extras import (
     ROOT,
-    a_cluster,
-    a_live_cluster,
-    a_pass,
+    new_cluster,
+    new_live_cluster,
     node,
     pod,
+    run_pass,
     run_scheduler,
     table,
-    wait_until_told,
+    wait_for_writes,
 )
 from helpers.fake_api import Server, without_streams
 from helpers.preempting import (
-    GOING,
     POLICY,
+    TERMINATING,
     A,
     budget,
     built,
@@ -38,7 +38,7 @@ from scheduler_extras.manifests.manifests import Manifests
 from scheduler_extras.policy.policy_file import load_policies
 
 
-@table("kind", {"whose objects are told": [a_live_cluster], "whose objects are listed": [a_cluster]})
+@table("kind", {"whose objects are told": [new_live_cluster], "whose objects are listed": [new_cluster]})
 def test_a_victim_whose_deletion_was_refused_is_deleted_by_the_next_attempt_on_a_cluster(kind, monkeypatch):
     without_streams(monkeypatch)
     server = Server(node("n", cpu="1"), running("a", "n"), incoming())
@@ -55,7 +55,7 @@ def test_a_victim_whose_deletion_was_refused_is_deleted_by_the_next_attempt_on_a
 def test_a_deletion_that_is_refused_after_another_preemptor_has_ended_the_nomination_is_tried_again():
     server = Server(node("n", cpu="1"), running("a", "n"), incoming())
     server.failures["a"] = [403]
-    cluster = a_cluster(server)
+    cluster = new_cluster(server)
     plain = server.request
 
     def request(method, *more, **options):
@@ -82,7 +82,7 @@ def test_a_victim_is_told_though_a_less_important_pod_that_was_to_go_there_has_g
         return plain(method, path, body, *more, **options)
 
     server.request = request
-    make_pass(a_live_cluster(server), built())
+    make_pass(new_live_cluster(server), built())
     assert [body["involvedObject"]["name"] for *_, body in server.sent("POST", "/events")
             if body["reason"] == "Preempted"] == ["a"]
 
@@ -104,7 +104,7 @@ def preempted(server):
 
 def preempts_once(server, **more):
     """Make a pass; return what was decided about the pod that needs room, and in memory the nominations after it."""
-    cluster = a_cluster(server, **more)
+    cluster = new_cluster(server, **more)
     decisions = {decision.pod.name: decision for decision in make_pass(cluster, built())}
     return decisions["p"], {other.name: other.nominated_node for other in cluster.snapshot.nominated}
 
@@ -126,7 +126,7 @@ def is_pod(**more):
     "the pod has gone": ({"p": [404]}, NOBODY_GOES, {}),
     "another pod has its name": ({"p": [409]}, NOBODY_GOES, {}),
     "the pod is bound by now": ({"p": [is_pod(nodeName="m")]}, NOBODY_GOES, {}),
-    "the pod is being deleted": ({"p": [is_pod(metadata=GOING)]}, NOBODY_GOES, {}),
+    "the pod is being deleted": ({"p": [is_pod(metadata=TERMINATING)]}, NOBODY_GOES, {}),
     "the pod still waits": ({"p": [is_pod()]}, ALL_GO, NOMINATED),
     "nobody answers about it": ({"p": [0]}, NOBODY_GOES, {}),
     "where it is nominated cannot be written": ({"p": [500] * 3}, NOBODY_GOES, {}),
@@ -184,7 +184,7 @@ def test_that_nobody_may_be_deleted_is_one_line(monkeypatch, caplog):
         return carry_out(method, path, *more, **options)
 
     server.request = request
-    cluster = a_cluster(server)
+    cluster = new_cluster(server)
     for _ in range(3):
         decisions = make_pass(cluster, built())
         cluster.queue.end_backoff()
@@ -199,7 +199,7 @@ def test_that_nobody_may_be_deleted_is_one_line(monkeypatch, caplog):
     "after the condition of the last": (5, ["a"]), "after its deletion, too": (6, ["a", "b"])})
 def test_a_replica_that_does_not_lead_any_more_deletes_nobody_else(asked, deleted):
     server = two_victims()
-    cluster, sent = a_cluster(server), []
+    cluster, sent = new_cluster(server), []
     plain = cluster.writer.request_if_leading
 
     def attempt(method, path, body=None):
@@ -231,7 +231,7 @@ def test_a_budget_forbids_nothing():
     "under a configuration after its backoff": (configured, None, False)})
 def test_when_a_pod_is_tried_again_that_has_preempted(policies, nominated, at_once):
     server = Server(node("n", cpu="1"), running("a", "n"), incoming(nominated=nominated))
-    cluster = a_cluster(server)
+    cluster = new_cluster(server)
     make_pass(cluster, policies())
     assert preempted(server)["deleted"] == ["a"]
     [record] = cluster.queue.values()
@@ -250,13 +250,13 @@ def test_a_pod_whose_victims_are_being_asked_to_go_is_not_tried_meanwhile():
         return plain(method, path, *more, **options)
 
     server.request = request
-    cluster = a_cluster(server)
+    cluster = new_cluster(server)
     cluster.results.handle = lambda patience=0: None
-    a_pass(cluster, built())
+    run_pass(cluster, built())
     assert asked.wait(60)
     for _ in range(3):
         cluster.queue.end_backoff()
-        a_pass(cluster, built())
+        run_pass(cluster, built())
     [record] = cluster.queue.values()
     assert (record.waits_for, record.retry.failures) == (WaitsFor.POST_FILTER, 1)
     go_on.set()
@@ -277,12 +277,12 @@ def test_a_victim_whose_binding_fails_is_a_victim_until_it_has_gone():
         return {"kind": "Pod"} if method == "DELETE" else plain(method, path, *more, **options)
 
     server.request = request
-    cluster = a_cluster(server)
+    cluster = new_cluster(server)
     handle = cluster.results.handle
     cluster.results.handle = lambda patience=0: None
-    a_pass(cluster, built())
+    run_pass(cluster, built())
     server.put(incoming())
-    a_pass(cluster, built())
+    run_pass(cluster, built())
     assert [*cluster.snapshot.victims] == ["uid-low"]
     go_on.set()
     wait_for("the Binding is refused", lambda: handle(1) or cluster.queue["uid-low"].waits_for is WaitsFor.NODE)
@@ -292,11 +292,11 @@ def test_a_victim_whose_binding_fails_is_a_victim_until_it_has_gone():
 def test_where_pods_may_not_be_deleted_the_next_best_node_is_tried():
     server = Server(node("m", cpu="1"), node("n", cpu="1"), running("a", "m", 1), running("b", "n", 2), incoming())
     server.failures["a"] = [403]
-    cluster, said = a_cluster(server), []
+    cluster, message = new_cluster(server), []
     for _ in range(2):
-        said += [decision.remedy for decision in make_pass(cluster, built())]
+        message += [decision.remedy for decision in make_pass(cluster, built())]
         cluster.queue.end_backoff()
-    assert said == ["", "It preempts default/b on n, where that helps, as pods on m could not be deleted."]
+    assert message == ["", "It preempts default/b on n, where that helps, as pods on m could not be deleted."]
     assert preempted(server)["deleted"] == ["a", "b"]
 
 
@@ -318,25 +318,25 @@ def test_a_victim_that_changes_all_the_time_is_still_a_victim(change):
     assert preempted(server)["deleted"] == ["a"]
 
 
-@table("policies, deleted, said", {
+@table("policies, deleted, message", {
     "under a Policy it is deleted, as by 1.20": (built, ["low"], []),
     "under a configuration it is rejected from waiting": (configured, [], ["preempted"])})
-def test_a_victim_that_waits_for_permit(policies, deleted, said, monkeypatch):
+def test_a_victim_that_waits_for_permit(policies, deleted, message, monkeypatch):
     held = FullRule("Hold", lambda pod, node: (), plugin="Hold", hooks={
         "permit": lambda pod, node, snapshot: 600 if pod.name == "low" else None})
     server = Server(node("n", cpu="1"), incoming(name="low", priority=0))
-    cluster, [policy] = a_cluster(server), policies().values()
+    cluster, [policy] = new_cluster(server), policies().values()
     policy.others.append(held)
     make_pass(cluster, {"my-scheduler": policy})
     server.put(incoming())
     for _ in range(3):
         make_pass(cluster, {"my-scheduler": policy})
         cluster.queue.end_backoff()
-    wait_until_told(cluster)
+    wait_for_writes(cluster)
     assert preempted(server)["deleted"] == deleted and preempted(server)["told"] == ["low"]
-    assert server.places() == {"p": "n"}
+    assert server.placements() == {"p": "n"}
     assert [body["message"] for *_, body in server.sent("POST", "/events")
-            if body["reason"] == "FailedScheduling" and body["message"] == "preempted"] == said
+            if body["reason"] == "FailedScheduling" and body["message"] == "preempted"] == message
 
 
 @table("status, victims", {
@@ -359,18 +359,18 @@ def test_what_a_budget_allows_is_counted_down_as_pods_of_one_pass_preempt(versio
         return plain(method, path, *more, **options)
 
     server.request = request
-    make_pass(a_cluster(server), built())
+    make_pass(new_cluster(server), built())
     assert sorted(preempted(server)["deleted"]) == victims
 
 
 def test_a_waiting_pod_that_is_being_deleted_is_skipped_with_an_event():
-    server = Server(node("n"), pod("p", metadata=GOING))
-    cluster = a_cluster(server)
+    server = Server(node("n"), pod("p", metadata=TERMINATING))
+    cluster = new_cluster(server)
     for _ in range(2):
         make_pass(cluster, built())
     assert [(body["reason"], body["message"]) for *_, body in server.sent("POST", "/events")] == [
         ("FailedScheduling", "skip schedule deleting pod: default/p")]
-    assert not server.sent("PATCH", "/status") and server.places() == {}
+    assert not server.sent("PATCH", "/status") and server.placements() == {}
 
 
 OWN_RULE = {"multiPoint": {"enabled": [{"name": "Mine"}]}}
@@ -381,10 +381,10 @@ OWN_POINT = {"postFilter": {"enabled": [{"name": "Mine"}]}}
     "under a Policy": [lambda: built(POLICY | {"predicates": [*POLICY["predicates"], {"name": "Mine"}]})],
     "under a configuration": [lambda: configured(plugins=OWN_RULE)],
     "under one that enables it at this point only": [lambda: configured(plugins=OWN_POINT)]})
-@table("answer, victims, said", {
+@table("answer, victims, message", {
     "a remedy of its own is what is done": (([], "Mine."), [], "Mine."),
     "without one, somebody has to go": (None, ["a"], "It preempts default/a on n, where that helps.")})
-def test_a_post_filter_of_ones_own_is_asked_first(policies, answer, victims, said, monkeypatch):
+def test_a_post_filter_of_ones_own_is_asked_first(policies, answer, victims, message, monkeypatch):
     def mine(pod, node):
         """It has nothing against any node."""
         return ()
@@ -392,7 +392,7 @@ def test_a_post_filter_of_ones_own_is_asked_first(policies, answer, victims, sai
     rule = FullRule("Mine", mine, hooks={"post_filter": lambda *_: answer}, plugin="Mine")
     monkeypatch.setitem(PREDICATES, "Mine", rule)
     decision, _ = decide([node("n", cpu="1"), running("a", "n"), incoming()], policies[0]())
-    assert (list(sent(decision, "DELETE", "/pods/(.*)")), decision.remedy) == (victims, said)
+    assert (list(sent(decision, "DELETE", "/pods/(.*)")), decision.remedy) == (victims, message)
 
 
 def test_in_a_dry_run_nobody_goes():
@@ -454,8 +454,8 @@ def command_line(folder, *arguments):
         incoming(name="q", schedulerName="other", metadata={"uid": "q"})]}))
     run = run_scheduler("--policy", folder / "policy.json", "--cluster", folder / "cluster.json",
                         *arguments)
-    said = [line for line in run.stderr.splitlines() if not line.endswith(": not named here, so not asked")]
-    assert (run.returncode, said) == (0, ["dry run: nothing is written"] if "--dry-run" in arguments else [])
+    message = [line for line in run.stderr.splitlines() if not line.endswith(": not named here, so not asked")]
+    assert (run.returncode, message) == (0, ["dry run: nothing is written"] if "--dry-run" in arguments else [])
     return run.stdout
 
 
@@ -495,7 +495,7 @@ def test_the_file_that_names_it_says_which_kube_scheduler_it_follows(policies, v
 def test_a_node_is_skipped_only_if_its_pods_were_not_to_be_deleted(status, is_refused):
     server = Server(node("n", cpu="1"), running("a", "n"), incoming())
     server.failures["a"] = [status]
-    cluster = a_cluster(server)
+    cluster = new_cluster(server)
     make_pass(cluster, built())
     [record] = cluster.queue.values()
     assert record.retry.refused == ({"n"} if is_refused else set())

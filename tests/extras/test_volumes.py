@@ -10,7 +10,7 @@ import pytest
 
 from helpers import extras
 from helpers.control_plane import wait_for
-from helpers.extras import a_pass, node, pod, table
+from helpers.extras import node, pod, run_pass, table
 from scheduler_extras.common.version import CONFIGURATION_VERSION
 from scheduler_extras.configuration.config_file import read_configuration
 from scheduler_extras.deciding.rule import FullRule
@@ -88,8 +88,8 @@ def test_the_smallest_fitting_volume_is_set_aside_and_the_pod_bound_once_it_is_b
     wait_for("the volumes are available", lambda: all(
         item["status"].get("phase") == "Available" for item in cluster.get("persistentvolumes")["items"]))
     cluster.create(with_claim("db", "data"))
-    wait_for("the pod is bound", cluster.places)
-    assert cluster.places() == {"default/db": "b"}
+    wait_for("the pod is bound", cluster.placements)
+    assert cluster.placements() == {"default/db": "b"}
     assert claimed(cluster, "data")["spec"]["volumeName"] == "small"
     assert [key for key, _, _ in cluster.events("FailedScheduling")] in ([], ["default/db"])
 
@@ -102,13 +102,13 @@ def test_two_pods_do_not_get_the_same_volume(cluster):
     wait_for("the volume is available", lambda: cluster.get(
         "persistentvolumes/one")["status"].get("phase") == "Available")
     cluster.create(with_claim("db-1", "first"), with_claim("db-2", "second"))
-    wait_for("one pod is bound", cluster.places)
+    wait_for("one pod is bound", cluster.placements)
     why = "node(s) didn't find available persistent volumes to bind"
     wait_for("the other says why it is not", lambda: any(
         why in text for _, text, _ in cluster.events("FailedScheduling")))
-    assert len(cluster.places()) == 1
+    assert len(cluster.placements()) == 1
     volume(cluster, "two", "b")
-    wait_for("the other follows", lambda: sorted(cluster.places().values()) == ["a", "b"])
+    wait_for("the other follows", lambda: sorted(cluster.placements().values()) == ["a", "b"])
 
 
 def test_a_volume_is_provisioned_for_the_node_that_was_chosen(cluster):
@@ -118,10 +118,10 @@ def test_a_volume_is_provisioned_for_the_node_that_was_chosen(cluster):
     cluster.create(with_claim("db", "data"))
 
     chosen = wait_for("a node is selected", lambda: selected_node(cluster))
-    assert cluster.places() == {}, "before there is a volume"
+    assert cluster.placements() == {}, "before there is a volume"
     volume(cluster, "new", chosen, claim=claimed(cluster, "data"))
-    wait_for("the pod is bound", cluster.places)
-    assert cluster.places() == {"default/db": chosen}
+    wait_for("the pod is bound", cluster.placements)
+    assert cluster.placements() == {"default/db": chosen}
 
 
 def test_where_the_provisioner_gives_a_node_up_another_one_is_chosen(cluster):
@@ -138,7 +138,7 @@ def test_where_the_provisioner_gives_a_node_up_another_one_is_chosen(cluster):
     second = "b" if first == "a" else "a"
     wait_for("the other node is selected", lambda: selected_node(cluster) == second)
     volume(cluster, "new", second, claim=claimed(cluster, "data"))
-    wait_for("the pod is bound there", lambda: cluster.places() == {"default/db": second})
+    wait_for("the pod is bound there", lambda: cluster.placements() == {"default/db": second})
 
 
 def test_the_room_of_a_pod_that_waits_for_its_volume_is_kept(cluster):
@@ -151,11 +151,11 @@ def test_the_room_of_a_pod_that_waits_for_its_volume_is_kept(cluster):
     wait_for("the other pod is told", lambda: [key for key, _, _ in cluster.events("FailedScheduling")] == [
         "default/greedy"])
     volume(cluster, "new", "a", claim=claimed(cluster, "data"))
-    wait_for("the pod is bound", lambda: cluster.places() == {"default/db": "a"})
+    wait_for("the pod is bound", lambda: cluster.placements() == {"default/db": "a"})
 
 
 @pytest.mark.parametrize("is_live", [False, True], ids=["manifests", "live"])
-@table("objects, places", {
+@table("objects, placements", {
     "a volume is for one claim": (
         [extras.storage_class("c"), extras.claim("first", "c"), extras.claim("second", "c"),
          extras.volume("v", "c"), with_claim("db-1", "first"), with_claim("db-2", "second")], ["a or b", None]),
@@ -166,15 +166,15 @@ def test_the_room_of_a_pod_that_waits_for_its_volume_is_kept(cluster):
         [extras.storage_class("c", "example.com/fake"), extras.claim("data", "c"),
          *(with_claim(f"db-{i}", "data", cpu="600m") for i in range(2))], ["a or b", None]),
 })
-def test_volumes_are_set_aside_within_a_pass(is_live, objects, places):
+def test_volumes_are_set_aside_within_a_pass(is_live, objects, placements):
     """Whether or not controllers act on what is written."""
     cluster = extras.cluster_of(node("a", cpu="1"), node("b", cpu="1"), *copy.deepcopy(objects))
     cluster.cache.snapshot.is_live = is_live
     policies = {"my-scheduler": read_policy({"kind": "Policy", "apiVersion": "v1"})}
     decisions = []
-    a_pass(cluster, policies, decisions.append)
+    run_pass(cluster, policies, decisions.append)
     nodes = [decision.node for decision in decisions]
-    assert [name and "a or b" for name in nodes] == places
+    assert [name and "a or b" for name in nodes] == placements
     assert len({*nodes} - {None}) == 1
     cluster.on_carried_out = decisions.append
     make_passes(cluster, policies, threading.Event(), once=False)
@@ -206,7 +206,7 @@ def test_a_pod_whose_volume_is_not_made_in_time_gives_its_room_back_and_is_tried
     told = []
 
     def make_pass():
-        a_pass(cluster, policies, told.append)
+        run_pass(cluster, policies, told.append)
         return [record.waits_for.value for record in cluster.queue.values()]
 
     assert make_pass() == ["permit"]
@@ -235,7 +235,7 @@ def test_who_does_not_fit_where_its_claim_is_to_be_provisioned_leaves_that_to_th
     policies = {"my-scheduler": read_policy({"kind": "Policy", "apiVersion": "v1"})}
     decisions = []
     for _ in range(2):
-        a_pass(cluster, policies, decisions.append)
+        run_pass(cluster, policies, decisions.append)
         cluster.queue.end_backoff()
     assert [decision.node for decision in decisions] == [None]
     assert data["metadata"]["annotations"] == {"volume.kubernetes.io/selected-node": "a"}

@@ -17,43 +17,43 @@ from scheduler_extras.reading.pods_and_nodes import FullPod
 ONE = {"cpu": "1"}
 
 
-def test_a_pod_that_is_bound_or_gone_by_its_turn_is_not_decided_about(told):
-    cluster = told(node("n", cpu="9"))
-    cluster.comes(*(pod(name, ONE) for name in "abc"))
+def test_a_pod_that_is_bound_or_gone_by_its_turn_is_not_decided_about(watched):
+    cluster = watched(node("n", cpu="9"))
+    cluster.create(*(pod(name, ONE) for name in "abc"))
 
     def meanwhile(decision):
         if decision.pod.name == "a":
-            cluster.tell("DELETED", cluster.stamp(pod("b", ONE)))
-            cluster.tell("MODIFIED", cluster.stamp(pod("c", ONE, nodeName="n")))
+            cluster.send("DELETED", cluster.stamp(pod("b", ONE)))
+            cluster.send("MODIFIED", cluster.stamp(pod("c", ONE, nodeName="n")))
 
     assert cluster.make_pass(meanwhile) == [("a", "n")]
 
 
-def test_a_pod_that_is_being_deleted_by_its_turn_is_not_decided_about(told):
-    cluster = told(node("n"))
-    cluster.comes(pod("a"), pod("b"))
-    assert cluster.make_pass(lambda decision: cluster.tell("MODIFIED", cluster.stamp(pod("b"), deletionTimestamp="now"))) == [("a", "n")]
+def test_a_pod_that_is_being_deleted_by_its_turn_is_not_decided_about(watched):
+    cluster = watched(node("n"))
+    cluster.create(pod("a"), pod("b"))
+    assert cluster.make_pass(lambda decision: cluster.send("MODIFIED", cluster.stamp(pod("b"), deletionTimestamp="now"))) == [("a", "n")]
 
 
-def test_a_pod_that_cannot_be_read_any_more_by_its_turn_is_not_decided_about(told):
-    cluster = told(node("n"))
-    cluster.comes(pod("a"), pod("b"), pod("c"))
-    assert cluster.make_pass(lambda decision: cluster.tell("MODIFIED", cluster.stamp(pod("b", {"cpu": "much"})))) == [
+def test_a_pod_that_cannot_be_read_any_more_by_its_turn_is_not_decided_about(watched):
+    cluster = watched(node("n"))
+    cluster.create(pod("a"), pod("b"), pod("c"))
+    assert cluster.make_pass(lambda decision: cluster.send("MODIFIED", cluster.stamp(pod("b", {"cpu": "much"})))) == [
         ("a", "n"), ("c", "n")]
 
 
-def test_room_that_others_take_during_a_pass_is_taken(told):
-    cluster = told(node("n", cpu="2"))
-    cluster.comes(*(pod(name, ONE) for name in "ab"))
-    assert cluster.make_pass(lambda decision: decision.pod.name == "a" and cluster.tell(
+def test_room_that_others_take_during_a_pass_is_taken(watched):
+    cluster = watched(node("n", cpu="2"))
+    cluster.create(*(pod(name, ONE) for name in "ab"))
+    assert cluster.make_pass(lambda decision: decision.pod.name == "a" and cluster.send(
         "ADDED", cluster.put(pod("other", ONE, nodeName="n")))) == [("a", "n"), ("b", None)]
 
 
-def test_a_pod_of_which_there_are_no_news_yet_waits_for_these(told):
-    cluster = told(node("n"))
+def test_a_pod_of_which_there_are_no_news_yet_waits_for_these(watched):
+    cluster = watched(node("n"))
     late = cluster.put(pod("a"))
     assert cluster.make_pass() == [] and not cluster.cluster.has_urgent_pod()
-    cluster.tell("ADDED", late)
+    cluster.send("ADDED", late)
     cluster.cache.apply_updates()
     assert cluster.cluster.has_urgent_pod(), "which ends the pause"
     assert cluster.make_pass() == [("a", "n")] and not cluster.cluster.has_urgent_pod()
@@ -64,29 +64,29 @@ def test_a_pod_of_which_there_are_no_news_yet_waits_for_these(told):
     "one that backs off": ({"nodeSelector": {"disk": "ssd"}}, False),
     "one of another scheduler": ({"schedulerName": "other"}, False),
 })
-def test_changes_of_a_pod_that_is_not_to_be_tried_begin_no_pass(told, spec, wakes):
-    cluster = told(node("n"))
-    cluster.comes(pod("a", **spec))
+def test_changes_of_a_pod_that_is_not_to_be_tried_begin_no_pass(watched, spec, wakes):
+    cluster = watched(node("n"))
+    cluster.create(pod("a", **spec))
     cluster.make_pass()
     for i in range(3):
-        cluster.tell("MODIFIED", cluster.put(pod("a", labels={"i": str(i)}, **spec)))
+        cluster.send("MODIFIED", cluster.put(pod("a", labels={"i": str(i)}, **spec)))
         cluster.cache.apply_updates()
         assert cluster.cluster.has_urgent_pod() == wakes
-    cluster.tell("MODIFIED", cluster.put(pod("a")))
+    cluster.send("MODIFIED", cluster.put(pod("a")))
     cluster.cache.apply_updates()
     assert cluster.cluster.has_urgent_pod() == ("schedulingGates" in spec or "schedulerName" in spec)
 
 
-def test_a_pod_that_changes_all_the_time_begins_ten_passes_a_second_at_most(told, monkeypatch):
+def test_a_pod_that_changes_all_the_time_begins_ten_passes_a_second_at_most(watched, monkeypatch):
     """As one that a rule holds, which is asked again in each pass."""
     clock = Clock(monkeypatch)
-    cluster = told(node("n"), policy=FullPolicy([FullRule("Holds", lambda pod, node: (), hooks={"permit": lambda *_: 600})], []))
-    cluster.comes(pod("a"))
+    cluster = watched(node("n"), policy=FullPolicy([FullRule("Holds", lambda pod, node: (), hooks={"permit": lambda *_: 600})], []))
+    cluster.create(pod("a"))
     cluster.make_pass()
     begun = 0
     for i in range(100):
         clock.now += 0.01
-        cluster.tell("MODIFIED", cluster.put(pod("a", labels={"i": str(i)})))
+        cluster.send("MODIFIED", cluster.put(pod("a", labels={"i": str(i)})))
         cluster.cache.apply_updates()
         if cluster.cluster.has_urgent_pod():
             begun += 1
@@ -94,60 +94,60 @@ def test_a_pod_that_changes_all_the_time_begins_ten_passes_a_second_at_most(told
     assert begun in (9, 10)
 
 
-def test_nothing_of_other_schedulers_pods_is_kept(told):
-    cluster = told(node("n"))
-    cluster.comes(*(pod(f"p{i}", schedulerName=f"other-{i}") for i in range(50)))
+def test_nothing_of_other_schedulers_pods_is_kept(watched):
+    cluster = watched(node("n"))
+    cluster.create(*(pod(f"p{i}", schedulerName=f"other-{i}") for i in range(50)))
     cluster.stand_by()
     assert cluster.cache.arrived == {}
-    cluster.comes(*(pod(f"q{i}", schedulerName=f"other-{i}") for i in range(50)))
+    cluster.create(*(pod(f"q{i}", schedulerName=f"other-{i}") for i in range(50)))
     cluster.make_pass()
     assert cluster.cache.arrived == {}
 
 
-def test_a_held_pod_that_goes_is_called_off(told):
+def test_a_held_pod_that_goes_is_called_off(watched):
     undone = []
     rule = FullRule("Holds", lambda pod, node: (), hooks={
         "permit": lambda *_: 60, "unreserve": lambda pod, snapshot: undone.append(pod.name)})
-    cluster = told(node("n"), policy=FullPolicy([rule], []))
-    cluster.comes(pod("a"))
+    cluster = watched(node("n"), policy=FullPolicy([rule], []))
+    cluster.create(pod("a"))
     cluster.make_pass()
     assert cluster.on("n") == ["a"]
     gone = cluster.server.objects.pop(("pods", "default", "a"))
-    cluster.tell("DELETED", gone)
+    cluster.send("DELETED", gone)
     cluster.make_pass()
     assert cluster.on("n") == [] and undone == ["a"] and not cluster.cluster.queue
 
 
-def test_a_held_pod_that_is_being_deleted_is_called_off_and_another_gets_its_room(told, monkeypatch):
+def test_a_held_pod_that_is_being_deleted_is_called_off_and_another_gets_its_room(watched, monkeypatch):
     clock = Clock(monkeypatch)
     rule = FullRule("Holds", lambda pod, node: (), hooks={"permit": lambda *_: 60})
-    cluster = told(node("n", cpu="1"), policy=FullPolicy([*POLICY.predicates, rule], []))
-    cluster.comes(pod("a", ONE, priority=1), pod("b", ONE))
+    cluster = watched(node("n", cpu="1"), policy=FullPolicy([*POLICY.predicates, rule], []))
+    cluster.create(pod("a", ONE, priority=1), pod("b", ONE))
     cluster.make_pass()
     assert cluster.on("n") == ["a"]
-    cluster.comes(pod("a", ONE, priority=1, metadata={"deletionTimestamp": "2020-01-01T00:00:00Z"}))
+    cluster.create(pod("a", ONE, priority=1, metadata={"deletionTimestamp": "2020-01-01T00:00:00Z"}))
     clock.now += 2
     assert cluster.make_pass() == [("b", "n")] and cluster.on("n") == ["b"]
 
 
-def test_an_important_pod_that_comes_during_a_long_pass_is_next(told, monkeypatch):
+def test_an_important_pod_that_comes_during_a_long_pass_is_next(watched, monkeypatch):
     clock, cluster = Clock(monkeypatch), None
-    cluster = told(node("n", cpu="9"))
-    cluster.comes(*(pod(f"p{i}") for i in range(6)))
+    cluster = watched(node("n", cpu="9"))
+    cluster.create(*(pod(f"p{i}") for i in range(6)))
     order = []
 
     def tick(decision):
         order.append(decision.pod.name)
         clock.now += 0.4
         if len(order) == 1:
-            cluster.comes(pod("urgent", priority=9))
+            cluster.create(pod("urgent", priority=9))
 
     while len(order) < 7:
         cluster.make_pass(tick)
     assert order.index("urgent") == 3, "the pass breaks off a second after its list"
 
 
-def test_a_new_pod_does_not_wait_for_all_the_pods_that_rules_hold(told, monkeypatch):
+def test_a_new_pod_does_not_wait_for_all_the_pods_that_rules_hold(watched, monkeypatch):
     clock, asked, cluster = Clock(monkeypatch), [], None
 
     def hold(pod, node, snapshot):
@@ -155,41 +155,41 @@ def test_a_new_pod_does_not_wait_for_all_the_pods_that_rules_hold(told, monkeypa
         clock.now += 0.1
         asked.append(pod.name)
         if asked == ["a", "b", "c", "d", "e", "f", "a"]:
-            cluster.comes(new)
+            cluster.create(new)
         return 60
 
     new = pod("new")
-    cluster = told(node("n", cpu="9"), policy=FullPolicy([FullRule("Holds", lambda pod, node: (), hooks={"permit": hold})], []))
-    cluster.comes(*(pod(name) for name in "abcdef"))
+    cluster = watched(node("n", cpu="9"), policy=FullPolicy([FullRule("Holds", lambda pod, node: (), hooks={"permit": hold})], []))
+    cluster.create(*(pod(name) for name in "abcdef"))
     for _ in range(3):
         cluster.make_pass()
     assert asked[6:].index("new") == 3, "a fifth of a second later"
     assert asked[10:13] == ["d", "e", "f"], "which have waited for longest"
 
 
-def test_lists_that_come_again_keep_no_garbage(told):
-    cluster = told(node("n"))
+def test_lists_that_come_again_keep_no_garbage(watched):
+    cluster = watched(node("n"))
     gc.disable()
     garbage = Diagnosis()
     garbage.itself = garbage
     seen = weakref.ref(garbage)
     del garbage
-    cluster.tell("LISTED", cluster.put(pod("a", nodeName="n")))
+    cluster.send("LISTED", cluster.put(pod("a", nodeName="n")))
     cluster.cache.apply_updates()
     gc.enable()
     gc.collect()
     assert seen() is None
 
 
-def test_pods_that_have_gone_leave_no_cycle(told):
-    cluster = told(node("n", cpu="1"))
+def test_pods_that_have_gone_leave_no_cycle(watched):
+    cluster = watched(node("n", cpu="1"))
     gc.collect()
     gc.disable()
     try:
-        cluster.comes(pod("a", {"cpu": "2"}))
+        cluster.create(pod("a", {"cpu": "2"}))
         assert cluster.make_pass() == [("a", None)]
         seen = weakref.ref(cluster.cache.pods["default/a"])
-        cluster.tell("DELETED", cluster.server.objects.pop(("pods", "default", "a")))
+        cluster.send("DELETED", cluster.server.objects.pop(("pods", "default", "a")))
         cluster.make_pass()
         cluster.decided.clear()
         assert seen() is None
@@ -197,20 +197,20 @@ def test_pods_that_have_gone_leave_no_cycle(told):
         gc.enable()
 
 
-def test_the_time_since_when_the_condition_is_false_is_written_once(told):
-    cluster = told(node("n", cpu="1"))
-    cluster.comes(pod("a", {"cpu": "2"}))
+def test_the_time_since_when_the_condition_is_false_is_written_once(watched):
+    cluster = watched(node("n", cpu="1"))
+    cluster.create(pod("a", {"cpu": "2"}))
     cluster.make_pass()
     written = cluster.server.sent("PATCH", "/status")[0][3]["status"]
-    cluster.tell("MODIFIED", cluster.put(pod("a", {"cpu": "2"}, status=written)))
-    cluster.tell("ADDED", cluster.put(node("m", cpu="1")), resource="nodes")
+    cluster.send("MODIFIED", cluster.put(pod("a", {"cpu": "2"}, status=written)))
+    cluster.send("ADDED", cluster.put(node("m", cpu="1")), resource="nodes")
     cluster.cluster.queue.end_backoff()
     cluster.make_pass()
     times = ["lastTransitionTime" in request[3]["status"]["conditions"][0] for request in cluster.server.sent("PATCH", "/status")]
     assert times == [True, False]
 
 
-def test_a_pod_that_gives_up_its_room_has_others_tried_again(told, monkeypatch):
+def test_a_pod_that_gives_up_its_room_has_others_tried_again(watched, monkeypatch):
     clock, limits = Clock(monkeypatch), {"a": [60]}
 
     def permit(pod, node, snapshot):
@@ -219,8 +219,8 @@ def test_a_pod_that_gives_up_its_room_has_others_tried_again(told, monkeypatch):
         return limits.get(pod.name, [None])[0]
 
     rule = FullRule("Holds", lambda pod, node: (), hooks={"permit": permit})
-    cluster = told(node("n", cpu="1"), policy=FullPolicy([*POLICY.predicates, rule], []))
-    cluster.comes(pod("a", ONE, priority=1), pod("b", ONE))
+    cluster = watched(node("n", cpu="1"), policy=FullPolicy([*POLICY.predicates, rule], []))
+    cluster.create(pod("a", ONE, priority=1), pod("b", ONE))
     assert cluster.make_pass() == [("a", "n"), ("b", None)]
     clock.now += 2
     cluster.make_pass()
@@ -229,75 +229,75 @@ def test_a_pod_that_gives_up_its_room_has_others_tried_again(told, monkeypatch):
     assert cluster.make_pass() == [("b", "n")]
 
 
-def test_a_replica_that_waits_to_lead_for_long_keeps_its_memory(told):
-    cluster = told(node("n"))
+def test_a_replica_that_waits_to_lead_for_long_keeps_its_memory(watched):
+    cluster = watched(node("n"))
     for i in range(3000):
         thing = cluster.stamp(pod("a", nodeName="n"), uid=str(i))
-        cluster.tell("ADDED", thing)
-        cluster.tell("DELETED", thing)
+        cluster.send("ADDED", thing)
+        cluster.send("DELETED", thing)
         if i % 100 == 0:
             cluster.stand_by()
     assert len(cluster.cache.snapshot.answers.changes.versions) < 2000
 
 
-def test_news_do_not_pile_up_while_lists_fail(told):
-    cluster = told(node("n"))
-    cluster.tell("MODIFIED", cluster.stamp(node("n")), resource="nodes")
+def test_news_do_not_pile_up_while_lists_fail(watched):
+    cluster = watched(node("n"))
+    cluster.send("MODIFIED", cluster.stamp(node("n")), resource="nodes")
     cluster.cluster.errors.last = ServerUnavailable(0, "no answer")
     cluster.cluster.rest(0, threading.Event())
     assert not cluster.cache.objects.updates.last
 
 
-def test_what_rests_on_the_cluster_alone_makes_no_node_be_asked_again(told, monkeypatch):
+def test_what_rests_on_the_cluster_alone_makes_no_node_be_asked_again(watched, monkeypatch):
     """Heartbeats, what kubelets report of pods, our own Bindings coming back; and pods are not parsed again."""
     asked, read = [], []
     fits = FullRule("Notes", lambda pod, node: asked.append(node.name) or [*node.pods][:0], steady=True)
-    cluster = told(*(node(f"n{i}", cpu="1") for i in range(4)), policy=FullPolicy([fits], []))
-    cluster.comes(pod("a", ONE))
+    cluster = watched(*(node(f"n{i}", cpu="1") for i in range(4)), policy=FullPolicy([fits], []))
+    cluster.create(pod("a", ONE))
     [(_, place)] = cluster.make_pass()
     with monkeypatch.context() as patch:
         patch.setattr(FullPod, "__init__", lambda pod, raw: read.append(raw))
         shown = pod("a", ONE, nodeName=place)
-        cluster.tell("MODIFIED", cluster.stamp(shown), cluster.stamp(shown | {"status": {
+        cluster.send("MODIFIED", cluster.stamp(shown), cluster.stamp(shown | {"status": {
             "phase": "", "podIP": "10.0.0.1", "startTime": "now", "conditions": [{"type": "Ready", "status": "True"}],
             "containerStatuses": [{"name": "main", "ready": True, "restartCount": 3}]}}))
-        cluster.tell("MODIFIED", *(cluster.stamp(node(f"n{i}", cpu="1")) for i in range(4)), resource="nodes")
+        cluster.send("MODIFIED", *(cluster.stamp(node(f"n{i}", cpu="1")) for i in range(4)), resource="nodes")
         cluster.cache.apply_updates()
     assert read == []
     asked.clear()
-    cluster.comes(pod("b", ONE))
+    cluster.create(pod("b", ONE))
     cluster.make_pass()
     assert asked == [place], "only where the pod has come"
 
 
-def test_a_label_of_a_node_makes_it_be_asked_again_and_stuck_pods_be_tried(told, monkeypatch):
+def test_a_label_of_a_node_makes_it_be_asked_again_and_stuck_pods_be_tried(watched, monkeypatch):
     clock = Clock(monkeypatch)
-    cluster = told(node("n"), node("m"))
-    cluster.comes(pod("p", nodeSelector={"disk": "ssd"}))
+    cluster = watched(node("n"), node("m"))
+    cluster.create(pod("p", nodeSelector={"disk": "ssd"}))
     assert cluster.make_pass() == [("p", None)]
     clock.now += 2
     assert cluster.make_pass() == []
-    cluster.tell("MODIFIED", cluster.stamp(node("m", labels={"disk": "ssd"})), resource="nodes")
+    cluster.send("MODIFIED", cluster.stamp(node("m", labels={"disk": "ssd"})), resource="nodes")
     assert cluster.make_pass() == [("p", "m")]
 
 
 @table("ends", {
-    "goes": (lambda cluster, thing: cluster.tell("DELETED", thing),),
-    "is made again": (lambda cluster, thing: cluster.tell("MODIFIED", cluster.stamp(pod("p", ONE), uid="another")),),
-    "is bound": (lambda cluster, thing: cluster.tell("MODIFIED", cluster.stamp(pod("p", ONE, nodeName="n"))),),
+    "goes": (lambda cluster, thing: cluster.send("DELETED", thing),),
+    "is made again": (lambda cluster, thing: cluster.send("MODIFIED", cluster.stamp(pod("p", ONE), uid="another")),),
+    "is bound": (lambda cluster, thing: cluster.send("MODIFIED", cluster.stamp(pod("p", ONE, nodeName="n"))),),
 })
-def test_a_nomination_that_a_rule_has_noted_and_could_not_write_lasts_until_its_pod(ends, told):
-    cluster = told(node("n"))
-    cluster.comes(pod("p", ONE))
+def test_a_nomination_that_a_rule_has_noted_and_could_not_write_lasts_until_its_pod(ends, watched):
+    cluster = watched(node("n"))
+    cluster.create(pod("p", ONE))
     cluster.cache.apply_updates()
     noted = copy.copy(cluster.cache.pods["default/p"])
     noted.nominated_node = "n"
     cluster.cache.snapshot.nominated = [noted]
     thing = cluster.stamp(pod("p", ONE, status={"conditions": [{"type": "PodScheduled", "status": "False"}]}))
-    cluster.tell("MODIFIED", thing)
+    cluster.send("MODIFIED", thing)
     cluster.cache.apply_updates()
     assert cluster.cache.snapshot.nominated == [noted], "its own news are no end"
-    cluster.tell("MODIFIED", cluster.stamp(pod("p", ONE, status={"nominatedNodeName": "n"})))
+    cluster.send("MODIFIED", cluster.stamp(pod("p", ONE, status={"nominatedNodeName": "n"})))
     cluster.cache.apply_updates()
     assert len(cluster.cache.snapshot.nominated) == 1, "it is shown by now, and its room is kept once"
     ends[0](cluster, thing)
@@ -305,17 +305,17 @@ def test_a_nomination_that_a_rule_has_noted_and_could_not_write_lasts_until_its_
     assert cluster.cache.snapshot.nominated == []
 
 
-def test_a_pod_is_nominated_until_it_is_bound(told):
-    cluster = told(node("n"))
+def test_a_pod_is_nominated_until_it_is_bound(watched):
+    cluster = watched(node("n"))
     runs = pod("a", ONE, nodeName="n", status={"nominatedNodeName": "n"})
-    cluster.tell("ADDED", cluster.put(runs))
-    cluster.tell("MODIFIED", cluster.put(runs | {"status": {"nominatedNodeName": "n", "podIP": "10.0.0.1"}}))
+    cluster.send("ADDED", cluster.put(runs))
+    cluster.send("MODIFIED", cluster.put(runs | {"status": {"nominatedNodeName": "n", "podIP": "10.0.0.1"}}))
     cluster.cache.apply_updates()
     assert cluster.cache.snapshot.nominated == []
     waits = pod("b", ONE, status={"nominatedNodeName": "n"})
-    cluster.tell("ADDED", cluster.put(waits))
+    cluster.send("ADDED", cluster.put(waits))
     cluster.cache.apply_updates()
     assert [each.name for each in cluster.cache.snapshot.nominated] == ["b"]
-    cluster.tell("MODIFIED", cluster.put(pod("b", ONE, nodeName="n", status={"nominatedNodeName": "n"})))
+    cluster.send("MODIFIED", cluster.put(pod("b", ONE, nodeName="n", status={"nominatedNodeName": "n"})))
     cluster.cache.apply_updates()
     assert cluster.cache.snapshot.nominated == []

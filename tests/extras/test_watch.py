@@ -99,8 +99,8 @@ def test_that_streams_tell_nothing_is_said_once(monkeypatch, caplog):
     api = Streams(*[[]] * 6)
     threading.Thread(target=Reflector(api, "nodes", "", queue.Queue()).work, daemon=True).start()
     wait_for("it watches for good", lambda: len(api.asked) == 7)
-    [said] = caplog.messages
-    assert said.startswith("watches deliver no events, for example that of nodes (they end at once), so it is listed every 10 s")
+    [message] = caplog.messages
+    assert message.startswith("watches deliver no events, for example that of nodes (they end at once), so it is listed every 10 s")
 
 
 @table("fault", {"it breaks": BREAKS, "all that it tells is that versions are gone": [GONE]})

@@ -12,40 +12,40 @@ from scheduler_extras.policy.policy import FullPolicy
 ONE = {"cpu": "1"}
 
 
-@table("name, said", {
+@table("name, message", {
     "nearly ours": ("my-schedular", ["default/p names my-schedular: did you mean my-scheduler?"]),
     "another one's": ("a-scheduler", []),
     "none": ("default-scheduler", [])})
 @pytest.mark.parametrize("is_there_before", [True, False])
-def test_that_a_pod_names_nearly_this_scheduler_is_said_once(name, said, is_there_before, told, caplog):
+def test_that_a_pod_names_nearly_this_scheduler_is_said_once(name, message, is_there_before, watched, caplog):
     mistaken = pod("p", schedulerName=name), pod("q", schedulerName=name)
-    cluster = told(node("n"), *(mistaken if is_there_before else ()))
+    cluster = watched(node("n"), *(mistaken if is_there_before else ()))
     if not is_there_before:
         cluster.make_pass()
-        cluster.comes(*mistaken)
+        cluster.create(*mistaken)
     assert cluster.make_pass() == cluster.make_pass() == []
-    assert caplog.messages == said
+    assert caplog.messages == message
 
 
-def test_a_bound_pod_keeps_its_room_and_is_not_decided_about_until_the_watch_shows_it(told):
-    cluster = told(node("n", cpu="2"))
-    cluster.comes(pod("a", ONE))
+def test_a_bound_pod_keeps_its_room_and_is_not_decided_about_until_the_watch_shows_it(watched):
+    cluster = watched(node("n", cpu="2"))
+    cluster.create(pod("a", ONE))
     assert cluster.make_pass() == [("a", "n")] and cluster.on("n") == ["a"] and cluster.under_way() == {"a"}
     assert cluster.make_pass() == [] and cluster.bound() == ["a"]
-    cluster.tell("MODIFIED", cluster.stamp(pod("a", ONE)))  # that was before the Binding
+    cluster.send("MODIFIED", cluster.stamp(pod("a", ONE)))  # that was before the Binding
     assert cluster.make_pass() == [] and cluster.on("n") == ["a"]
-    cluster.tell("MODIFIED", cluster.stamp(pod("a", ONE, nodeName="n")))
+    cluster.send("MODIFIED", cluster.stamp(pod("a", ONE, nodeName="n")))
     assert cluster.on("n") == ["a"]
     assert cluster.make_pass() == [] and cluster.under_way() == set()
-    cluster.tell("DELETED", cluster.stamp(pod("a", ONE, nodeName="n")))
+    cluster.send("DELETED", cluster.stamp(pod("a", ONE, nodeName="n")))
     assert cluster.on("n") == []
 
 
-def test_a_bound_pod_that_a_rule_passes_over_until_the_watch_shows_it_is_not_bound_twice(told):
+def test_a_bound_pod_that_a_rule_passes_over_until_the_watch_shows_it_is_not_bound_twice(watched):
     why = []
     rule = FullRule("Gates", lambda pod, node: (), hooks={"pre_enqueue": lambda pod: why[0] if why else None})
-    cluster = told(node("n", cpu="2"), policy=FullPolicy([*POLICY.predicates, rule], []))
-    cluster.comes(pod("a", ONE))
+    cluster = watched(node("n", cpu="2"), policy=FullPolicy([*POLICY.predicates, rule], []))
+    cluster.create(pod("a", ONE))
     assert cluster.make_pass() == [("a", "n")]
     why.append("not now")
     assert cluster.make_pass() == []
@@ -53,75 +53,75 @@ def test_a_bound_pod_that_a_rule_passes_over_until_the_watch_shows_it_is_not_bou
     assert cluster.make_pass() == [] and cluster.bound() == ["a"] and cluster.on("n") == ["a"]
 
 
-def test_a_pod_that_cannot_be_read_any_more_while_it_is_being_bound_keeps_its_room(told):
-    cluster = told(node("n", cpu="1"))
-    cluster.comes(pod("a", ONE))
+def test_a_pod_that_cannot_be_read_any_more_while_it_is_being_bound_keeps_its_room(watched):
+    cluster = watched(node("n", cpu="1"))
+    cluster.create(pod("a", ONE))
     assert cluster.make_pass() == [("a", "n")]
-    cluster.tell("MODIFIED", *(cluster.stamp(pod("a", {"cpu": amount})) for amount in ("much", "more")))
-    cluster.comes(pod("b", ONE))
+    cluster.send("MODIFIED", *(cluster.stamp(pod("a", {"cpu": amount})) for amount in ("much", "more")))
+    cluster.create(pod("b", ONE))
     assert cluster.make_pass() == [("b", None)]
-    cluster.tell("DELETED", cluster.stamp(pod("a", {"cpu": "more"})))
+    cluster.send("DELETED", cluster.stamp(pod("a", {"cpu": "more"})))
     wait_for("its room is free", lambda: cluster.make_pass() == [("b", "n")])
 
 
-def test_the_watch_shows_a_pod_before_its_binding_is_answered(told):
-    cluster = told(node("n", cpu="2"))
+def test_the_watch_shows_a_pod_before_its_binding_is_answered(watched):
+    cluster = watched(node("n", cpu="2"))
     plain = cluster.server.request
 
     def request(method, path, body=None, params=None, check=None):
         answer = plain(method, path, body, params)
         if path.endswith("/binding"):
-            cluster.tell("MODIFIED", cluster.stamp(pod("a", ONE, nodeName="n")))
+            cluster.send("MODIFIED", cluster.stamp(pod("a", ONE, nodeName="n")))
             wait_for("the news are taken in", lambda: cluster.cache.pods["default/a"].node_name or cluster.cache.apply_updates())
         return answer
 
     cluster.server.request = request
-    cluster.comes(pod("a", ONE))
+    cluster.create(pod("a", ONE))
     cluster.make_pass()
     assert cluster.on("n") == ["a"]
     assert cluster.make_pass() == [] and cluster.bound() == ["a"] and cluster.under_way() == set()
 
 
-def test_a_pod_is_deleted_between_its_binding_and_the_news_of_it(told):
-    cluster = told(node("n", cpu="1"))
-    cluster.comes(pod("a", ONE))
+def test_a_pod_is_deleted_between_its_binding_and_the_news_of_it(watched):
+    cluster = watched(node("n", cpu="1"))
+    cluster.create(pod("a", ONE))
     cluster.make_pass()
     del cluster.server.objects["pods", "default", "a"]
-    cluster.tell("DELETED", cluster.stamp(pod("a", ONE)))
+    cluster.send("DELETED", cluster.stamp(pod("a", ONE)))
     assert cluster.on("n") == []
-    cluster.comes(pod("b", ONE))
+    cluster.create(pod("b", ONE))
     assert cluster.make_pass() == [("b", "n")] and cluster.under_way() == {"b"}
 
 
-def test_a_list_that_was_asked_for_before_a_binding_does_not_free_its_room(told):
-    cluster = told(node("n", cpu="2"))
-    cluster.comes(pod("a", ONE))
+def test_a_list_that_was_asked_for_before_a_binding_does_not_free_its_room(watched):
+    cluster = watched(node("n", cpu="2"))
+    cluster.create(pod("a", ONE))
     old = cluster.stamp(pod("a", ONE))
     cluster.make_pass()
-    cluster.tell("LISTED", old)
+    cluster.send("LISTED", old)
     assert cluster.on("n") == ["a"] and cluster.make_pass() == [], "it is bound all the same"
-    cluster.tell("LISTED")
+    cluster.send("LISTED")
     assert cluster.on("n") == [] and not cluster.cache.pods, "and in this one it has gone"
 
 
-def test_a_pod_is_made_bound_and_deleted_while_nothing_is_heard(told):
-    cluster = told(node("n", cpu="1"))
-    cluster.comes(pod("a", ONE))
+def test_a_pod_is_made_bound_and_deleted_while_nothing_is_heard(watched):
+    cluster = watched(node("n", cpu="1"))
+    cluster.create(pod("a", ONE))
     cluster.make_pass()
-    cluster.tell("LISTED", cluster.put(pod("b", ONE)))  # after 410
+    cluster.send("LISTED", cluster.put(pod("b", ONE)))  # after 410
     del cluster.server.objects["pods", "default", "a"]
     assert cluster.make_pass() == [("b", "n")] and cluster.on("n") == ["b"]
 
 
-def test_somebody_else_binds_elsewhere_what_is_assumed_here(told):
-    cluster = told(node("m", cpu="1"), node("n", cpu="2"))
+def test_somebody_else_binds_elsewhere_what_is_assumed_here(watched):
+    cluster = watched(node("m", cpu="1"), node("n", cpu="2"))
     cluster.server.failures["binding"] = [409]
-    cluster.comes(pod("a", {"cpu": "2"}))
+    cluster.create(pod("a", {"cpu": "2"}))
     plain = cluster.server.request
 
     def request(method, path, body=None, params=None, check=None):
         if path.endswith("/binding"):
-            cluster.tell("MODIFIED", cluster.put(pod("a", {"cpu": "2"}, nodeName="m")))
+            cluster.send("MODIFIED", cluster.put(pod("a", {"cpu": "2"}, nodeName="m")))
         return plain(method, path, body, params)
 
     cluster.server.request = request
@@ -130,25 +130,25 @@ def test_somebody_else_binds_elsewhere_what_is_assumed_here(told):
     assert cluster.make_pass() == [] and cluster.cache.has_changed is False
 
 
-def test_a_pod_whose_labels_change_while_it_is_being_bound_counts_once(told):
-    cluster = told(node("n", cpu="2"))
-    cluster.comes(pod("a", ONE))
-    cluster.make_pass(lambda decision: cluster.tell("MODIFIED", cluster.stamp(pod("a", ONE, labels={"x": "y"}))))
+def test_a_pod_whose_labels_change_while_it_is_being_bound_counts_once(watched):
+    cluster = watched(node("n", cpu="2"))
+    cluster.create(pod("a", ONE))
+    cluster.make_pass(lambda decision: cluster.send("MODIFIED", cluster.stamp(pod("a", ONE, labels={"x": "y"}))))
     assert cluster.on("n") == ["a"]
     assert [each.labels for each in cluster.cache.nodes["n"].pods.values()] == [{"x": "y"}]
-    cluster.tell("MODIFIED", cluster.put(pod("a", ONE, labels={"x": "y"}, nodeName="n")))
+    cluster.send("MODIFIED", cluster.put(pod("a", ONE, labels={"x": "y"}, nodeName="n")))
     assert cluster.on("n") == ["a"]
     assert cluster.make_pass() == [] and cluster.under_way() == set()
 
 
-def test_a_held_pod_that_somebody_binds_after_its_labels_changed_keeps_the_place_where_it_is(told):
+def test_a_held_pod_that_somebody_binds_after_its_labels_changed_keeps_the_place_where_it_is(watched):
     rule = FullRule("Holds", lambda pod, node: (), hooks={"permit": lambda *_: 60})
-    cluster = told(node("m"), node("n"), policy=FullPolicy([rule], []))
-    cluster.comes(pod("a", ONE))
+    cluster = watched(node("m"), node("n"), policy=FullPolicy([rule], []))
+    cluster.create(pod("a", ONE))
     [(_, place)] = cluster.make_pass()
     other = {"m": "n", "n": "m"}[place]
-    cluster.tell("MODIFIED", cluster.stamp(pod("a", ONE, labels={"x": "y"})),
+    cluster.send("MODIFIED", cluster.stamp(pod("a", ONE, labels={"x": "y"})),
                  cluster.put(pod("a", ONE, labels={"x": "y"}, nodeName=other)))
-    cluster.comes(pod("b"))
+    cluster.create(pod("b"))
     cluster.make_pass()
     assert cluster.on(other).count("a") == 1 and "a" not in cluster.on(place)

@@ -3,7 +3,7 @@
 import gc
 
 from helpers.control_plane import wait_for
-from helpers.extras import a_cluster, a_live_cluster, a_pass, node, pod, table
+from helpers.extras import new_cluster, new_live_cluster, node, pod, run_pass, table
 from helpers.fake_api import POLICY
 from helpers.faulty import ApiServer
 from scheduler_extras.api.client import ApiClient
@@ -15,176 +15,176 @@ from scheduler_extras.reading.pods_and_nodes import FullPod
 ONE = {"cpu": "1"}
 
 
-def test_a_node_is_deleted_and_made_again_under_its_pods(told):
-    cluster = told(node("n", cpu="2"), node("o"))
-    cluster.tell("ADDED", cluster.put(pod("a", ONE, nodeName="n")))
+def test_a_node_is_deleted_and_made_again_under_its_pods(watched):
+    cluster = watched(node("n", cpu="2"), node("o"))
+    cluster.send("ADDED", cluster.put(pod("a", ONE, nodeName="n")))
     assert cluster.on("n") == ["a"]
-    cluster.tell("DELETED", cluster.stamp(node("n")), resource="nodes")
-    cluster.tell("ADDED", cluster.put(pod("b", ONE, nodeName="n")))
+    cluster.send("DELETED", cluster.stamp(node("n")), resource="nodes")
+    cluster.send("ADDED", cluster.put(pod("b", ONE, nodeName="n")))
     cluster.cache.apply_updates()
     assert [*cluster.cache.snapshot.nodes] == ["o"]
-    cluster.tell("ADDED", cluster.stamp(node("n", cpu="8"), uid="another"), resource="nodes")
+    cluster.send("ADDED", cluster.stamp(node("n", cpu="8"), uid="another"), resource="nodes")
     assert cluster.on("n") == ["a", "b"] and [*cluster.cache.snapshot.nodes] == ["n", "o"]
     assert cluster.cache.nodes["n"].allocatable["cpu"] == 8000
 
 
 @table("what", {"its last pod goes": "DELETED", "its last pod is to go": "MODIFIED"})
-def test_before_anybody_looks_a_node_is_deleted_and_made_again_and(told, what):
-    cluster = told(node("n", cpu="2"), node("o"))
+def test_before_anybody_looks_a_node_is_deleted_and_made_again_and(watched, what):
+    cluster = watched(node("n", cpu="2"), node("o"))
     there = cluster.put(pod("a", ONE, nodeName="n"))
-    cluster.tell("ADDED", there)
+    cluster.send("ADDED", there)
     assert cluster.on("n") == ["a"]
-    cluster.tell("DELETED", cluster.stamp(node("n")), resource="nodes")
-    cluster.tell(what, cluster.stamp(there, deletionTimestamp="2024-01-01T00:00:00Z"))
-    cluster.tell("ADDED", cluster.stamp(node("n", cpu="8"), uid="another"), resource="nodes")
+    cluster.send("DELETED", cluster.stamp(node("n")), resource="nodes")
+    cluster.send(what, cluster.stamp(there, deletionTimestamp="2024-01-01T00:00:00Z"))
+    cluster.send("ADDED", cluster.stamp(node("n", cpu="8"), uid="another"), resource="nodes")
     assert cluster.on("n") == (["a"] if what == "MODIFIED" else [])
     assert cluster.cache.snapshot.nodes["n"] is cluster.cache.nodes["n"]
 
 
-def test_a_pod_is_told_before_its_node_and_both_are_forgotten_in_the_end(told):
-    cluster = told(node("o"))
-    cluster.tell("ADDED", cluster.put(pod("a", ONE, nodeName="n")))
+def test_a_pod_is_told_before_its_node_and_both_are_forgotten_in_the_end(watched):
+    cluster = watched(node("o"))
+    cluster.send("ADDED", cluster.put(pod("a", ONE, nodeName="n")))
     assert cluster.on("n") == ["a"] and [*cluster.cache.snapshot.nodes] == ["o"]
-    cluster.tell("ADDED", cluster.stamp(node("n")), resource="nodes")
+    cluster.send("ADDED", cluster.stamp(node("n")), resource="nodes")
     assert cluster.on("n") == ["a"] and [*cluster.cache.snapshot.nodes] == ["n", "o"]
-    cluster.tell("DELETED", cluster.stamp(node("n")), resource="nodes")
-    cluster.tell("DELETED", cluster.stamp(pod("a", ONE, nodeName="n")))
-    cluster.tell("ADDED", cluster.stamp(node("p")), resource="nodes")
+    cluster.send("DELETED", cluster.stamp(node("n")), resource="nodes")
+    cluster.send("DELETED", cluster.stamp(pod("a", ONE, nodeName="n")))
+    cluster.send("ADDED", cluster.stamp(node("p")), resource="nodes")
     cluster.cache.apply_updates()
     assert sorted(cluster.cache.nodes) == ["o", "p"]
 
 
-def test_the_same_name_with_another_uid_is_another_pod(told):
-    cluster = told(node("n", cpu="3"))
+def test_the_same_name_with_another_uid_is_another_pod(watched):
+    cluster = watched(node("n", cpu="3"))
     first = cluster.put(pod("a", ONE, nodeName="n"))
     second = cluster.stamp(pod("a", {"cpu": "2"}, nodeName="n"), uid="second")
-    cluster.tell("ADDED", first)
-    cluster.tell("LISTED", second)  # that the first one has gone, was not heard
+    cluster.send("ADDED", first)
+    cluster.send("LISTED", second)  # that the first one has gone, was not heard
     assert cluster.on("n") == ["a"] and [there.uid for there in cluster.counted()] == ["second"]
 
 
-def test_a_bound_pod_whose_name_another_one_has_is_forgotten(told):
-    cluster = told(node("n"))
-    cluster.comes(pod("a"))
+def test_a_bound_pod_whose_name_another_one_has_is_forgotten(watched):
+    cluster = watched(node("n"))
+    cluster.create(pod("a"))
     cluster.make_pass()
     assert [*cluster.cluster.queue] == ["uid-a"]
-    cluster.tell("LISTED", cluster.put(pod("a"), uid="second"))
+    cluster.send("LISTED", cluster.put(pod("a"), uid="second"))
     assert cluster.on("n") == []
     assert cluster.make_pass() == [("a", "n")] and [*cluster.cluster.queue] == ["second"]
 
 
-def test_however_often_an_object_changes_it_is_read_once(told, monkeypatch):
-    cluster, read = told(node("n")), []
+def test_however_often_an_object_changes_it_is_read_once(watched, monkeypatch):
+    cluster, read = watched(node("n")), []
     plain = FullPod.__init__
     monkeypatch.setattr(FullPod, "__init__", lambda pod, raw: read.append(raw["metadata"]["name"]) or plain(pod, raw))
     for i in range(100):
-        cluster.tell("MODIFIED", cluster.stamp(pod("a", schedulerName="other", labels={"i": str(i)})))
-    cluster.tell("ADDED", cluster.stamp(pod("b", nodeName="n")))
+        cluster.send("MODIFIED", cluster.stamp(pod("a", schedulerName="other", labels={"i": str(i)})))
+    cluster.send("ADDED", cluster.stamp(pod("b", nodeName="n")))
     cluster.cache.apply_updates()
     assert read == ["a", "b"] and cluster.cache.pods["default/a"].labels == {"i": "99"}
     assert len(cluster.cache.objects.updates.last) == 0
     for i in range(100):
-        cluster.tell("MODIFIED", cluster.stamp(pod("a", labels={"i": str(i)})))
-    cluster.tell("DELETED", cluster.stamp(pod("a")))
-    cluster.tell("LISTED", cluster.stamp(pod("b", nodeName="n")))
+        cluster.send("MODIFIED", cluster.stamp(pod("a", labels={"i": str(i)})))
+    cluster.send("DELETED", cluster.stamp(pod("a")))
+    cluster.send("LISTED", cluster.stamp(pod("b", nodeName="n")))
     assert len(cluster.cache.objects.updates.last) == 1
     assert cluster.on("n") == ["b"] and [*cluster.cache.pods] == ["default/b"] and read == ["a", "b"]
 
 
-def test_a_list_of_another_cluster_under_one_address_replaces_all_though_versions_are_the_same(told):
-    cluster = told(node("n", cpu="1"))
+def test_a_list_of_another_cluster_under_one_address_replaces_all_though_versions_are_the_same(watched):
+    cluster = watched(node("n", cpu="1"))
     there = cluster.put(pod("a", {"cpu": "1"}, nodeName="n"))
-    cluster.tell("ADDED", there)
+    cluster.send("ADDED", there)
     assert cluster.on("n") == ["a"]
-    cluster.tell("LISTED", pod("a", {"cpu": "100m"}, nodeName="n", metadata=there["metadata"] | {"uid": "of-the-other"}))
+    cluster.send("LISTED", pod("a", {"cpu": "100m"}, nodeName="n", metadata=there["metadata"] | {"uid": "of-the-other"}))
     assert cluster.on("n") == ["a"] and cluster.cache.nodes["n"].requested["cpu"] == 100
 
 
-def test_a_pod_that_a_webhook_sends_elsewhere_counts_where_it_is(told):
+def test_a_pod_that_a_webhook_sends_elsewhere_counts_where_it_is(watched):
     """Its Binding names one node, is answered 201, and the API server has written another one."""
-    cluster = told(node("m", cpu="1"), node("n", cpu="2"))
-    cluster.comes(pod("a", {"cpu": "1"}), pod("b", {"cpu": "2"}))
+    cluster = watched(node("m", cpu="1"), node("n", cpu="2"))
+    cluster.create(pod("a", {"cpu": "1"}), pod("b", {"cpu": "2"}))
     cluster.make_pass()
     other = {"m": "n", "n": "m"}
     place = next(name for name in other if "a" in cluster.on(name))
-    cluster.tell("MODIFIED", cluster.put(pod("a", {"cpu": "1"}, nodeName=other[place])))
+    cluster.send("MODIFIED", cluster.put(pod("a", {"cpu": "1"}, nodeName=other[place])))
     assert "a" in cluster.on(other[place]) and "a" not in cluster.on(place)
     assert cluster.make_pass() == [] or cluster.under_way() <= {"b"}
 
 
 @table("times", {"once": 1, "ten times": 10})
-def test_gates_that_come_and_go_have_the_pod_tried_when_there_are_none(times, told):
-    cluster = told(node("n"))
-    cluster.comes(pod("a", schedulingGates=[{"name": "example.com/g"}]))
+def test_gates_that_come_and_go_have_the_pod_tried_when_there_are_none(times, watched):
+    cluster = watched(node("n"))
+    cluster.create(pod("a", schedulingGates=[{"name": "example.com/g"}]))
     for _ in range(times):
         assert cluster.make_pass() == []
-        cluster.tell("MODIFIED", cluster.put(pod("a")), cluster.put(pod("a", schedulingGates=[{"name": "example.com/g"}])))
+        cluster.send("MODIFIED", cluster.put(pod("a")), cluster.put(pod("a", schedulingGates=[{"name": "example.com/g"}])))
     assert cluster.make_pass() == []
-    cluster.tell("MODIFIED", cluster.put(pod("a")))
+    cluster.send("MODIFIED", cluster.put(pod("a")))
     assert cluster.make_pass() == [("a", "n")] and cluster.bound() == ["a"]
 
 
-def test_a_pod_that_ends_leaves_its_room(told):
-    cluster = told(node("n", cpu="1"))
-    cluster.tell("ADDED", cluster.put(pod("a", ONE, nodeName="n")))
+def test_a_pod_that_ends_leaves_its_room(watched):
+    cluster = watched(node("n", cpu="1"))
+    cluster.send("ADDED", cluster.put(pod("a", ONE, nodeName="n")))
     assert cluster.on("n") == ["a"]
-    cluster.tell("DELETED", cluster.stamp(pod("a", ONE, nodeName="n", status={"phase": "Succeeded"})))
+    cluster.send("DELETED", cluster.stamp(pod("a", ONE, nodeName="n", status={"phase": "Succeeded"})))
     assert cluster.on("n") == []
 
 
-def test_an_event_that_comes_twice_counts_once(told):
-    cluster = told(node("n", cpu="2"))
+def test_an_event_that_comes_twice_counts_once(watched):
+    cluster = watched(node("n", cpu="2"))
     thing = cluster.put(pod("a", ONE, nodeName="n"))
     for what in ("ADDED", "ADDED", "MODIFIED", "DELETED", "DELETED"):
-        cluster.tell(what, thing)
+        cluster.send(what, thing)
         assert cluster.on("n") == ([] if what == "DELETED" else ["a"])
 
 
-def test_a_pod_that_cannot_be_read_closes_its_node_until_it_can_or_has_gone(told):
-    cluster = told(node("m"), node("n"))
-    cluster.tell("ADDED", cluster.stamp(pod("odd", {"cpu": "much"}, nodeName="n")))
+def test_a_pod_that_cannot_be_read_closes_its_node_until_it_can_or_has_gone(watched):
+    cluster = watched(node("m"), node("n"))
+    cluster.send("ADDED", cluster.stamp(pod("odd", {"cpu": "much"}, nodeName="n")))
     cluster.cache.apply_updates()
     assert [*cluster.cache.snapshot.nodes] == ["m"]
-    cluster.tell("MODIFIED", cluster.stamp(pod("odd", ONE, nodeName="n")))
+    cluster.send("MODIFIED", cluster.stamp(pod("odd", ONE, nodeName="n")))
     assert cluster.on("n") == ["odd"] and [*cluster.cache.snapshot.nodes] == ["m", "n"]
-    cluster.tell("MODIFIED", cluster.stamp(pod("odd", {"cpu": "much"}, nodeName="n")))
+    cluster.send("MODIFIED", cluster.stamp(pod("odd", {"cpu": "much"}, nodeName="n")))
     cluster.cache.apply_updates()
     assert [*cluster.cache.snapshot.nodes] == ["m"]
     cluster.cache.has_changed = False
-    cluster.tell("LISTED")
+    cluster.send("LISTED")
     assert cluster.on("n") == [] and [*cluster.cache.snapshot.nodes] == ["m", "n"]
     assert cluster.cache.has_changed, "so that pods that fitted nowhere are tried again"
 
 
-def test_a_held_pod_that_cannot_be_read_any_more_is_called_off_and_opens_its_node(told):
+def test_a_held_pod_that_cannot_be_read_any_more_is_called_off_and_opens_its_node(watched):
     rule = FullRule("Holds", lambda pod, node: (), hooks={"permit": lambda *_: 60})
-    cluster = told(node("n"), policy=FullPolicy([rule], []))
-    cluster.comes(pod("a"))
+    cluster = watched(node("n"), policy=FullPolicy([rule], []))
+    cluster.create(pod("a"))
     cluster.make_pass()
-    cluster.tell("MODIFIED", cluster.stamp(pod("a", {"cpu": "much"})))
+    cluster.send("MODIFIED", cluster.stamp(pod("a", {"cpu": "much"})))
     cluster.make_pass()
     assert cluster.on("n") == [] and [*cluster.cache.snapshot.nodes] == ["n"]
 
 
-def test_news_of_a_pod_without_a_spec_are_taken_in(told):
-    cluster = told(node("n"))
+def test_news_of_a_pod_without_a_spec_are_taken_in(watched):
+    cluster = watched(node("n"))
     for _ in range(2):
-        cluster.tell("MODIFIED", cluster.stamp({"metadata": {"name": "odd", "namespace": "default"}}))
+        cluster.send("MODIFIED", cluster.stamp({"metadata": {"name": "odd", "namespace": "default"}}))
         assert cluster.on("n") == []
 
 
 def test_what_it_knows_after_a_while_is_what_a_fresh_list_shows():
     """Pods come, are bound, change and go, while streams end all the time."""
     server = ApiServer(*(node(f"n{i}", pods="20") for i in range(5)))
-    cluster = a_live_cluster(ApiClient(server.url))
+    cluster = new_live_cluster(ApiClient(server.url))
     try:
         for step in range(60):
             server.create(pod(f"p{step}", {"cpu": "10m"}))
             if step % 3 == 2:
                 server.delete(f"p{step - 2}")
-            a_pass(cluster, {"my-scheduler": POLICY})
-        wait_for("all pods are bound", lambda: a_pass(cluster, {"my-scheduler": POLICY}) or len(server.places()) == 40)
-        fresh = a_cluster(ApiClient(server.url))
+            run_pass(cluster, {"my-scheduler": POLICY})
+        wait_for("all pods are bound", lambda: run_pass(cluster, {"my-scheduler": POLICY}) or len(server.placements()) == 40)
+        fresh = new_cluster(ApiClient(server.url))
         wait_for("the news are there", lambda: where_pods_are(cluster) == where_pods_are(fresh))
         assert sum(bool(there.counted_on) for there in cluster.cache.pods.values()) == 40
     finally:
@@ -197,12 +197,12 @@ def where_pods_are(cluster):
             for name, node in cluster.refresh_snapshot().nodes.items()}
 
 
-def test_objects_that_have_gone_are_not_kept(told):
-    cluster = told(node("n"))
+def test_objects_that_have_gone_are_not_kept(watched):
+    cluster = watched(node("n"))
     for generation in range(50):
         thing = cluster.put(pod("p", ONE, nodeName="n"), uid=f"uid-{generation}")
-        cluster.tell("ADDED", thing)
-        cluster.tell("DELETED", thing)
+        cluster.send("ADDED", thing)
+        cluster.send("DELETED", thing)
     cluster.cache.apply_updates()
     gc.collect()
     assert sum(isinstance(each, FullPod) and each.name == "p" for each in gc.get_objects()) == 0

@@ -21,23 +21,23 @@ def using(name):
     return pod(f"uses-{name}", volumes=[{"name": "v", "persistentVolumeClaim": {"claimName": name}}])
 
 
-def test_other_objects_are_listed_once_and_told_from_then_on(told):
-    cluster = told(node("n"), storage_class("local"), claim("data"), policy=DEFAULTS)
-    cluster.comes(using("data"))
+def test_other_objects_are_listed_once_and_told_from_then_on(watched):
+    cluster = watched(node("n"), storage_class("local"), claim("data"), policy=DEFAULTS)
+    cluster.create(using("data"))
     assert cluster.make_pass() == [("uses-data", None)]
     lists = len(cluster.server.sent("GET", "/persistentvolumes"))
-    cluster.tell("ADDED", cluster.put(volume("v")), resource="persistentvolumes")
+    cluster.send("ADDED", cluster.put(volume("v")), resource="persistentvolumes")
     cluster.cluster.queue.end_backoff()
     assert cluster.make_pass() == [("uses-data", "n")], "the volume has come"
     assert lists == len(cluster.server.sent("GET", "/persistentvolumes")) == 1
 
 
-def test_a_volume_that_is_set_aside_stays_so_until_the_watch_shows_it(told):
-    cluster = told(node("n"), storage_class("local"), claim("data"), claim("more"), volume("v"), policy=DEFAULTS)
-    cluster.comes(using("data"), using("more"))
+def test_a_volume_that_is_set_aside_stays_so_until_the_watch_shows_it(watched):
+    cluster = watched(node("n"), storage_class("local"), claim("data"), claim("more"), volume("v"), policy=DEFAULTS)
+    cluster.create(using("data"), using("more"))
     assert cluster.make_pass() == [("uses-data", "n"), ("uses-more", None)]
     same = cluster.server.objects["persistentvolumes", None, "v"]
-    cluster.tell("MODIFIED", same, resource="persistentvolumes")  # told twice
+    cluster.send("MODIFIED", same, resource="persistentvolumes")  # told twice
     cluster.cluster.queue.end_backoff()
     cluster.make_pass()
     assert cluster.cluster.queue["uid-uses-more"].retry.failures == 2
@@ -57,9 +57,9 @@ def refusing(error):
 
 
 @table("error", {"refuses": Unschedulable("no"), "trouble": error_of(503, "status 503")})
-def test_what_was_set_aside_is_written_in_the_end_if_another_rule_fails_before(error, told):
-    cluster = told(node("n"), storage_class("local"), claim("data"), volume("v"), policy=refusing(error))
-    cluster.comes(using("data"))
+def test_what_was_set_aside_is_written_in_the_end_if_another_rule_fails_before(error, watched):
+    cluster = watched(node("n"), storage_class("local"), claim("data"), volume("v"), policy=refusing(error))
+    cluster.create(using("data"))
     cluster.make_pass()
     assert not cluster.server.sent("PATCH", "/v")
     cluster.put(volume("v"))  # as the API server has it
@@ -73,12 +73,12 @@ def test_what_was_set_aside_is_written_in_the_end_if_another_rule_fails_before(e
     "the volume cannot be written": ("v", 403),
     "the volume is, and a claim cannot be": ("more", 422),
 })
-def test_if_the_write_of_what_was_set_aside_fails_it_is_put_back_and_nothing_is_listed_again(name, status, told):
-    cluster = told(node("n"), storage_class("local"), claim("data"), volume("v"),
+def test_if_the_write_of_what_was_set_aside_fails_it_is_put_back_and_nothing_is_listed_again(name, status, watched):
+    cluster = watched(node("n"), storage_class("local"), claim("data"), volume("v"),
                    storage_class("csi", "csi.example.com"), claim("more", of="csi"), policy=DEFAULTS)
     cluster.server.failures[name] = [status]
     volumes = [{"name": name, "persistentVolumeClaim": {"claimName": name}} for name in ("data", "more")]
-    cluster.comes(pod("uses-data", volumes=volumes))
+    cluster.create(pod("uses-data", volumes=volumes))
     cluster.make_pass()
     assert cluster.cluster.queue["uid-uses-data"].waits_for is WaitsFor.NODE and cluster.on("n") == []
     assert not cluster.cache.objects["persistentvolumes"]["v"]["spec"]["claimRef"]
@@ -90,36 +90,36 @@ def test_if_the_write_of_what_was_set_aside_fails_it_is_put_back_and_nothing_is_
     assert cluster.cluster.queue["uid-uses-data"].waits_for is WaitsFor.PRE_BIND and cluster.on("n") == ["uses-data"]
 
 
-def test_what_a_rule_has_kept_of_objects_does_not_change_under_it(told):
-    cluster = told(node("n"))
+def test_what_a_rule_has_kept_of_objects_does_not_change_under_it(watched):
+    cluster = watched(node("n"))
     before = cluster.cache.objects["services"]
-    cluster.tell("ADDED", {"metadata": {"name": "s", "namespace": "default"}}, resource="services")
+    cluster.send("ADDED", {"metadata": {"name": "s", "namespace": "default"}}, resource="services")
     cluster.cache.apply_updates()
     assert before == {} and [*cluster.cache.objects["services"]] == ["default/s"]
 
 
-def test_a_pod_whose_labels_change_while_it_prepares_is_counted_once(told):
-    cluster = told(node("n", cpu="1"), storage_class("local"), claim("data"), volume("v"), policy=DEFAULTS)
-    cluster.comes(using("data") | {"spec": using("data")["spec"] | {"containers": pod("x", ONE)["spec"]["containers"]}})
+def test_a_pod_whose_labels_change_while_it_prepares_is_counted_once(watched):
+    cluster = watched(node("n", cpu="1"), storage_class("local"), claim("data"), volume("v"), policy=DEFAULTS)
+    cluster.create(using("data") | {"spec": using("data")["spec"] | {"containers": pod("x", ONE)["spec"]["containers"]}})
     assert cluster.make_pass() == [("uses-data", "n")]
     record = cluster.cluster.queue["uid-uses-data"]
     assert record.waits_for is WaitsFor.PRE_BIND
-    cluster.comes(pod("first", priority=5))
+    cluster.create(pod("first", priority=5))
     raw = cluster.server.objects["pods", "default", "uses-data"]
-    cluster.make_pass(lambda decision: decision.pod.name == "first" and cluster.tell(
+    cluster.make_pass(lambda decision: decision.pod.name == "first" and cluster.send(
         "MODIFIED", cluster.stamp(raw, labels={"x": "y"})))
     assert record.waits_for is WaitsFor.PRE_BIND
     assert record.decision.pod.labels == {"x": "y"}
 
 
 @table("resource, trouble", {"nodes": ("nodes", True), "pods": ("pods", True), "a resource that one pod's rule reads": ("services", False)})
-def test_while_a_resource_cannot_be_listed_again_nothing_is_decided_that_rests_on_it(resource, trouble, told):
+def test_while_a_resource_cannot_be_listed_again_nothing_is_decided_that_rests_on_it(resource, trouble, watched):
     looks = FullRule("Looks", lambda pod, node, metadata: (), metadata=lambda pod, nodes, snapshot: (
         pod.name == "b" and snapshot.objects["services"]))
-    cluster = told(node("n"), policy=FullPolicy([looks], []))
+    cluster = watched(node("n"), policy=FullPolicy([looks], []))
     cluster.cache.objects["services"]
-    cluster.comes(pod("a"), pod("b"))
-    cluster.tell("FAILED", (503, "status 503"), resource=resource)
+    cluster.create(pod("a"), pod("b"))
+    cluster.send("FAILED", (503, "status 503"), resource=resource)
     lists = len(cluster.server.sent("GET", ""))
     if trouble:
         for _ in range(2):
@@ -128,6 +128,6 @@ def test_while_a_resource_cannot_be_listed_again_nothing_is_decided_that_rests_o
     else:
         assert cluster.make_pass() == [("a", "n"), ("b", None)]
         cluster.cluster.queue.end_backoff()
-    cluster.tell("LISTED", *{"nodes": [node("n")], "services": []}.get(resource, [cluster.stamp(pod(name)) for name in "ab"]), resource=resource)
+    cluster.send("LISTED", *{"nodes": [node("n")], "services": []}.get(resource, [cluster.stamp(pod(name)) for name in "ab"]), resource=resource)
     assert ("b", "n") in cluster.make_pass()
     assert len(cluster.server.sent("GET", "")) == lists, "that is up to its Reflector"

@@ -49,8 +49,8 @@ def test_what_is_left_passes_its_tests(project):
 
 def test_what_is_left_says_nothing_of_what_has_gone(project):
     modules = [path for folder in ("deciding", "rules", "policy") for path in (project / "scheduler_extras" / folder).rglob("*.py")]
-    said = [path.name for path in modules if re.search("modern|1_20|1[.]36", path.read_text())]
-    assert sorted(said) == ["of_the_script.py", "preemption.py"], "which have the texts of a configuration, and name it"
+    message = [path.name for path in modules if re.search("modern|1_20|1[.]36", path.read_text())]
+    assert sorted(message) == ["of_the_script.py", "preemption.py"], "which have the texts of a configuration, and name it"
 
 
 @pytest.mark.parametrize("option", ["--policy", "--config"])

@@ -11,7 +11,7 @@ from helpers.control_plane import wait_for
 from helpers.everywhere import replace
 from helpers.extras import claim, node, pod, run_scheduler, storage_class, table
 from helpers.manifests import LEFT_OUT, kind, placed
-from helpers.workloads import HOSTNAME, SPREAD, going, made_of, owned, workload
+from helpers.workloads import HOSTNAME, SPREAD, owned, pods_of, terminating, workload
 from scheduler_extras.deciding.rule import DURING_SCHEDULING
 from scheduler_extras.manifests.manifests import Manifests
 from scheduler_extras.manifests.workload import generated
@@ -31,7 +31,7 @@ ENDED = {"phase": "Failed"}
     "... unless it has other labels": ([workload("ReplicaSet", replicas=3), pod("x", labels={"app": "v"})], 4),
     "... but not those of others": ([workload("ReplicaSet", replicas=3), owned("x", "ReplicaSet", "v")], 4),
     "... nor those that have ended": ([workload("ReplicaSet", replicas=3), owned("x", "ReplicaSet", status=ENDED)], 4),
-    "... and not while it is being deleted": ([going(workload("ReplicaSet", replicas=3))], 0),
+    "... and not while it is being deleted": ([terminating(workload("ReplicaSet", replicas=3))], 0),
     "a Deployment in a copy without ReplicaSets": (
         [workload("Deployment", replicas=3), owned("x", "ReplicaSet", "w-1"), owned("y", "ReplicaSet", "w-1")], 3),
     "a StatefulSet makes the numbers that lack": (
@@ -49,7 +49,7 @@ ENDED = {"phase": "Failed"}
     "... one that has succeeded": ([workload("Job", completions=1), owned("x", "Job", status={"phase": "Succeeded"})], 1),
 })
 def test_workloads_make_pods(things, count, tmp_path):
-    assert len(made_of(tmp_path, node("a"), *things)) == count
+    assert len(pods_of(tmp_path, node("a"), *things)) == count
 
 
 OF_DEPLOYMENT = {"ownerReferences": [{"apiVersion": "apps/v1", "kind": "Deployment", "name": "w", "uid": "1", "controller": True}]}
@@ -71,7 +71,7 @@ def test_a_deployment_goes_on_with_the_replica_set_that_it_has(replicas, existin
     existing["spec"]["template"]["metadata"]["labels"] = {"app": "w", "pod-template-hash": "1"}
     existing["spec"]["selector"] = {"matchLabels": {"app": "w", "pod-template-hash": "1"}}
     there = owned("x", "ReplicaSet", "w-1")
-    pods = made_of(tmp_path, node("a"), existing, workload("Deployment", replicas=replicas), there)
+    pods = pods_of(tmp_path, node("a"), existing, workload("Deployment", replicas=replicas), there)
     names = [thing["metadata"]["ownerReferences"][0]["name"] for thing in pods]
     assert collections.Counter(name if name == "w-1" else "w-*" for name in names) == made
 
@@ -81,7 +81,7 @@ def test_pods_of_an_indexed_job_have_the_numbers_that_lack(tmp_path):
     there = [owned("w-1-abcde", "Job", nodeName="a"), owned("w-0-abcde", "Job", status={"phase": "Succeeded"})]
     for i, each in zip("10", there):
         each["metadata"]["annotations"] = {number: i}
-    made = made_of(tmp_path, node("a"), *there, workload("Job", completionMode="Indexed", completions=5, parallelism=3))[2:]
+    made = pods_of(tmp_path, node("a"), *there, workload("Job", completionMode="Indexed", completions=5, parallelism=3))[2:]
     assert [each["metadata"]["name"][:-5] for each in made] == ["w-2-", "w-3-"]
     assert [each["metadata"]["labels"][number] for each in made] == ["2", "3"]
     assert made[0]["metadata"]["labels"]["job-name"] == made[0]["metadata"]["labels"]["batch.kubernetes.io/job-name"] == "w"
@@ -104,32 +104,32 @@ def test_a_generated_name_is_that_of_no_other():
 
 
 def test_many_pods_of_a_workload_have_names_that_differ(tmp_path):
-    pods = made_of(tmp_path, node("a"), workload("ReplicaSet", replicas=1000))
+    pods = pods_of(tmp_path, node("a"), workload("ReplicaSet", replicas=1000))
     assert len({thing["metadata"]["name"] for thing in pods}) == 1000
 
 
-@table("fields, said", {
+@table("fields, message", {
     "a number that is a text": ({"replicas": "3"}, 'spec.replicas: expected a whole number, got "3"'),
     "a selector that there cannot be": (
         {"selector": {"matchExpressions": [{"key": "a", "operator": "Is"}]}},
         'spec.selector.matchExpressions[0].operator: expected one of DoesNotExist, Exists, Gt, In, Lt, NotIn, got "Is"'),
 })
 @pytest.mark.parametrize("of", ["Deployment", "ReplicaSet"])
-def test_a_workload_that_cannot_be_read_is_left_out(of, fields, said):
+def test_a_workload_that_cannot_be_read_is_left_out(of, fields, message):
     decisions, err = placed(workload(of, **fields), pod("other"))
-    assert (err, [*decisions]) == (f"-: {of} w{LEFT_OUT}: {said}\n", ["default/other"])
+    assert (err, [*decisions]) == (f"-: {of} w{LEFT_OUT}: {message}\n", ["default/other"])
 
 
 def test_of_a_very_large_workload_not_all_pods_are_made(tmp_path, monkeypatch, caplog):
     replace(monkeypatch, "MOST", 5)
-    assert len(made_of(tmp_path, node("a"), workload("ReplicaSet", replicas=6), workload("ReplicaSet", "v", replicas=5))) == 10
+    assert len(pods_of(tmp_path, node("a"), workload("ReplicaSet", replicas=6), workload("ReplicaSet", "v", replicas=5))) == 10
     assert caplog.messages == ["ReplicaSet w: only 5 of its pods are made here"]
 
 
 def test_what_a_template_asks_for_in_vain_is_said_once(tmp_path, caplog):
-    assert made_of(tmp_path, node("a"), workload("ReplicaSet", replicas=9, template={"priority": 5})) == []
-    [said] = caplog.messages
-    assert said.endswith("spec.priority: must not be provided, or be that of its PriorityClass: 0")
+    assert pods_of(tmp_path, node("a"), workload("ReplicaSet", replicas=9, template={"priority": 5})) == []
+    [message] = caplog.messages
+    assert message.endswith("spec.priority: must not be provided, or be that of its PriorityClass: 0")
 
 
 WORKLOADS = [
@@ -181,7 +181,7 @@ def test_the_pods_are_those_that_controllers_make_and_go_where_kube_scheduler_ha
         group = GROUPS.get(thing["kind"])
         place = f"../../apis/{group}/" if group else ""
         control_plane.request("POST", f"{place}namespaces/default/{thing['kind'].lower()}s", thing)
-    made = made_of(tmp_path, *nodes, late, *WORKLOADS)
+    made = pods_of(tmp_path, *nodes, late, *WORKLOADS)
     scheduler_is_told = collections.Counter(map(what_it_is, made))
     wait_for("all pods are made", lambda: len(control_plane.pods()) >= len(made))
     assert collections.Counter(map(what_it_is, control_plane.pods().values())) == scheduler_is_told
@@ -192,15 +192,15 @@ def test_the_pods_are_those_that_controllers_make_and_go_where_kube_scheduler_ha
         "--scheduler-name=my-scheduler", f"--policy-config-file={tmp_path / 'policy.json'}")
     run = run_scheduler("--cluster", tmp_path / "cluster.yaml", "--policy", tmp_path / "policy.json")
 
-    def spread(places):
+    def spread(placements):
         """How many pods of each kind that does not leave its node to chance are on each node."""
-        return collections.Counter((key.split("/")[1].split("-")[0], place) for key, place in places if re.search("/(web|agent|plain|picky|affine)-", key))
+        return collections.Counter((key.split("/")[1].split("-")[0], place) for key, place in placements if re.search("/(web|agent|plain|picky|affine)-", key))
 
     ours = spread(re.findall(r"^(\S+) -> (\S+)  ", run.stdout, re.M))
     assert {*ours.values()} == {1} and len(ours) == 14
     try:
-        wait_for("kube-scheduler has placed as many", lambda: spread(control_plane.places().items()).total() == 14)
+        wait_for("kube-scheduler has placed as many", lambda: spread(control_plane.placements().items()).total() == 14)
     finally:
         theirs.kill()
         theirs.wait()
-    assert ours == spread(control_plane.places().items())
+    assert ours == spread(control_plane.placements().items())

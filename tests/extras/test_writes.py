@@ -11,7 +11,7 @@ import pytest
 
 from helpers.control_plane import wait_for
 from helpers.extras import PATIENT, node, pod, table
-from helpers.faults import FEW, leading, many, taken_over
+from helpers.faults import FEW, leading, many, take_lease
 from helpers.faulty import ApiServer, Choice
 
 
@@ -40,9 +40,9 @@ def test_a_pod_holds_up_nobody(kinds, fault, serve, start):
     wait_for("it lists pods", lambda: server.sent("list"))
     for wave, count in (("first", 300), ("next", 330)):
         try:
-            wait_for("all are bound", lambda: sum(key.startswith("default/") for key in server.places()) == count)
+            wait_for("all are bound", lambda: sum(key.startswith("default/") for key in server.placements()) == count)
         except AssertionError:
-            bound = sum(key.startswith("default/") for key in server.places())
+            bound = sum(key.startswith("default/") for key in server.placements())
             raise AssertionError(f"the {wave} pods: {bound} of {count} others are bound after a minute") from None
         server.create(*(pod(f"next-{i}", {"cpu": "10m"}) for i in range(30)))
 
@@ -62,7 +62,7 @@ def test_the_api_server_is_left_alone(kinds, fault, serve, start):
     assert sent < 250, f"{sent} Bindings in a pass"
     assert len(running.err.splitlines()) < 100, running.err
     server.faults.clear()
-    wait_for("all are bound", lambda: len(server.places()) == 300)
+    wait_for("all are bound", lambda: len(server.placements()) == 300)
 
 
 def test_pods_that_are_made_again_are_not_bound_by_the_decision_about_those_before_them(serve, start):
@@ -70,16 +70,16 @@ def test_pods_that_are_made_again_are_not_bound_by_the_decision_about_those_befo
                              *(pod(f"pod-{i:03}", {"cpu": "100m"}) for i in range(100))))
     server.delays["binding"] = 0.1
     running = start(server)
-    wait_for("some pods are bound", lambda: len(server.places()) >= 5)
+    wait_for("some pods are bound", lambda: len(server.placements()) >= 5)
     server.create(*(pod(f"pod-{i:03}", {"cpu": "300m"}) for i in range(100)))
     again = {f"default/{key[1]}": thing["metadata"]["uid"] for key, thing in server.pods.items()}
     made = time.monotonic()
-    wait_for("all that have room are bound", lambda: len(server.places()) >= 32)
+    wait_for("all that have room are bound", lambda: len(server.placements()) >= 32)
     time.sleep(1)
     running.kill()
     stale = [asked.pod for asked in server.sent("binding")
              if asked.at > made and asked.status == 201 and asked.json["metadata"].get("uid", "") != again[asked.pod]]
-    crowds = Counter(server.places().values())
+    crowds = Counter(server.placements().values())
     assert max(crowds.values()) <= 2, f"nodes with room for two have {sorted(crowds.values())}"
     assert not stale, f"{len(stale)} pods were bound by the decision about their predecessors"
 
@@ -101,14 +101,14 @@ def test_no_line_says_that_a_pod_goes_where_somebody_else_has_not_let_it_go(outp
         number = int(request.asked.pod.rpartition("-")[2])
         if number % 3 == 1:
             server.delete(request.asked.pod.partition("/")[2])
-        if number % 3 == 2 and request.asked.pod not in server.places():
+        if number % 3 == 2 and request.asked.pod not in server.placements():
             server.answer_binding(SimpleNamespace(pod=request.asked.pod, json={"metadata": {}, "target": {"name": "else"}}))
         request.answer(*request.carry_out())
 
     server.faults["binding"] = meddle
     running = start(server, f"--output={output}")
-    wait_for("all are bound, or have gone", lambda: len(server.places()) == len(server.pods) == 40)
-    ours = {key: name for key, name in server.places().items() if name != "else"}
+    wait_for("all are bound, or have gone", lambda: len(server.placements()) == len(server.pods) == 40)
+    ours = {key: name for key, name in server.placements().items() if name != "else"}
     if output == "json":
         wait_for("all are told", lambda: len(running.out.splitlines()) >= 20)
         told = {each["pod"]: each["node"] for each in map(json.loads, running.out.splitlines())}
@@ -138,7 +138,7 @@ def in_the_midst_of_binding(serve, start):
     server = serve(ApiServer(node("n", cpu="100", pods="2000"), *many(600)))
     server.delays["binding"] = 0.3
     running = start(server, program=PATIENT)
-    wait_for("many are bound", lambda: len(server.places()) > 150)
+    wait_for("many are bound", lambda: len(server.placements()) > 150)
     return server, running
 
 
@@ -147,7 +147,7 @@ def test_after_a_kill_at_most_as_many_pods_lack_their_event_as_there_are_threads
     server, running = in_the_midst_of_binding(serve, start)
     running.kill()
     time.sleep(1)  # what has been sent arrives
-    assert 150 < len(server.places()) < 600 and len(bound_but_not_told(server)) <= FEW
+    assert 150 < len(server.placements()) < 600 and len(bound_but_not_told(server)) <= FEW
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
@@ -155,12 +155,12 @@ def test_no_event_is_lost_when_it_is_told_to_end(number, serve, start):
     server, running = in_the_midst_of_binding(serve, start)
     running.send_signal(number)
     assert running.wait(60) == 0
-    assert 150 < len(server.places()) < 600 and not bound_but_not_told(server)
+    assert 150 < len(server.placements()) < 600 and not bound_but_not_told(server)
 
 
 def test_a_leader_that_is_none_any_more_still_tells_whom_it_has_bound(serve, start, tmp_path):
     server = serve(ApiServer(node("n", pods="1000"), *many(500)))
     leader = leading(server, start, tmp_path, program=PATIENT)
-    taken_over(server, leader)
+    take_lease(server, leader)
     assert leader.wait(60) == 1
-    assert len(server.places()) < 500 and not bound_but_not_told(server)
+    assert len(server.placements()) < 500 and not bound_but_not_told(server)

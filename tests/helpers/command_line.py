@@ -1,4 +1,4 @@
-"""What tests of the command line share."""
+"""Helpers for the tests of the command line."""
 
 import json
 import re
@@ -15,7 +15,7 @@ DEMO = ROOT / "tests" / "demo.yaml"
 
 
 def pictured(*things, arguments=(), **options):
-    """Schedule manifests; return the picture: {node: (the rest of its line, its pods)}, and the lines below it."""
+    """Schedule manifests; return the table of nodes, {node: (the other cells of its row, its pods)}, and the lines below it."""
     run = run_scheduler("--cluster", "-", *arguments, input=json.dumps({"kind": "List", "items": things}), **options)
     assert run.returncode == 0, run
     _, _, picture = run.stdout.partition("NODE ")
@@ -35,7 +35,7 @@ WITH_CLAIM = {"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "
 
 @pytest.fixture
 def answering():
-    """A function that starts an HTTP server which gives every request the same answer; it returns the URL."""
+    """A function that starts an HTTP server with one answer for all requests, and returns its URL."""
     servers = []
 
     def start(status, body, **headers):

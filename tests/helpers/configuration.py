@@ -1,4 +1,4 @@
-"""KubeSchedulerConfigurations in short."""
+"""Short constructors for KubeSchedulerConfigurations."""
 
 from helpers.extras import ROOT
 from scheduler_extras.configuration.config_file import read_configuration
@@ -9,7 +9,7 @@ FILTERS = ["CheckNodeUnschedulable", "HostName", "PodToleratesNodeTaints", "Matc
 
 
 def configuration(*profiles, version="v1", **more):
-    """A KubeSchedulerConfiguration."""
+    """A KubeSchedulerConfiguration with these profiles."""
     return {"apiVersion": f"kubescheduler.config.k8s.io/{version}", "kind": "KubeSchedulerConfiguration",
             "profiles": list(profiles), **more}
 
@@ -35,6 +35,6 @@ SCORES = {"BalancedResourceAllocation": 1, "ImageLocalityPriority": 1, "InterPod
           "TaintTolerationPriority": 3}
 
 
-def wrong(said, *profiles, **more):
-    """A row: what is said of a configuration, behind the file's name."""
-    return configuration(*profiles, **more), said
+def wrong(message, *profiles, **more):
+    """A row: an invalid configuration, and the error message after the file's name."""
+    return configuration(*profiles, **more), message

@@ -7,7 +7,7 @@ import socket
 import subprocess
 import time
 from pathlib import Path
-from time import monotonic  # which stays, where a test moves the clock
+from time import monotonic  # imported by name, so that a test that replaces time.monotonic does not affect it
 
 import requests
 from cryptography.hazmat.primitives import serialization
@@ -17,7 +17,7 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 def wait_for(what, condition, seconds=60):
     """Poll until condition() is true; return its value.
 
-    It pauses for four times as long as a look takes: who is waited for has the machine.
+    Each pause is four times as long as the check took, to leave the CPU to the program under test.
     """
     deadline = monotonic() + seconds
     pause = 0.001
@@ -26,13 +26,13 @@ def wait_for(what, condition, seconds=60):
         value = condition()
         if value:
             return value
-        assert monotonic() < deadline, f"waited {seconds} s in vain until {what}"
+        assert monotonic() < deadline, f"timed out after {seconds} s, waiting until {what}"
         time.sleep(max(pause, min(4 * (monotonic() - before), 0.2)))
         pause = min(2 * pause, 0.05)
 
 
 def free_port():
-    """A TCP port on which nobody listens, and that no connection takes meanwhile: these have higher ones."""
+    """A free TCP port, below the range that the system assigns to outgoing connections."""
     while True:
         port = random.SystemRandom().randrange(10_000, 32_000)
         with socket.socket() as listener, contextlib.suppress(OSError):
@@ -62,21 +62,21 @@ class ControlPlane:
                    f"--service-account-signing-key-file={folder}/key.pem",
                    "--service-cluster-ip-range=10.0.0.0/24", f"--token-auth-file={folder}/tokens.csv",
                    "--authorization-mode=RBAC",
-                   # nothing here makes service accounts, takes the taint off nodes that are made by hand, or lets
-                   # go of volumes that are no longer in use
+                   # no controller runs here that would create service accounts, untaint new nodes, or remove
+                   # the finalizers of volumes
                    "--disable-admission-plugins=ServiceAccount,TaintNodesByCondition,StorageObjectInUseProtection")
         self.start_proxy()
         wait_for("kube-apiserver is ready", self.ready, 180)
 
     def start(self, program, *arguments):
-        """Start a program of the control plane, its output in a log file."""
+        """Start a program of the control plane, with its output in a log file."""
         with open(self.folder / f"{program}.log", "ab") as log:
             process = subprocess.Popen([self.assets / program, *arguments], stdout=log, stderr=log)
         self.processes.append(process)
         return process
 
     def kubeconfig(self, user="admin", token=None):
-        """A kubeconfig file for a user of the token file, or with a token of its own."""
+        """Write a kubeconfig file for a user of the token file, or with the given token; return its path."""
         path = self.folder / f"{user}.kubeconfig"
         path.write_text(json.dumps({
             "apiVersion": "v1", "kind": "Config", "current-context": "test",
@@ -87,20 +87,20 @@ class ControlPlane:
         return path
 
     def start_proxy(self, user="admin", port=None):
-        """Start kubectl proxy, where the last one was unless told otherwise."""
+        """Start kubectl proxy, by default on the same port as before."""
         self.proxy = self.start("kubectl", "--kubeconfig", self.kubeconfig(user), "proxy",
                                 f"--port={port or self.proxy_port}")
         return self.proxy
 
     def ready(self):
-        """Whether the API server answers through the proxy, and the default namespace is there."""
+        """Return whether the API server answers through the proxy, and the namespace default exists."""
         try:
             return requests.get(f"{self.server}/readyz", timeout=5).ok and self.get("namespaces/default")
         except (requests.RequestException, AssertionError):
             return False
 
     def request(self, method, path, body=None, **options):
-        """Send a request past the scheduler's code; return the answer's JSON."""
+        """Send a request without using the scheduler's code; return the JSON of the answer."""
         answer = self.session.request(method, f"{self.server}/api/v1/{path}", json=body, timeout=60, **options)
         assert answer.ok, f"{method} {path}: {answer.status_code} {answer.text}"
         return answer.json()
@@ -110,7 +110,7 @@ class ControlPlane:
         return self.request("GET", path, **options)
 
     def create(self, *objects):
-        """Create nodes and pods; status included, for nodes."""
+        """Create nodes, with their status, and pods."""
         for thing in objects:
             where = f"namespaces/{thing['metadata']['namespace']}/pods" if thing["kind"] == "Pod" else "nodes"
             self.request("POST", where, thing)
@@ -125,8 +125,8 @@ class ControlPlane:
         """All pods: namespace/name -> object."""
         return {f"{pod['metadata']['namespace']}/{pod['metadata']['name']}": pod for pod in self.get("pods")["items"]}
 
-    def places(self):
-        """The nodes of all pods that have one: namespace/name -> node."""
+    def placements(self):
+        """The assigned pods: namespace/name -> node."""
         return {key: pod["spec"]["nodeName"] for key, pod in self.pods().items() if "nodeName" in pod["spec"]}
 
     def events(self, reason):
@@ -139,14 +139,14 @@ class ControlPlane:
         """Delete all pods, nodes and events."""
         self.request("DELETE", "nodes")
         for kind in ("pods", "events"):
-            time.sleep(0.1)  # for requests of a scheduler that was killed that are still on their way
+            time.sleep(0.1)  # requests of a scheduler that was killed may still arrive
             for namespace in {thing["metadata"]["namespace"] for thing in self.get(kind)["items"]}:
                 url = f"{self.server}/api/v1/namespaces/{namespace}/{kind}"
                 while self.session.delete(url, params={"gracePeriodSeconds": 0}, timeout=60).status_code == 504:
-                    pass  # of 20,000 pods some are left when the request's time is up
+                    pass  # with 20,000 pods, the request times out before all are deleted
 
     def stop(self):
-        """Stop what was started here."""
+        """Stop all programs."""
         for process in reversed(self.processes):
             process.kill()
             process.wait()

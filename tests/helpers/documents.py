@@ -1,4 +1,4 @@
-"""Documents whose code blocks the tests run, as a reader copies them."""
+"""Run the code blocks of documents as a reader would copy them."""
 
 import os
 import re
@@ -20,20 +20,20 @@ CHANGE = re.compile(r"[Cc]hange\s+`([^`]+)`\s+to\s+`([^`]+)`")
 
 
 class Document:
-    """A Markdown file of the project. A code block is what is indented by four columns."""
+    """A Markdown file of the project. Its code blocks are the lines indented by four columns."""
 
     def __init__(self, path):
         self.path = ROOT / path
         self.text = self.path.read_text()
-        self.words = " ".join(self.text.split())  # the same on a single line
-        self.tested = []  # the blocks that tests have asked for
+        self.words = " ".join(self.text.split())  # the text on a single line
+        self.tested = []  # the blocks that tests have used
 
     def blocks(self):
         """Return all code blocks."""
         return [textwrap.dedent(match[1]).strip() + "\n" for match in BLOCK.finditer(self.text)]
 
     def untested(self):
-        """Return the code blocks that no test has asked for."""
+        """Return the code blocks that no test has used."""
         return [block for block in self.blocks() if block not in self.tested]
 
     def block_after(self, text):
@@ -45,7 +45,7 @@ class Document:
         return block
 
     def gives(self, *texts):
-        """Give a test the code blocks after these texts, as its argument `blocks`."""
+        """Pass the code blocks after these texts to a test, as its argument `blocks`."""
         blocks = [self.block_after(text) for text in texts]
         return pytest.mark.parametrize("blocks", [blocks], ids=["as printed"])
 
@@ -69,7 +69,7 @@ class Document:
 
 
 def anchors(text):
-    """Return the anchors that GitHub makes of the headings of a document."""
+    """Return the anchors that GitHub generates for the headings of a document."""
     plain = [re.sub(r"[^\w\- ]", "", heading.lower()) for heading in HEADING.findall(text)]
     return [heading.replace(" ", "-") for heading in plain]
 
@@ -82,19 +82,19 @@ def on_this_machine(commands, **replaced):
 
 
 def paste(commands, cwd=ROOT, **replaced):
-    """Run shell commands to their end. Return what they print."""
+    """Run shell commands; return their output."""
     done = subprocess.run(on_this_machine(commands, **replaced), capture_output=True, text=True, cwd=cwd, timeout=600)
     assert done.returncode == 0, (commands, done)
     return done.stdout
 
 
-def places(output):
-    """Return where pods went, according to the lines that a program prints: {pod: node}."""
+def placements(output):
+    """Return {pod: node} from the decisions that a program printed."""
     return dict(re.findall(r"^(?:[\d:]{8}  )?default/(\S+) -> (\S+) ", output, re.M))
 
 
 def edit(path, old, new):
-    """Replace a text in a file that has it."""
+    """Replace a text in a file, which must contain it."""
     text = path.read_text()
     assert old in text, f"{path} does not contain {old}"
     path.write_text(text.replace(old, new))
@@ -102,7 +102,7 @@ def edit(path, old, new):
 
 @contextmanager
 def terminal(commands, output, cwd, **replaced):
-    """Run shell commands beside a test, with their output in a file; stop them with the test."""
+    """Run shell commands in the background, with their output in a file; kill them at the end."""
     with open(output, "wb") as file:
         process = subprocess.Popen(
             on_this_machine(commands, **replaced), cwd=cwd, stdout=file, stderr=subprocess.STDOUT,

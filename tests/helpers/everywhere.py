@@ -1,4 +1,4 @@
-"""The modules of both programs, and how to replace a function in each of them that has imported it."""
+"""The modules of both programs, and a way to replace a function in every module that imports it."""
 
 import importlib
 import pkgutil
@@ -19,9 +19,9 @@ MODULES = [scheduler_extras, *(importlib.import_module(found.name) for found in 
 
 
 def replace(patch, name, value):
-    """Replace what has this name in the second program, for one test. patch: a pytest.MonkeyPatch.
+    """Replace an object in every module of the second program that has it, for one test. patch: a pytest.MonkeyPatch.
 
-    What the script has by the same name stays, unless the second program has imported it.
+    An object of the same name in the script stays, unless the second program imports it.
     """
     having = [module for module in MODULES if name in vars(module) and vars(module)[name] not in MODULES]
     before = vars(having[0])[name]
@@ -31,5 +31,5 @@ def replace(patch, name, value):
 
 
 def replace_for_good(name, value):
-    """Replace what has this name, in a process that a test has started."""
+    """Replace an object without restoring it, in a process that a test has started."""
     replace(pytest.MonkeyPatch(), name, value)

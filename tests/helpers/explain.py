@@ -1,4 +1,4 @@
-"""Decisions, as --explain shows them."""
+"""Helpers for the output of --explain."""
 
 import json
 import re
@@ -13,10 +13,10 @@ from scheduler_extras.show.text import Screen
 DEMO = ROOT / "tests" / "demo.yaml"
 
 
-def explained(*arguments, said="", **options):
-    """Run --explain; return {pod: the lines about it}. `said`: how the one line on standard error begins, if any."""
+def explained(*arguments, stderr="", **options):
+    """Run --explain; return {pod: the lines about it}. `stderr`: the start of the only line on standard error, if any."""
     run = run_scheduler("--explain", *arguments, **options)
-    assert run.returncode == 0 and run.stderr.startswith(said) and run.stderr.count("\n") == bool(said)
+    assert run.returncode == 0 and run.stderr.startswith(stderr) and run.stderr.count("\n") == bool(stderr)
     tables = re.split(r"^(?=\S+/\S+ (?:->|stays))", run.stdout.partition("\n\nNODE ")[0], flags=re.M)[1:]
     return {table.split()[0]: table.rstrip().splitlines() for table in tables}
 
@@ -29,7 +29,7 @@ def manifest(folder, *objects):
 
 
 def policy(**fields):
-    """{my-scheduler: a Policy}, which has the default rules unless told otherwise."""
+    """{my-scheduler: a Policy}, with the default rules unless the fields name others."""
     return {"my-scheduler": read_policy(
         {"kind": "Policy", "apiVersion": "v1", **fields})}
 
@@ -42,11 +42,11 @@ def shown(decision, width=80):
 
 
 def read_scores(lines):
-    """Read a table of scores: {what heads the column of a node: {row: cell}}."""
+    """Read a table of scores: {heading of a node's column: {row: cell}}."""
     ends = [i for i, line in enumerate(lines) if line.startswith("  Total ")]
     if not ends:
         return {}
-    lines = [line.replace("raw→points×weight", " " * 17) for line in lines]  # which is said above the rows' names
+    lines = [line.replace("raw→points×weight", " " * 17) for line in lines]  # this heading is above the names of the rows
     first = min(i for i, line in enumerate(lines) if line.startswith(" " * 9))
     heads, rows = lines[first], lines[first + 1:ends[0] + 1]
     starts = [match.start() for match in re.finditer(r"(?<=  )([*=] )?\S+", heads)]

@@ -1,4 +1,4 @@
-"""An extender: an HTTP server that records what it is asked."""
+"""An extender: an HTTP server that records its requests."""
 
 import json
 import threading
@@ -11,7 +11,7 @@ from helpers.faulty import QuietServer
 
 
 class Service:
-    """An HTTP server that records what it is asked and answers what the test put into `answers`, by verb."""
+    """An HTTP server that records its requests, and sends the answers that the test put into `answers`, by verb."""
 
     def __init__(self, context=None):
         service = self

@@ -1,4 +1,4 @@
-"""What the tests of the second program share: it as a command, objects in short, clusters of these."""
+"""Helpers for the tests of the second program: the program as a command, short constructors for objects, clusters of objects."""
 
 import contextlib
 import os
@@ -39,8 +39,8 @@ SCHEDULER = [sys.executable, str(ROOT / "scheduler_extras")]
 SLOWNESS = re.compile(r"^.* (takes [0-9.]+ s to decide about|is slow: it has taken more than|has not answered for 5 s).*\n", re.M)
 
 
-# Before it ends, the script waits for answers for 10 s, after a signal for 3 s, and is ended after 4 s; for a thread that
-# writes it waits for 5 s. On a machine that is busy with something else they may come later.
+# The program with longer timeouts, for busy machines. By default, at its end it waits 10 s for answers (3 s after a
+# signal, which ends it after 4 s at the latest), and 5 s for a free writer thread.
 PATIENT = """import sys, threading
 sys.path.append("tests")
 from scheduler_extras.command_line import main
@@ -62,28 +62,28 @@ sys.path.append("tests")
 from helpers.everywhere import replace_for_good
 from scheduler_extras.command_line import main
 replace_for_good("refusals", lambda kind, thing: [])
-sys.exit(main())"""  # as if an API server took whatever manifests say
+sys.exit(main())"""  # as if an API server accepted all manifests
 
 
-TIME = re.compile(r"^\d\d:\d\d:\d\d  ", re.M)  # before each line of a run that goes on until a signal
+TIME = re.compile(r"^\d\d:\d\d:\d\d  ", re.M)  # each line starts with the time if the program runs until a signal
 
 
-def on_any_machine(text):
-    """What was said, without times and the lines that a machine adds that is busy with something else."""
+def without_timing(text):
+    """Remove the times, and the warnings that appear only on a busy machine."""
     return SLOWNESS.sub("", TIME.sub("", text))
 
 
 def run_scheduler(*arguments, **options):
-    """Run the program to its end; return its exit code, what it said on any machine, and its seconds of CPU."""
+    """Run the program to its end; return its exit code, its output without timing, and its seconds of CPU."""
     if "--once" in arguments and "--server" in arguments:
         options.setdefault("program", PATIENT)
     run = run_to_end(arguments, **options)
-    run.stderr = on_any_machine(run.stderr)
+    run.stderr = without_timing(run.stderr)
     return run
 
 
 class Running(Command):
-    """The program as it runs, its output in files."""
+    """The program in the background, with its output in files."""
 
     def __init__(self, folder, arguments, **options):
         self.files = folder / "stdout", folder / "stderr"
@@ -92,17 +92,17 @@ class Running(Command):
 
     @property
     def out(self):
-        """What it has printed so far, without times."""
+        """Its output so far, without times."""
         return TIME.sub("", self.files[0].read_text(errors="replace"))
 
     @property
     def err(self):
-        """What it has logged so far, on any machine."""
-        return on_any_machine(self.files[1].read_text(errors="replace"))
+        """Its log so far, without timing."""
+        return without_timing(self.files[1].read_text(errors="replace"))
 
 
 def run_afresh(*arguments, script=ROOT / "scheduler_extras", **options):
-    """Run a script to its end in a Python of its own; return its exit code and what it printed."""
+    """Run a script to its end in a new Python interpreter; return its exit code and output."""
     return subprocess.run([sys.executable, str(script), *map(str, arguments)], capture_output=True, text=True,
                           timeout=120, **options)
 
@@ -114,7 +114,7 @@ def node(name, cpu="4", memory="8Gi", pods="110", labels=None, status=None, **sp
 
 
 def pod(name, requests=None, namespace="default", labels=None, metadata=None, status=None, **spec):
-    """A Pod object of my-scheduler's, ready to be POSTed."""
+    """A Pod object for my-scheduler, ready to be POSTed."""
     container = {"name": "main", "image": "nginx", "resources": {"requests": requests or {}}}
     return {"apiVersion": "v1", "kind": "Pod", "status": status or {},
             "metadata": {"name": name, "namespace": namespace, "labels": labels or {}, **(metadata or {})},
@@ -122,13 +122,13 @@ def pod(name, requests=None, namespace="default", labels=None, metadata=None, st
 
 
 def storage_class(name, provisioner="kubernetes.io/no-provisioner", **more):
-    """A StorageClass whose claims wait for their first consumer."""
+    """A StorageClass with the binding mode WaitForFirstConsumer."""
     return {"apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "metadata": {"name": name},
             "provisioner": provisioner, "volumeBindingMode": "WaitForFirstConsumer", **more}
 
 
 def claim(name="data", of="local", metadata=None, status=None, **spec):
-    """A PersistentVolumeClaim of a class; it is bound if it names a volume."""
+    """A PersistentVolumeClaim of a class, bound if it names a volume."""
     bound = {"pv.kubernetes.io/bind-completed": "yes"} if "volumeName" in spec else {}
     return {"apiVersion": "v1", "kind": "PersistentVolumeClaim",
             "metadata": {"name": name, "namespace": "default", "annotations": bound, **(metadata or {})},
@@ -137,8 +137,8 @@ def claim(name="data", of="local", metadata=None, status=None, **spec):
                 "resources": {"requests": {"storage": "1Gi"}}, **spec}}
 
 
-def remembering(node_name):
-    """The metadata of a claim for which a volume is to be provisioned for a node."""
+def to_be_provisioned(node_name):
+    """The metadata of a claim that waits for a volume to be provisioned for a node."""
     return {"annotations": {"volume.kubernetes.io/selected-node": node_name}}
 
 
@@ -156,44 +156,44 @@ def csi_node(**limits):
 
 
 def pending_pods(cluster, policies):
-    """The pods that are to be tried, each with its record."""
+    """The pods to be tried, each with its record."""
     return cluster.renew_queue(cluster.find_waiting(policies), policies)
 
 
-def a_pass(cluster, policies, show=lambda decision: None, stop=None):
-    """Make a pass that shows its decisions so."""
+def run_pass(cluster, policies, show=lambda decision: None, stop=None):
+    """Run a pass. `show` receives its decisions."""
     cluster.on_carried_out = show
     schedule_pending_pods(cluster, policies, stop or threading.Event())
 
 
-def wait_until_told(cluster):
-    """Wait until all is written, and rules have followed up all bindings, except Bindings that are under way."""
-    wait_for("all is told", lambda: cluster.writer.tasks.unfinished_tasks <= cluster.writer.awaited)
+def wait_for_writes(cluster):
+    """Wait until all requests are sent and all postBind hooks have run, except for Bindings without an answer."""
+    wait_for("all is written", lambda: cluster.writer.tasks.unfinished_tasks <= cluster.writer.awaited)
 
 
 def writer_of(api, dry_run=False):
-    """What writes to an API server, or to manifests; a test may say which kind."""
+    """A writer for an API server or for manifests; a test may choose its class."""
     usual = WriterOfManifests if isinstance(api, Manifests) else Writer
     return DryRun(api) if dry_run else getattr(api, "kind_of_writer", usual)(api)
 
 
-def a_cluster(api, *more, dry_run=False):
-    """A cluster that is listed in each pass."""
+def new_cluster(api, *more, dry_run=False):
+    """A cluster that lists its objects in each pass."""
     return ListedCluster(writer_of(api, dry_run), *more)
 
 
-def a_live_cluster(api, *more):
-    """A cluster that is watched."""
+def new_live_cluster(api, *more):
+    """A cluster that watches its objects."""
     return LiveCluster(writer_of(api), *more)
 
 
 def cluster_of(*objects):
-    """A cluster that is made of these objects."""
+    """A cluster of these objects."""
     manifests = Manifests()
     for thing in objects:
-        with contextlib.suppress(Malformed):  # of an API server that let it pass
+        with contextlib.suppress(Malformed):  # as if an API server had accepted it
             manifests.add(thing)
-    return a_cluster(manifests)
+    return new_cluster(manifests)
 
 
 def decide(policies, incoming, *objects):
@@ -204,7 +204,7 @@ def decide(policies, incoming, *objects):
 
 
 def table(names, rows):
-    """Parametrize a test by a table: {a sentence: its values}."""
+    """Parametrize a test with a table: {a sentence: its values}."""
     return pytest.mark.parametrize(names, rows.values(), ids=rows.keys())
 
 
@@ -224,10 +224,10 @@ def compute_each_time(key, snapshot, basis, compute):
 
 
 def limits(seconds):
-    """Keep what should end at once from taking the machine down: memory, and seconds of CPU."""
+    """Limits for a process that might not end: its memory, and its seconds of CPU."""
     return [(resource.RLIMIT_AS, 2 << 30), (resource.RLIMIT_CPU, seconds)]
 
 
-# The example that runs the program in a cluster. The API server of 1.20 has budgets in an older version only.
+# The example that runs the program in a cluster. The API server of 1.20 serves budgets as v1beta1 only.
 MANIFESTS = (ROOT / "scheduler_extras" / "examples" / "my-scheduler.yaml").read_text().replace(
     "apiVersion: policy/v1\n", "apiVersion: policy/v1beta1\n")

@@ -1,4 +1,4 @@
-"""What tests share that run the program beside servers that misbehave."""
+"""Helpers for tests that run the program against misbehaving servers."""
 
 import json
 
@@ -8,37 +8,37 @@ from helpers.control_plane import wait_for
 from helpers.extras import ROOT, limits, pod, run_scheduler
 
 
-LEASE, DEADLINE = 3, 2  # seconds of a Lease, and to renew it
-FEW = 64  # writes that may be on their way at once: as many as there are threads
+LEASE, DEADLINE = 3, 2  # the lease duration and the renew deadline, in seconds
+FEW = 64  # the most writes that may be in flight at once: the number of writer threads
 
 
 @pytest.fixture
 def start(start_scheduler):
-    """A function that starts the script beside a server."""
+    """A function that starts the program against a server."""
     return lambda server, *arguments, program=None, **options: start_scheduler(
         "--server", server.url, *arguments, limits=limits(600), program=program, **options)
 
 
 def run_limited(*arguments, timeout=300, **options):
-    """Run the script to its end; return its exit code, output, error output, and the seconds of CPU that it took."""
+    """Run the program to its end; return its exit code, output, error output, and seconds of CPU."""
     run = run_scheduler(*arguments, timeout=timeout, limits=limits(10), **options)
     return run.returncode, run.stdout, run.stderr, run.cpu_seconds
 
 
 def many(count, **more):
-    """Pods that need little."""
+    """This many pods with small requests."""
     return [pod(f"pod-{i:03}", {"cpu": "10m"}, **more) for i in range(count)]
 
 
 def policy_file(folder, extenders=(), **more):
-    """A Policy file, of the shipped rules and these extenders."""
+    """Write a Policy file with the shipped rules and these extenders; return its path."""
     path = folder / "policy.json"
     path.write_text(json.dumps(json.loads((ROOT / "policy.json").read_text()) | {"extenders": list(extenders)} | more))
     return path
 
 
 def election_file(folder, lease=LEASE, deadline=DEADLINE):
-    """A configuration with leader election in little time."""
+    """Write a configuration with leader election and short times; return its path."""
     path = folder / "config.json"
     path.write_text(json.dumps({
         "apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration", "leaderElection": {
@@ -47,8 +47,8 @@ def election_file(folder, lease=LEASE, deadline=DEADLINE):
     return path
 
 
-def taken_over(server, leader):
-    """Somebody else takes the Lease."""
+def take_lease(server, leader):
+    """Take the Lease away from the leader."""
     with server.lock:
         server.version += 1
         server.lease["metadata"]["resourceVersion"] = str(server.version)
@@ -56,13 +56,13 @@ def taken_over(server, leader):
 
 
 def leading(server, start, folder, **options):
-    """Return a leader that has far more to bind than it can send at once.
+    """Start a leader that has far more Bindings to send than it can send at once, and return it.
 
-    On a busy machine one may fail to renew its Lease in so little time, and end: then another one is started.
+    On a busy machine it may fail to renew its Lease in time, and end: then another one is started.
     """
-    server.delays["binding"] = 0.5  # the decisions are made long before they are sent, for 4 s
+    server.delays["binding"] = 0.5  # sending all Bindings takes 4 s, much longer than the decisions
     while True:
         leader = start(server, "--policy", election_file(folder), **options)
-        wait_for("some pods are bound", lambda process=leader: len(server.places()) >= 8 or process.poll() is not None)
+        wait_for("some pods are bound", lambda process=leader: len(server.placements()) >= 8 or process.poll() is not None)
         if leader.poll() is None:
             return leader

@@ -16,28 +16,28 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import parse_qs, unquote, urlsplit
 
 
-KINDS = {  # of requests, by what identifies them: (method, path)
+KINDS = {  # kinds of requests: (method, pattern of the path)
     "lease": ("", "/leases"), "binding": ("POST", "/binding$"), "event": ("POST", "/events$"),
     "status": ("PATCH", "/status$"), "delete": ("DELETE", ""), "watch": ("GET", "[?&]watch=true"), "list": ("GET", ""), "other": ("", "")}
 
 
 def kind_of(method, path):
-    """Return which kind a request is of."""
+    """Return the kind of a request."""
     plain = path if "watch=true" in path else urlsplit(path).path
     return next(kind for kind, (verb, part) in KINDS.items() if verb in ("", method) and re.search(part, plain))
 
 
 def failure(code, reason="InternalError", message="injected"):
-    """Return a Status object, as the API server answers when it fails."""
+    """Return a Status object with which the API server reports a failure."""
     return {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "reason": reason,
             "message": message, "code": code}
 
 
-# A fault is a function of the request that it befalls. It may have it carried out, and answers it or does not.
+# A fault is a function of a request. It may carry out the request, and may answer it.
 
 
 def answering(code, before=True, **headers):
-    """Return a fault that answers with a status, before the request is carried out or after."""
+    """Return a fault: the answer is this status, before the request is carried out or after."""
     def fault(request):
         if not before:
             request.carry_out()
@@ -64,26 +64,26 @@ def cut(request):
 
 
 def garbage(request):
-    """The answer is no JSON."""
+    """The answer is not JSON."""
     request.carry_out()
     request.answer(200, b'\x00\xff\x1b]0;garbage\x07{"items": [' + b"\xc3\x28" * 20)
 
 
 def wrong(request):
-    """The answer is JSON, and not what was asked for."""
+    """The answer is JSON, but not of the requested kind."""
     request.carry_out()
     request.answer(200, {"items": 7, "metadata": [], "spec": "none"})
 
 
 def late(request):
-    """The answer takes two seconds."""
+    """The answer comes after two seconds."""
     code, content, headers = request.carry_out()
     request.pause(2)
     request.answer(code, content, headers)
 
 
 def slow(request):
-    """The answer comes in pieces, for a second."""
+    """The answer comes in pieces, over a second."""
     message = b"".join(request.message(*request.carry_out()))
     step = len(message) // 10 + 1
     for start in range(0, len(message), step):
@@ -92,14 +92,14 @@ def slow(request):
 
 
 def lost(request):
-    """The request is carried out; nothing is answered for five seconds, then the connection breaks."""
+    """The request is carried out; five seconds later, the connection breaks without an answer."""
     request.carry_out()
     request.pause(5)
     request.reset()
 
 
 def hang(request):
-    """No answer comes, ever."""
+    """No answer comes."""
     request.pause(3600)
     request.reset()
 
@@ -115,19 +115,19 @@ FAULTS = {
     "500 before": answering(500), "500 after": answering(500, before=False), "503": answering(503),
     "429": answering(429, Retry_After="1"), "reset before": reset_before, "reset after": reset_after, "cut": cut,
     "garbage": garbage, "wrong": wrong, "late": late, "slow": slow, "lost": lost, "hang": hang, "trickle": trickle}
-AT_RANDOM = [name for name in FAULTS if name not in ("hang", "trickle")]  # these have scenarios of their own
+AT_RANDOM = [name for name in FAULTS if name not in ("hang", "trickle")]  # these two have their own scenarios
 
 
 @dataclass
 class Choice:
-    """A fault that befalls some requests only: `of` is a function of what was asked, and returns a fault or None."""
+    """A fault for some requests only: `of` is a function of the RecordedRequest that returns a fault or None."""
 
     of: callable
 
 
 @dataclass
-class Asked:
-    """What a server was asked."""
+class RecordedRequest:
+    """A request that a server has received."""
 
     at: float  # monotonic seconds
     kind: str
@@ -135,22 +135,22 @@ class Asked:
     path: str
     body: bytes = field(repr=False)
     fault: str = None
-    status: int = None  # that it was answered with, where it was carried out
-    done: float = None  # when that was
+    status: int = None  # of the answer, if the request was carried out
+    done: float = None  # the time at which it was carried out
 
     @property
     def json(self):
-        """The request's body, read."""
+        """The body, parsed."""
         return json.loads(self.body)
 
     @property
     def pod(self):
-        """Whom a Binding is about: namespace/name."""
+        """The pod of a Binding: namespace/name."""
         return "/".join(map(unquote, re.search("/namespaces/([^/]*)/pods/([^/]*)", self.path).groups()))
 
 
 class QuietServer(ThreadingHTTPServer):
-    """An HTTP server that does not mind if a client has gone before it had its answer."""
+    """An HTTP server that ignores clients that disconnect before they get their answer."""
 
     def handle_error(self, request, client_address):
         if not isinstance(sys.exc_info()[1], ConnectionError):
@@ -158,15 +158,15 @@ class QuietServer(ThreadingHTTPServer):
 
 
 class ManyAtOnce(QuietServer):
-    """An HTTP server to which 64 threads may connect at once: if it lets them wait in vain, they try again after 1, 3, 7 s."""
+    """An HTTP server that accepts 64 connections at once; with a shorter queue, clients would retry after 1, 3, 7 s."""
 
     request_queue_size, daemon_threads, block_on_close = 128, True, False
 
 
 class Server:
-    """An HTTP server on a free port of loopback. What it answers is up to `carry_out`, which each kind of it has.
+    """An HTTP server on a free loopback port. Subclasses answer requests in `carry_out`.
 
-    `faults` says what befalls requests: {a kind of request, or "": a fault, the name of one, or a Choice}.
+    `faults`: {a kind of request, or "" for any: a fault, the name of one, or a Choice}.
     """
 
     def __init__(self, host="127.0.0.1"):
@@ -183,12 +183,12 @@ class Server:
             def handle(self):
                 try:
                     super().handle()
-                except OSError:  # the client has gone, as it may
+                except OSError:  # the client has disconnected
                     self.close_connection = True
 
             def do_GET(self):
                 body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-                asked = Asked(time.monotonic(), kind_of(self.command, self.path), self.command, self.path, body)
+                asked = RecordedRequest(time.monotonic(), kind_of(self.command, self.path), self.command, self.path, body)
                 owner.asked.append(asked)
                 if owner.closing.is_set():  # a connection that was idle when the server stopped
                     self.close_connection = True
@@ -203,7 +203,7 @@ class Server:
         threading.Thread(target=self.http.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True).start()
 
     def handle(self, request):
-        """Answer a request, or let a fault befall it."""
+        """Answer a request, or apply a fault to it."""
         asked = request.asked
         request.pause(self.delays.get(asked.kind, 0))
         fault = self.faults.get(asked.kind, self.faults.get(""))
@@ -221,24 +221,24 @@ class Server:
             request.answer(*request.carry_out())
 
     def sent(self, kind):
-        """Return what was asked of a kind so far."""
+        """Return the requests of a kind that have been received so far."""
         return [asked for asked in list(self.asked) if asked.kind == kind]
 
     def stop(self):
-        """Stop, and break what is under way."""
+        """Stop, and break all connections."""
         self.closing.set()
         self.http.shutdown()
         self.http.server_close()
 
 
 class Request:
-    """A request to a server, and the connection on which it is to be answered."""
+    """A request to a server, and the connection for the answer."""
 
     def __init__(self, handler, server, asked):
         self.handler, self.server, self.asked = handler, server, asked
 
     def carry_out(self):
-        """Do what the request asks for; return the status, the content and the headers to answer."""
+        """Carry out the request; return the status, the content and the headers of the answer."""
         code, content, headers = self.server.carry_out(self)
         self.asked.status, self.asked.done = code, time.monotonic()
         return code, content, headers
@@ -253,7 +253,7 @@ class Request:
         return f"HTTP/1.1 {code} {reason}\r\n{head}\r\n".encode(), body
 
     def answer(self, code, content, headers=None):
-        """Answer."""
+        """Send an answer."""
         self.send(b"".join(self.message(code, content, headers)))
 
     def send(self, content):
@@ -261,11 +261,11 @@ class Request:
         self.handler.wfile.write(content)
 
     def begin_stream(self):
-        """Send the head of an answer that comes in chunks."""
+        """Send the head of a chunked answer."""
         self.send(b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n")
 
     def send_chunk(self, content=b""):
-        """Send a chunk of such an answer; an empty one ends it."""
+        """Send a chunk of a chunked answer; an empty chunk ends it."""
         self.send(b"%x\r\n%b\r\n" % (len(content), content))
 
     def reset(self):
@@ -274,7 +274,7 @@ class Request:
         self.handler.close_connection = True
 
     def pause(self, seconds):
-        """Wait, but not when the server stops or the client has hung up, which breaks the connection."""
+        """Wait. Raise ConnectionAbortedError if the server stops or the client disconnects meanwhile."""
         deadline = time.monotonic() + seconds
         while (left := deadline - time.monotonic()) > 0:
             if self.server.closing.wait(min(left, 0.2)):
@@ -292,9 +292,9 @@ class Request:
 
 
 class FaultProxy(Server):
-    """A proxy in front of kubectl proxy, which injects faults at random: the same ones to the same requests of a seed.
+    """A proxy in front of kubectl proxy that injects random faults. The seed and the request determine the fault.
 
-    `rates` says how often: {kind of request or "": share}. `at_random` names the faults to choose from.
+    `rates`: {kind of request, or "" for any: share}. `at_random`: the names of the faults to choose from.
     """
 
     def __init__(self, upstream, seed=0):
@@ -303,7 +303,7 @@ class FaultProxy(Server):
         self.faults[""] = Choice(self.throw)
 
     def throw(self, asked):
-        """Return the fault that befalls a request, or None. It depends on nothing but the seed and the request."""
+        """Return the fault for a request, or None. It depends only on the seed and the request."""
         rate = self.rates.get(asked.kind, self.rates.get("", 0))
         if not rate:
             return None
@@ -314,12 +314,12 @@ class FaultProxy(Server):
         return dice.choice(self.at_random) if dice.random() < rate else None
 
     def handle(self, request):
-        """Answer a request, or let a fault befall it. A stream is passed on, and where one befalls it, cut off."""
+        """Answer a request, or apply a fault to it. A stream is passed on; a fault cuts it off."""
         if request.asked.kind != "watch" or not isinstance(self.faults[""], Choice):
             super().handle(request)
             return
         fault = self.throw(request.asked)
-        lines = -1  # to pass on; below 0: all
+        lines = -1  # the number of lines to pass on; -1: all
         if fault:
             with self.lock:
                 lines = random.Random(f"{self.seed} {self.times}").randrange(20)
@@ -343,7 +343,7 @@ class FaultProxy(Server):
             upstream.close()
 
     def carry_out(self, request):
-        """Pass the request on. Where nobody answers, neither does the proxy."""
+        """Pass the request on. If no answer comes, break the connection."""
         handler, asked = request.handler, request.asked
         handler.upstream = handler.upstream or http.client.HTTPConnection("127.0.0.1", self.upstream, timeout=120)
         try:
@@ -359,7 +359,7 @@ class FaultProxy(Server):
 
 
 def selects(selector, thing):
-    """Say whether a field selector, such as spec.nodeName!=,metadata.name=p, selects an object."""
+    """Return whether a field selector, such as spec.nodeName!=,metadata.name=p, selects an object."""
     for path, differs, value in re.findall("([^,=!]+)(!?)=([^,]*)", selector):
         actual = functools.reduce(lambda part, key: part.get(key) or {}, path.split("."), thing) or ""
         if (actual == value) == bool(differs):
@@ -368,18 +368,18 @@ def selects(selector, thing):
 
 
 class ApiServer(Server):
-    """An API server in memory, behind its proxy: pods, nodes, a Lease. `asked` tells what it was asked."""
+    """An API server in memory with pods, nodes and a Lease. `asked`: the requests that it has received."""
 
     def __init__(self, *objects):
         super().__init__()
         self.pods, self.nodes, self.lease, self.version = {}, {}, None, 0
-        self.deleted = []  # pods, each with the version at which it went
-        self.read = {}  # an object's uid, its version, a field selector -> what `text` returns
-        self.extra = []  # what lists contain besides: functions of (resource, field selector) that return objects
+        self.deleted = []  # the deleted pods, each with the version of its deletion
+        self.read = {}  # cache of `text`: (uid, version, field selector) -> JSON
+        self.extra = []  # functions of (resource, field selector) that return more objects for lists
         self.create(*objects)
 
     def create(self, *objects):
-        """Take in pods and nodes; another one of the same name has another uid."""
+        """Create pods and nodes. An object that replaces one of the same name has a new uid."""
         with self.lock:
             for thing in objects:
                 self.version += 1
@@ -390,7 +390,7 @@ class ApiServer(Server):
                     self.nodes[thing["metadata"]["name"]] = thing
 
     def delete(self, name):
-        """Delete a pod of the namespace default, if it is there."""
+        """Delete a pod of the namespace default, if it exists."""
         with self.lock:
             pod = self.pods.pop(("default", name), None)
             if pod:
@@ -398,7 +398,7 @@ class ApiServer(Server):
                 self.deleted.append(pod | {"metadata": pod["metadata"] | {"resourceVersion": str(self.version)}})
 
     def handle(self, request):
-        """Answer a request, or let a fault befall it; as long as a stream lasts, tell what changes."""
+        """Answer a request, or apply a fault to it. A watch is a stream of the changes, until its timeout."""
         is_faulty = not {"", "list", "watch"}.isdisjoint(name for name, fault in self.faults.items() if fault)
         if request.asked.kind != "watch" or is_faulty:
             super().handle(request)
@@ -411,7 +411,7 @@ class ApiServer(Server):
         request.begin_stream()
         known = {name: text for name, text in self.texts(resource, query.get("fieldSelector", "")).items()
                  if int(json.loads(text)["metadata"]["resourceVersion"]) <= since}
-        with self.lock:  # what has gone between the list, or the last stream, and this one is told, too
+        with self.lock:  # deletions since the list or the last stream are sent, too
             known |= {pod["metadata"]["uid"]: json.dumps(pod) for pod in self.deleted
                       if resource == "pods" and int(pod["metadata"]["resourceVersion"]) > since}
         while time.monotonic() < until and not self.closing.is_set():
@@ -433,20 +433,20 @@ class ApiServer(Server):
             return {uid: text for uid, text in texts.items() if text}
 
     def text(self, thing, selector):
-        """Return an object as JSON, or "" if the selector does not select it. It is asked for 30 times a second."""
+        """Return an object as JSON, or "" if the selector does not select it. Cached, because each stream calls it 30 times a second."""
         key = thing["metadata"]["uid"], thing["metadata"]["resourceVersion"], selector
         if key not in self.read:
             self.read[key] = json.dumps(thing) if selects(selector, thing) else ""
         return self.read[key]
 
-    def places(self):
-        """Return where the pods are: namespace/name -> node."""
+    def placements(self):
+        """Return the assigned pods: namespace/name -> node."""
         with self.lock:
             return {"/".join(key): pod["spec"]["nodeName"] for key, pod in self.pods.items()
                     if "nodeName" in pod["spec"]}
 
     def carry_out(self, request):
-        """Answer a list, take in a Binding or a Lease, and let all else pass."""
+        """Answer a GET, carry out a Binding or a write of the Lease, and accept all other writes."""
         asked, path = request.asked, urlsplit(request.asked.path)
         with self.lock:
             if asked.kind == "lease":
@@ -466,7 +466,7 @@ class ApiServer(Server):
             return 200, {"kind": "List", "metadata": {"resourceVersion": str(self.version)}, "items": items}, None
 
     def answer_binding(self, asked):
-        """Bind a pod that has no node yet, and the uid that the Binding names, as API servers do since 1.27."""
+        """Bind a pod that has no node yet. Its uid must match the Binding's, as in API servers since 1.27."""
         pod = self.pods.get(tuple(asked.pod.split("/")))
         is_another = pod and asked.json["metadata"].get("uid") not in (None, pod["metadata"]["uid"])
         if pod is None or is_another or "nodeName" in pod["spec"]:
@@ -478,7 +478,7 @@ class ApiServer(Server):
         return 201, {"kind": "Status", "status": "Success"}, None
 
     def answer_lease(self, asked):
-        """Read or write the Lease; whoever has not seen the last write is refused."""
+        """Read or write the Lease; a write with an old version is a conflict."""
         if asked.method == "GET":
             return (200, self.lease, None) if self.lease else (404, failure(404, "NotFound"), None)
         body, seen = asked.json, self.lease and self.lease["metadata"]["resourceVersion"]
@@ -490,13 +490,13 @@ class ApiServer(Server):
 
 
 class ExtenderServer(Server):
-    """An extender: `answers` has what it answers to a verb, (status, content) or a function of the request."""
+    """An extender. `answers`: verb -> (status, content), or a function of the request that returns this."""
 
     def __init__(self, host="127.0.0.1", **answers):
         super().__init__(host)
         self.answers = answers
 
     def carry_out(self, request):
-        """Answer what is to be answered to this verb."""
+        """Return the answer for the verb of the request."""
         answer = self.answers[request.asked.path.rpartition("/")[2]]
         return (*(answer(request) if callable(answer) else answer), None)[:3]

@@ -1,10 +1,10 @@
-"""Programs of Python as commands that start at once: a process that has read what they need is forked.
+"""Start Python programs quickly, by forking a process that has already imported their modules.
 
-There are two such processes. One has read the second program: the new process runs `main` of its command line. The other
-one has read `requests` and `yaml` only: the new process reads any script as `python SCRIPT` does. A new process has an
-exit code, signals and streams of its own, and takes 0.05 s of CPU, where a start from nothing takes 0.3 s. What it cannot
-show, a test must start for real: what depends on the interpreter's start (a package that is missing, `PYTHON...`
-variables, another order of sets each time) and on a terminal.
+There are two such processes. One has imported the second program: its forks run `main` of the command line. The other
+one has imported only `requests` and `yaml`: its forks run any script as `python SCRIPT` does. A fork has its own exit
+code, signals and streams, and takes 0.05 s of CPU; a new interpreter takes 0.3 s. Tests that depend on the start of the
+interpreter (a missing package, `PYTHON...` variables, another order of sets in each run) or on a terminal must start a
+new one.
 """
 
 import gc
@@ -25,12 +25,12 @@ from pathlib import Path
 
 TESTS = Path(__file__).parents[1]
 SCRIPT = TESTS.parent / "scheduler_extras"
-PLAIN = "plain"  # says which of the two processes it is
-FORKS = {}  # by what they have read: what all commands of this process come from
+PLAIN = "plain"  # the argument of the second process
+FORKS = {}  # arguments -> the process that is forked for all commands with them
 
 
 class Forks:
-    """The process that is forked. It ends, and all that came of it, with the process that started it."""
+    """A process that is forked for each command. It ends with its parent, and so do its forks."""
 
     def __init__(self, *arguments):
         self.control, theirs = socket.socketpair()
@@ -39,9 +39,9 @@ class Forks:
 
 
 class Command:
-    """`python scheduler_extras` as it runs, or another script: what `subprocess.Popen` would return, without pipes.
+    """`python scheduler_extras`, or another script, in the background: like `subprocess.Popen`, but without pipes.
 
-    `program`, of Python, runs in its place, as by `python -c`: it may import the script and change settings of it.
+    `program`: Python code to run instead, as with `python -c`. It may import the script and change its settings.
     """
 
     def __init__(self, arguments, stdin, stdout, stderr, script=None, cwd=None, env=None, limits=(), program=None):
@@ -61,10 +61,10 @@ class Command:
         self.pid = self.hear()
 
     def hear(self):
-        """Return what it tells next, which is its pid, and that it has ended."""
+        """Return its next message: first its pid, then its exit code and seconds of CPU."""
         while b"\n" not in self.heard:
             news = self.news.recv(1024)
-            assert news, "there is nothing to fork: see what tests/helpers/forked.py says when it is run"
+            assert news, "the process to fork has ended: run tests/helpers/forked.py to see its error"
             self.heard += news
         line, _, self.heard = self.heard.partition(b"\n")
         return json.loads(line)
@@ -87,21 +87,21 @@ class Command:
         return self.returncode
 
     def send_signal(self, number):
-        """Send it a signal, if it runs."""
+        """Send it a signal, if it is running."""
         if self.poll() is None:
             os.kill(self.pid, number)
 
     def terminate(self):
-        """Ask it to end."""
+        """Send it SIGTERM."""
         self.send_signal(signal.SIGTERM)
 
     def kill(self):
-        """End it."""
+        """Send it SIGKILL."""
         self.send_signal(signal.SIGKILL)
 
 
 def run_to_end(arguments, input="", timeout=120, **options):
-    """Run a command to its end; return what `subprocess.run` would return, and the seconds of CPU that it took."""
+    """Run a command to its end; return the result of `subprocess.run`, with the seconds of CPU."""
     with ExitStack() as files:
         streams = stdin, *printed = [files.enter_context(tempfile.TemporaryFile()) for _ in range(3)]
         stdin.write(input if isinstance(input, bytes) else input.encode())
@@ -119,15 +119,15 @@ def run_to_end(arguments, input="", timeout=120, **options):
         return run
 
 
-# --- What follows runs in the process that is forked
+# --- The code below runs in the process that is forked
 
 
 def serve(control):
-    """Fork for whoever asks. In the new process, return the program that it is to run, or None for the script."""
-    running = {}  # pid -> whom to tell its end
+    """Fork on each request. In the fork, return the program that it must run, or None for the script."""
+    running = {}  # pid -> the socket to which its exit code is sent
 
     def tell_ends(*_):
-        with suppress(ChildProcessError):  # there is none any more: another signal came meanwhile, and this was called
+        with suppress(ChildProcessError):  # no child is left, because this handler was interrupted by itself
             while True:
                 pid, status, used = os.wait4(-1, os.WNOHANG)
                 if not pid:
@@ -142,7 +142,7 @@ def serve(control):
         if not asked:
             break
         news = socket.socket(fileno=fds.pop())
-        signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGCHLD])  # an end before it stands in `running`
+        signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGCHLD])  # so that it does not end before it is in `running`
         pid = os.fork()
         if not pid:
             return take_over(news, fds)
@@ -156,7 +156,7 @@ def serve(control):
 
 
 def take_over(news, streams):
-    """Become the process that was asked for, with its streams, environment and limits."""
+    """Become the requested process, with its streams, environment and limits."""
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGCHLD])
     with news:
@@ -175,7 +175,7 @@ def take_over(news, streams):
 
 
 def run_script():
-    """Run the script that the command line names, as `python SCRIPT` does."""
+    """Run the script in sys.argv, as `python SCRIPT` does."""
     script = os.path.abspath(sys.argv[0])
     sys.path[0] = script if os.path.isdir(script) else os.path.dirname(script)
     runpy.run_path(script, run_name="__main__")
@@ -185,15 +185,15 @@ if __name__ == "__main__":
     warnings.filterwarnings("error", category=DeprecationWarning, module="scheduler")
     sys.path[0] = str(TESTS)
     if sys.argv[1:] == [PLAIN]:
-        import requests  # noqa: F401 (they are loaded before the first fork)
+        import requests  # noqa: F401 (loaded before the first fork)
         import yaml  # noqa: F401
         run = run_script
         sys.path[0] = ""
     else:
-        from helpers import everywhere  # noqa: F401 (likewise, all modules)
+        from helpers import everywhere  # noqa: F401 (this loads all modules)
         from scheduler_extras.command_line import main as run
 
-    gc.freeze()  # what is there stays in pages that all processes share
+    gc.freeze()  # keeps the memory pages shared between all forks
     program = serve(socket.socket(fileno=os.dup(0)))
     if not program:
         sys.exit(run())

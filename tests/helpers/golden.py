@@ -1,4 +1,4 @@
-"""Recorded decisions of real kube-schedulers: tests/golden/."""
+"""The recorded decisions of real kube-schedulers in tests/golden/."""
 
 import gzip
 import json
@@ -11,7 +11,7 @@ FOLDER = Path(__file__).parents[1] / "golden"
 
 
 def recorded(name):
-    """Return what a file of tests/golden/ holds, one JSON object for each line."""
+    """Return the JSON objects of a file in tests/golden/."""
     with gzip.open(FOLDER / f"{name}.jsonl.gz", "rt") as lines:
         return [json.loads(line) for line in lines]
 

@@ -1,4 +1,4 @@
-"""What tests of manifests share: objects in short, and what becomes of those that are left out."""
+"""Helpers for the tests of manifests."""
 
 import json
 
@@ -20,15 +20,15 @@ def kind(kind, name, namespace=None, **more):
 
 
 def limited(limits, requests=None, kind="containers", **spec):
-    """A pod of which a container has limits, and maybe requests."""
+    """A pod with a container that has limits, and possibly requests."""
     resources = {"limits": limits} | ({"requests": requests} if requests else {})
     return pod("p", **{"containers": [{"name": "main"}], kind: [{"name": "c", "resources": resources}]}, **spec)
 
 
 def placed(*things, text=None, arguments=()):
-    """Schedule manifests on a node of 4 cpu; return the decisions by pod, and what is said beside them.
+    """Schedule manifests on a node of 4 cpu; return the decisions by pod, and the standard error.
 
-    The exit code is 1 if something is left out.
+    The exit code must be 1 if an object is skipped.
     """
     text = text or yaml.safe_dump_all([node("n"), *things])
     run = run_scheduler("--cluster", "-", "--output=json", *arguments, input=text, cwd=ROOT)

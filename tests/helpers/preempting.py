@@ -1,11 +1,11 @@
-"""What tests of preemption share: Policies, budgets, priority classes."""
+"""Helpers for the tests of preemption: Policies, pods, budgets, priority classes."""
 
 import contextlib
 import re
 
 import pytest
 
-from helpers.extras import DEFAULT_PREDICATES, MANDATORY_PREDICATES, a_pass, cluster_of, pending_pods, pod
+from helpers.extras import DEFAULT_PREDICATES, MANDATORY_PREDICATES, cluster_of, pending_pods, pod, run_pass
 from scheduler_extras.api.client import ApiClient
 from scheduler_extras.common.errors import ApiError, Malformed
 from scheduler_extras.common.version import CONFIGURATION_VERSION
@@ -19,36 +19,36 @@ POLICY = {"kind": "Policy", "apiVersion": "v1", "priorities": [],
 
 
 def built(document=POLICY):
-    """A Policy as the loop takes it."""
+    """A Policy in the form that the loop takes."""
     return {"my-scheduler": read_policy(document)}
 
 
 def running(name, on, priority=0, cpu="1", start=10, **options):
-    """A pod that has run on a node since some second."""
+    """A pod that has run on a node since the given second."""
     status = {"phase": "Running", **({"startTime": f"2020-01-01T00:00:{start}Z"} if start else {})}
     return pod(name, {"cpu": cpu}, nodeName=on, priority=priority, status=status, **options)
 
 
 def incoming(cpu="1", priority=10, nominated=None, name="p", **options):
-    """A pod that needs room."""
+    """A pending pod that needs room."""
     return pod(name, {"cpu": cpu}, priority=priority, status={"nominatedNodeName": nominated}, **options)
 
 
 def budget(allowed, app="a", namespace="default", name="budget", **status):
-    """A PodDisruptionBudget for the pods of an app, of which some may go; or of a selector."""
+    """A PodDisruptionBudget that allows this many disruptions. app: the label of its pods, or a selector."""
     return {"kind": "PodDisruptionBudget", "metadata": {"name": name, "namespace": namespace},
             "spec": {"selector": {"matchLabels": {"app": app}} if isinstance(app, str) else app},
             "status": {"disruptionsAllowed": allowed, **status}}
 
 
 def apart(app, **more):
-    """An affinity that wants no node where pods of an app are."""
+    """Required anti-affinity to the pods of an app, by host."""
     return {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [
         {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": app, **more}}}]}}
 
 
 def configured(**profile):
-    """A KubeSchedulerConfiguration with one profile, as the loop takes it."""
+    """A KubeSchedulerConfiguration with one profile, in the form that the loop takes."""
     from scheduler_extras.configuration.config_file import read_configuration  # the folder may be deleted
     return read_configuration(configuration(**profile), "my-scheduler")
 
@@ -58,7 +58,7 @@ def configuration(**profile):
     return {"apiVersion": CONFIGURATION_VERSION, "kind": "KubeSchedulerConfiguration", "profiles": [profile]}
 
 
-GOING = {"deletionTimestamp": "2020-01-01T00:01:00Z"}
+TERMINATING = {"deletionTimestamp": "2020-01-01T00:01:00Z"}
 
 
 A, PORT = {"app": "a"}, [{"name": "main", "image": "nginx", "ports": [{"containerPort": 80, "hostPort": 80}]}]
@@ -69,7 +69,7 @@ LEVELS = {"abyss": -2**31, "low": 0, "middle": 5, "high": 20, "p10": 110, "p30":
 
 @pytest.fixture
 def contested(control_plane):
-    """A control plane with priority classes, and without the budgets of an earlier test."""
+    """A control plane with priority classes; the budgets are deleted after the test."""
     api = ApiClient(control_plane.server)
     for name, value in LEVELS.items():
         try:
@@ -86,8 +86,8 @@ BUDGETS = "/apis/policy/v1beta1/namespaces/default/poddisruptionbudgets"
 
 
 def victim(name, on, **options):
-    """A pod that is on its way out, as it was preempted."""
-    thing = running(name, on, metadata=GOING, **options)
+    """A terminating pod that was preempted."""
+    thing = running(name, on, metadata=TERMINATING, **options)
     thing["status"]["conditions"] = [{"type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler"}]
     return thing
 
@@ -96,7 +96,7 @@ OFF = {"plugins": {"postFilter": {"disabled": [{"name": "DefaultPreemption"}]}}}
 
 
 def decide(objects, policies=None, name="p"):
-    """The decision about a pod, and the snapshot by which it was made."""
+    """Return the decision about a pod, after postFilter, and its snapshot."""
     policies = policies or built()
     cluster = cluster_of(*objects, budget(9, "nobody", name="idle"))
     [waiting] = [waiting for waiting in pending_pods(cluster, policies) if waiting.name == name]
@@ -117,7 +117,7 @@ def nominated_among(objects):
 
 
 def sent(decision, method, pattern):
-    """What the matches of a pattern in the paths of requests say, and their bodies."""
+    """Return {the first group of a pattern in the path: body} for the requests of a decision."""
     return {match.group(1): body for verb, path, body in decision.requests
             if verb == method and (match := re.search(pattern, path))}
 
@@ -126,8 +126,8 @@ HOST = {"kubernetes.io/hostname": "n"}
 
 
 def make_pass(cluster, policies):
-    """Make a pass; return the decisions, once all is written."""
+    """Run a pass; return the decisions once all requests are answered."""
     decisions = {}
-    a_pass(cluster, policies, lambda decision: decisions.update({id(decision): decision}))
+    run_pass(cluster, policies, lambda decision: decisions.update({id(decision): decision}))
     cluster.results.finish(60)
     return [*decisions.values()]

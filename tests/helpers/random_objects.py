@@ -1,4 +1,4 @@
-"""Random objects and rules, and what the plain loops say of them."""
+"""Random objects, and Policies and rules for them."""
 
 import copy
 import itertools
@@ -13,23 +13,23 @@ from scheduler_extras.policy.own_rules import predicate, priority
 
 ZONE, HOSTNAME = "topology.kubernetes.io/zone", "kubernetes.io/hostname"
 EVERYTHING = [*DEFAULT_PREDICATES, "MatchInterPodAffinity", "EvenPodsSpread"]
-POLICIES = {  # several, between which the sequences change
+POLICIES = {  # the random sequences change between them
     "the default Policy": {},
     "rules that look at other pods": {
         "predicates": [{"name": name} for name in EVERYTHING],
         "priorities": [{"name": name, "weight": 1 + i % 3} for i, name in enumerate((
             "SelectorSpreadPriority", "InterPodAffinityPriority", "EvenPodsSpreadPriority", "ImageLocalityPriority"))]},
-    "all predicates are asked": {"alwaysCheckAllPredicates": True, "hardPodAffinitySymmetricWeight": 7},
-    "rules with arguments, and chance": {
+    "all predicates run": {"alwaysCheckAllPredicates": True, "hardPodAffinitySymmetricWeight": 7},
+    "rules with arguments, and RandomPriority": {
         "predicates": [{"name": "GeneralPredicates"},
                        {"name": "labels", "argument": {"labelsPresence": {"labels": ["disk"], "presence": True}}},
                        {"name": "services", "argument": {"serviceAffinity": {"labels": [ZONE]}}}],
         "priorities": [{"name": "RandomPriority", "weight": 1}, {"name": "LeastRequestedPriority", "weight": 1},
                        {"name": "apart", "weight": 2, "argument": {"serviceAntiAffinity": {"label": ZONE}}}]},
-    "rules of one's own that do not say that they are steady": {
-        "predicates": [{"name": "Moody"}], "priorities": [{"name": "MoodyPriority", "weight": 1}]},
+    "custom rules that are not declared steady": {
+        "predicates": [{"name": "Changing"}], "priorities": [{"name": "ChangingPriority", "weight": 1}]},
     "no rules": {"predicates": [], "priorities": []},
-    "two priorities under one name": {"predicates": [], "priorities": [
+    "two priorities with the same name": {"predicates": [], "priorities": [
         {"name": "x", "weight": 2, "argument": {"labelPreference": {"label": "disk", "presence": True}}},
         {"name": "x", "weight": 3, "argument": {"serviceAntiAffinity": {"label": ZONE}}}]},
 }
@@ -39,7 +39,7 @@ VERSIONS = itertools.count(1)
 
 
 class Server(Manifests):
-    """A cluster whose objects get a new resourceVersion whenever they change, like the API server's."""
+    """A cluster whose objects get a new resourceVersion with each change, as in the API server."""
 
     def put(self, thing):
         """Create or replace an object."""
@@ -58,7 +58,7 @@ class Server(Manifests):
 
 
 def everything(decision):
-    """All that there is to a decision, in its order."""
+    """All parts of a decision, in their order."""
     return (decision.node, decision.message, list(decision.failed.items()), list(decision.total.items()),
             [(title, list(scores.items())) for title, scores in decision.raw.items()],
             [(title, list(scores.items())) for title, scores in decision.scores.items()])
@@ -69,12 +69,12 @@ SELECTORS = [
     {"matchExpressions": [{"key": "app", "operator": "In", "values": ["x", "y"]}]},
     {"matchExpressions": [{"key": "team", "operator": "Exists"}], "matchLabels": {"app": "z"}},
     {"matchExpressions": [{"key": "team", "operator": "DoesNotExist"}]}]
-INVALID = {"matchExpressions": [{"key": "app", "operator": "In", "values": []}]}  # which no API server lets pass
+INVALID = {"matchExpressions": [{"key": "app", "operator": "In", "values": []}]}  # no API server accepts it
 OWNERS = {"Service": "v1", "ReplicationController": "v1", "ReplicaSet": "apps/v1", "StatefulSet": "apps/v1"}
 
 
 def random_owner(dice, namespaces="nm", invalid=0.05):
-    """A Service, a ReplicaSet, ... in one of some namespaces."""
+    """A random Service, ReplicaSet, ... in one of these namespaces."""
     kind = dice.choice([*OWNERS])
     selector = INVALID if dice.random() < invalid else dice.choice(SELECTORS)
     if kind in ("Service", "ReplicationController"):
@@ -87,20 +87,20 @@ DEFAULTS = {"kind": "Policy", "apiVersion": "v1"}
 
 
 @pytest.fixture
-def moody(seeded):
-    """Rules that answer by a mood, which changes."""
-    mood = [0]
+def changing_rules(seeded):
+    """Custom rules with answers that depend on a number, which the test changes."""
+    state = [0]
 
-    @predicate("Moody")
-    def moody(pod, node):
-        """The mood does not forbid the node."""
-        if (len(node.name) + ord(node.name[-1]) + mood[0]) % 3 == 0:
-            yield "in no mood"
+    @predicate("Changing")
+    def changing(pod, node):
+        """The number does not exclude the node."""
+        if (len(node.name) + ord(node.name[-1]) + state[0]) % 3 == 0:
+            yield "excluded for now"
 
-    @priority("MoodyPriority")
-    def moody_priority(pod, node):
-        """The mood for the node."""
-        return (ord(node.name[-1]) * 7 + mood[0]) % 101
+    @priority("ChangingPriority")
+    def changing_priority(pod, node):
+        """The points of the node for this number."""
+        return (ord(node.name[-1]) * 7 + state[0]) % 101
 
-    yield mood
-    del PREDICATES["Moody"], PRIORITIES["MoodyPriority"]
+    yield state
+    del PREDICATES["Changing"], PRIORITIES["ChangingPriority"]

@@ -1,4 +1,4 @@
-"""Make scheduler_extras/docs/demo.png, the picture in README.md: one decision of the demo on its page, in Chromium.
+"""Create scheduler_extras/docs/demo.png, the picture in README.md: a decision of the demo on the page, in Chromium.
 
     .venv/bin/python tests/helpers/screenshot.py
 
@@ -13,13 +13,13 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 PICTURE = ROOT / "scheduler_extras" / "docs" / "demo.png"
-POD = "default/ingress-1"  # README.md works this decision out by hand
+POD = "default/ingress-1"  # the decision that README.md computes by hand
 CHROMIUM = ["chromium", "--headless=new", "--no-sandbox", "--disable-gpu", "--hide-scrollbars",
             "--force-device-scale-factor=1", "--window-size=1280,720"]
 
 
 def take_picture(picture):
-    """Run the demo, and write one decision of its page to a PNG file."""
+    """Run the demo, and save the page with one decision as a PNG file."""
     with tempfile.TemporaryDirectory() as folder:
         page = Path(folder) / "demo.html"
         with page.open("w") as output:

@@ -1,4 +1,4 @@
-"""What the tests of scheduler.py share: the script as a module and as a command, and API objects in short."""
+"""Helpers for the tests of scheduler.py: the script as a module and as a command, short constructors for objects."""
 
 import os
 import subprocess
@@ -14,7 +14,7 @@ ROOT = TESTS.parent
 sys.path[:0] = [str(ROOT)]
 
 import scheduler  # noqa: F401  (the tests import it from here)
-from helpers.control_plane import wait_for  # noqa: F401 (likewise)
+from helpers.control_plane import wait_for  # noqa: F401  (this, too)
 from helpers.faulty import ApiServer
 from helpers.forked import Command, run_to_end
 
@@ -49,13 +49,13 @@ def run(*arguments, script=ROOT / "scheduler.py", **options):
 
 
 def run_afresh(*arguments, script=ROOT / "scheduler.py", **options):
-    """Run the script to its end in a Python that is started for it."""
+    """Run the script to its end in a new Python interpreter."""
     return subprocess.run([sys.executable, str(script), *map(str, arguments)], capture_output=True, text=True,
                           timeout=120, **options)
 
 
 class Running:
-    """The script while it runs, with its output in files."""
+    """The script in the background, with its output in files."""
 
     def __init__(self, folder, arguments, script, options):
         self.files = folder / "stdout", folder / "stderr"
@@ -64,18 +64,18 @@ class Running:
 
     @property
     def out(self):
-        """What it has printed so far."""
+        """Its output so far."""
         return self.files[0].read_text()
 
     @property
     def err(self):
-        """What it has logged so far."""
+        """Its log so far."""
         return self.files[1].read_text()
 
 
 @contextmanager
 def running(folder, *arguments, script=ROOT / "scheduler.py", **options):
-    """Run the script beside a test; end it with the test."""
+    """Run the script in the background; kill it at the end."""
     started = Running(folder, arguments, script, options)
     try:
         yield started
@@ -86,7 +86,7 @@ def running(folder, *arguments, script=ROOT / "scheduler.py", **options):
 
 @contextmanager
 def api_server(*objects):
-    """Run an API server in memory beside a test."""
+    """Run an API server in memory."""
     server = ApiServer(*objects)
     try:
         yield server

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from helpers.extras import ROOT, a_cluster, a_pass, wait_until_told
+from helpers.extras import ROOT, new_cluster, run_pass, wait_for_writes
 from scheduler_extras.deciding.rule import FullRule
 from scheduler_extras.live.writer import Writer
 from scheduler_extras.policy.policy import FullPolicy
@@ -16,19 +16,19 @@ SAMPLE = {"favorite_color": "#326CE5", "favorite_number": 7, "thanks_to": "thock
 
 
 def policy(predicates=(), priorities=(), **more):
-    """A Policy: names, or whole entries."""
+    """A Policy with these rules, given as names or as whole entries."""
     return {"kind": "Policy", "apiVersion": "v1", **more,
             "predicates": [{"name": entry} if isinstance(entry, str) else entry for entry in predicates],
             "priorities": [{"name": entry, "weight": 1} if isinstance(entry, str) else entry for entry in priorities]}
 
 
 def built(*arguments, **options):
-    """A Policy, built, as the only profile."""
+    """A Policy in the form that the loop takes, as the only profile."""
     return {"my-scheduler": read_policy(policy(*arguments, **options))}
 
 
 class Spy:
-    """A rule with every extension point, which notes what it is asked and answers as it was told."""
+    """A rule with every extension point, which records its calls, and returns the answers that the test has set."""
 
     def __init__(self):
         self.seen, self.answers = [], {}
@@ -62,11 +62,11 @@ class Spy:
         self.policies = {"my-scheduler": FullPolicy(rules[:1], rules[1:])}
 
     def sort(self, pod):
-        """Sort by name, backwards."""
+        """Sort by name, in descending order."""
         return -ord(pod.name[0])
 
 
-LINE = Path(__file__).read_text().partition("raise answer\n")[0].count("\n") + 1  # of a Spy
+LINE = Path(__file__).read_text().partition("raise answer\n")[0].count("\n") + 1  # the line where a Spy raises
 OOPS = f"RuntimeError in record: oops (spy.py, line {LINE})"
 
 
@@ -76,15 +76,15 @@ def spy():
 
 
 def make_pass(server, spy, cluster=None):
-    """Make a pass; return the cluster and the decisions."""
-    cluster, decisions = cluster or a_cluster(server), []
-    a_pass(cluster, spy.policies, decisions.append)
+    """Run a pass; return the cluster and the decisions."""
+    cluster, decisions = cluster or new_cluster(server), []
+    run_pass(cluster, spy.policies, decisions.append)
     cluster.results.handle(patience=60)
-    wait_until_told(cluster)
+    wait_for_writes(cluster)
     return cluster, decisions
 
 
 def live_cluster(server):
-    """A cluster on whose objects others act."""
+    """A cluster with the Writer of live clusters, whose objects other programs may change."""
     server.kind_of_writer = Writer
-    return a_cluster(server)
+    return new_cluster(server)

@@ -1,4 +1,4 @@
-"""What tests of workloads share: workloads in short, the pods that are made of them, and their controllers."""
+"""Helpers for the tests of workloads: short constructors, the pods created from workloads, and real controllers."""
 
 import pytest
 import yaml
@@ -13,12 +13,12 @@ SPREAD = {"maxSkew": 1, "topologyKey": HOSTNAME, "whenUnsatisfiable": "DoNotSche
 
 
 def spec(**fields):
-    """A pod with these fields of its spec."""
+    """A pod with these fields in its spec."""
     return pod("p", **fields)
 
 
 def workload(of, name="w", template=None, labels=True, **fields):
-    """A workload whose template has a label."""
+    """A workload with a labelled template."""
     group = {"Job": "batch/v1", "ReplicationController": "v1"}.get(of, "apps/v1")
     template = {"metadata": {"labels": {"app": name}}, "spec": {
         "schedulerName": "my-scheduler", "containers": [{"name": "c", "image": "x"}],
@@ -27,27 +27,27 @@ def workload(of, name="w", template=None, labels=True, **fields):
     return kind(of, name, "default", apiVersion=group, spec={"template": template, **({"selector": selector} if selector else {}), **fields})
 
 
-def made_of(folder, *things):
-    """The pods that there are, once all is read, as (raw objects)."""
+def pods_of(folder, *things):
+    """Return the pods of these manifests, with those created from workloads."""
     (folder / "cluster.yaml").write_text(yaml.safe_dump_all(things))
     objects = Manifests([folder / "cluster.yaml"]).objects
     return [thing for (resource, *_), thing in objects.items() if resource == "pods"]
 
 
 def owned(name, by, number=0, **more):
-    """A pod of a controller."""
+    """A pod owned by a controller."""
     reference = {"apiVersion": "v1", "kind": by, "name": number or "w", "uid": "1", "controller": True}
     return pod(name, labels={"app": "w"}, metadata={"ownerReferences": [reference]}, **more)
 
 
-def going(thing):
-    """The object, which is being deleted."""
+def terminating(thing):
+    """The object with a deletionTimestamp."""
     return thing | {"metadata": thing["metadata"] | {"deletionTimestamp": "2024-01-01T00:00:00Z"}}
 
 
 @pytest.fixture
 def controllers(control_plane):
-    """kube-controller-manager, with the controllers of workloads."""
+    """A control plane with kube-controller-manager, which runs the controllers of workloads."""
     names = "deployment,replicaset,replicationcontroller,statefulset,daemonset,job,cronjob"
     process = control_plane.start(
         "kube-controller-manager", f"--kubeconfig={control_plane.kubeconfig()}", "--leader-elect=false", "--port=0",
