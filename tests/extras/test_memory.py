@@ -163,7 +163,7 @@ def says_what_the_plain_loops_find(decision, snapshot, policy):
     return False
 
 
-STEPS, SEEDS = 60, range(int(os.environ.get("EXAMPLES", 8)))
+STEPS, SEEDS = 60, range(int(os.environ.get("EXAMPLES", 5)))
 
 
 @pytest.mark.parametrize("seed", SEEDS)

@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import os
 import random
 import socket
 import subprocess
@@ -12,6 +13,9 @@ from time import monotonic  # imported by name, so that a test that replaces tim
 import requests
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
+
+
+LESS_GARBAGE_COLLECTION = os.environ | {"GOGC": "400"}  # by the Go programs: it saves a tenth of their CPU time
 
 
 def wait_for(what, condition, seconds=60):
@@ -71,7 +75,7 @@ class ControlPlane:
     def start(self, program, *arguments):
         """Start a program of the control plane, with its output in a log file."""
         with open(self.folder / f"{program}.log", "ab") as log:
-            process = subprocess.Popen([self.assets / program, *arguments], stdout=log, stderr=log)
+            process = subprocess.Popen([self.assets / program, *arguments], stdout=log, stderr=log, env=LESS_GARBAGE_COLLECTION)
         self.processes.append(process)
         return process
 

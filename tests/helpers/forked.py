@@ -7,6 +7,8 @@ interpreter (a missing package, `PYTHON...` variables, another order of sets in 
 new one.
 """
 
+import atexit
+import functools
 import gc
 import json
 import os
@@ -17,6 +19,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import types
 import warnings
 from contextlib import ExitStack, suppress
@@ -181,6 +184,27 @@ def run_script():
     runpy.run_path(script, run_name="__main__")
 
 
+def run_and_end(run):
+    """Call run(), and end the process as the interpreter does, but without tearing down its modules.
+
+    The teardown would touch all the memory that is shared with the other forks, and take longer than most commands.
+    """
+    try:
+        code = run()
+    except SystemExit as error:
+        code = error.code
+    threading._shutdown()  # waits for threads that are not daemons
+    atexit._run_exitfuncs()
+    try:
+        for stream in filter(None, (sys.stdout, sys.stderr)):
+            stream.flush()
+    except (OSError, ValueError):
+        sys.exit(code)  # the interpreter reports this in its own way
+    if isinstance(code, str):
+        sys.exit(code)  # which prints it
+    os._exit(code or 0)
+
+
 if __name__ == "__main__":
     warnings.filterwarnings("error", category=DeprecationWarning, module="scheduler")
     sys.path[0] = str(TESTS)
@@ -195,7 +219,7 @@ if __name__ == "__main__":
 
     gc.freeze()  # keeps the memory pages shared between all forks
     program = serve(socket.socket(fileno=os.dup(0)))
-    if not program:
-        sys.exit(run())
-    main = sys.modules["__main__"] = types.ModuleType("__main__")
-    exec(program, vars(main))
+    if program:
+        main = sys.modules["__main__"] = types.ModuleType("__main__")
+        run = functools.partial(exec, program, vars(main))
+    run_and_end(run)
