@@ -122,7 +122,8 @@ class LeaderElection:
             self.observed = spec
             self.observed_at = time.monotonic()  # after the response, because it may be as new as that
         is_ours = spec.get("holderIdentity") == self.identity
-        is_old = asked - self.observed_at >= self.lease_duration
+        lasts = max(spec.get("leaseDurationSeconds") or 0, self.lease_duration)  # the holder's may be longer
+        is_old = asked - self.observed_at >= lasts
         if spec.get("holderIdentity") and not is_ours and not is_old:
             self.renewed_at = -math.inf  # this replica does not lead, even if it did
             return False

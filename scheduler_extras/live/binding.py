@@ -73,15 +73,12 @@ class BindingCycle:
         A pod that Permit holds is reported. One that waits in PreBind is not, as in kube-scheduler.
         """
         self.end_attempt(decision)
-        try:
-            if decision.pod.record.waits_for is WaitsFor.BINDING:
-                self.writer.start_binding(decision, self.recorder)
-            elif requests:
-                self.send(Step.PRE_BIND, decision, requests)
-            elif decision.pod.record.is_held() and not decision.server_error:
-                self.recorder.report(decision, "Normal", "Waiting", "Waiting", decision.waits)
-        except Exception as error:
-            self.fail(decision, error)
+        if decision.pod.record.waits_for is WaitsFor.BINDING:
+            self.writer.start_binding(decision, self.recorder)
+        elif requests:
+            self.send(Step.PRE_BIND, decision, requests)
+        elif decision.pod.record.is_held() and not decision.server_error:
+            self.recorder.report(decision, "Normal", "Waiting", "Waiting", decision.waits)
         self.show_if_new(decision)
 
     def put_off(self, decision: FullDecision) -> None:

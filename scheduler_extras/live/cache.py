@@ -194,7 +194,7 @@ class Cache:
             is_nominated = any(each.uid == pod.uid for each in self.snapshot.nominated)
             leaves_room = pod.counted_on not in ("", pod.node_name) or is_nominated
             self.has_changed |= leaves_room
-            self.has_placed_pod = True
+            self.has_placed_pod |= pod.counted_on != pod.node_name
             self.nodes.place(pod, pod.node_name)
             self.note_waiting(pod.key, pod)
 
@@ -233,6 +233,7 @@ class Cache:
 
     def assume(self, pod: FullPod, node_name: str) -> None:
         """Count a pod on a node before the API server shows it there."""
+        self.has_placed_pod = True
         self.nodes.place(pod, node_name)
 
     def forget(self, pod: FullPod) -> None:
@@ -241,6 +242,11 @@ class Cache:
         latest = self.latest_if_waiting(pod)
         if latest:
             self.nodes.place(latest, "")
+
+    def take_back(self, requests: list[tuple]) -> None:
+        """Revert the effects of PostFilter's requests that have failed."""
+        self.nominations.take_back(requests)
+        self.has_changed = True  # the room for a nominated pod may be free again
 
     def latest_if_waiting(self, pod: FullPod) -> FullPod | None:
         """Return the current version of a pod; None if the API server shows that it is gone or bound."""

@@ -18,7 +18,7 @@ from scheduler_extras.live.binding import BindingCycle
 from scheduler_extras.live.cache import Cache
 from scheduler_extras.live.object_store import ListedObjectStore, ObjectStore
 from scheduler_extras.live.pass_errors import PassErrors
-from scheduler_extras.live.queue import DuePods, SchedulingQueue, is_ours_and_ready
+from scheduler_extras.live.queue import DuePods, SchedulingQueue, is_ours, is_ready
 from scheduler_extras.live.results import Results
 from scheduler_extras.live.writer import Writer
 from scheduler_extras.policy.policy import FullPolicy
@@ -67,11 +67,13 @@ class LiveCluster:
 
     def renew_queue(self, waiting: list[FullPod], policies: dict[str, FullPolicy]) -> list[FullPod]:
         """Let outdated assumed pods fall back, and renew the records. Return the pods to try, in order."""
-        pods = {pod.uid: pod for pod in waiting if is_ours_and_ready(pod, policies)}
-        for decision in self.queue.outdated(pods, policies):
+        ours = {pod.uid: pod for pod in waiting if is_ours(pod, policies)}
+        ready = {uid: pod for uid, pod in ours.items() if is_ready(pod, policies[pod.scheduler])}
+        for decision in self.queue.outdated(ready, policies):
             self.cycle.requeue(decision)
-        self.queue.update_records(pods, policies)
-        return self.queue.in_order(pods.values(), policies)
+        self.queue.update_records(ready, policies)
+        self.queue.drop_others(ours)
+        return self.queue.in_order(ready.values(), policies)
 
     def next_pod(self, stop: threading.Event) -> FullPod | None:
         """Return the next pod to schedule; None ends the pass. Raises ApiError.
@@ -94,7 +96,7 @@ class LiveCluster:
         while self.due:
             if stop.is_set() or (self.due.is_late() and self.has_urgent_pod()):
                 return None
-            self.results.handle(patience=0)
+            self.results.handle()
             self.errors.raise_server_error()
             self.writer.wait_for_a_free_thread()
             self.cache.apply_updates()
@@ -125,7 +127,7 @@ class LiveCluster:
             if self.has_urgent_pod() or self.queue.could_pop():
                 return
             self.cache.apply_updates(patience=0.1)
-            self.results.handle(patience=0)
+            self.results.handle()
             self.on_rest()
 
     def warm_up(self) -> None:

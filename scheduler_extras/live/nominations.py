@@ -8,7 +8,7 @@ from __future__ import annotations
 from scheduler_extras.deciding.snapshot import FullSnapshot
 from scheduler_extras.reading.fields import text_at
 from scheduler_extras.reading.pods_and_nodes import FullPod
-from scheduler_extras.rules.nominating import is_nomination
+from scheduler_extras.rules.nominating import is_nomination, nomination_of
 
 
 class Nominations:
@@ -21,8 +21,10 @@ class Nominations:
     def note(self, before: FullPod | None, pod: FullPod | None) -> None:
         """Record whether a pod is nominated to a node. before: its previous version, or None.
 
-        A nomination that the API server does not show yet lasts as long as the pod waits.
+        A nomination that was made or ended here, but is not yet visible in the API, is kept while it waits.
         """
+        if before and pod and before.uid == pod.uid and self.is_newer_here(before.nominated_node, pod):
+            return
         nominated = self.snapshot.nominated
         for each in filter(None, (before, pod)):
             if each.nominated_node or not latest_if_waiting(each, self.pods):
@@ -30,6 +32,12 @@ class Nominations:
         if pod and pod.nominated_node and not (pod.node_name or pod.terminating):
             nominated = [*nominated, pod]
         self.snapshot.nominated = nominated
+
+    def is_newer_here(self, node_name: str, pod: FullPod) -> bool:
+        """Return whether the API server still shows an older nomination of a waiting pod, to this node."""
+        here = nomination_of(pod, self.snapshot) or ""
+        is_waiting = latest_if_waiting(pod, self.pods) is not None
+        return is_waiting and not pod.terminating and pod.nominated_node == node_name != here
 
     def update_victim(self, before: FullPod, pod: FullPod | None) -> None:
         """Update a pod if it is a victim. pod: its current version; None if it is gone."""

@@ -24,12 +24,14 @@ def decide_pods_before(pod: FullPod, cluster: LiveCluster, policies: dict[str, F
     count = 0
     show = cluster.on_carried_out
     cluster.on_carried_out = lambda decision: None
-    while (other := cluster.next_pod(stop)) and other.key != pod.key:
-        decision = schedule(other, cluster.snapshot, policies[other.scheduler])
-        cluster.cycle.carry_out(decision)
-        count += 1
-    cluster.results.finish(cluster.writer.patience, stop)
-    cluster.on_carried_out = show
+    try:
+        while (other := cluster.next_pod(stop)) and other.key != pod.key:
+            decision = schedule(other, cluster.snapshot, policies[other.scheduler])
+            cluster.cycle.carry_out(decision)
+            count += 1
+        cluster.results.finish(cluster.writer.patience, stop)
+    finally:
+        cluster.on_carried_out = show
     return count
 
 

@@ -73,7 +73,6 @@ class SchedulingQueue(dict):
             policy = policies[pod.scheduler]
             if record.policy is not policy:
                 record.use_policy(policy)
-        self.drop_others(pods)
 
     def drop_others(self, pods: dict[str, FullPod]) -> None:
         """Drop the records of pods that are not among these, {uid: Pod}, unless a write is unanswered."""
@@ -139,12 +138,13 @@ class SchedulingQueue(dict):
     def could_pop(self) -> bool:
         """Return whether an idle queue could pop pods from backoff, because the cluster has changed."""
         return time.monotonic() >= self.next_pop_at and any(
-            record.pops_from_backoff() and record.retry.on in (RetryOn.CHANGE, RetryOn.IDLENESS)
-            for record in self.helped())
+            record.waits_for is WaitsFor.NODE and record.pops_from_backoff()
+            and record.retry.on in (RetryOn.CHANGE, RetryOn.IDLENESS) for record in self.helped())
 
     def is_urgent(self, pod: FullPod, began_at: float) -> bool:
         """Return whether to try a pod: it is new, or it is due and the pass began more than 0.1 s ago."""
-        if not is_ours_and_ready(pod, self.cache.snapshot.policies):
+        policies = self.cache.snapshot.policies
+        if not (is_ours(pod, policies) and is_ready(pod, policies[pod.scheduler])):
             return False
         record = self.get(pod.uid)
         return not record or (record.is_due() and time.monotonic() > began_at + 0.1)
@@ -155,17 +155,17 @@ class SchedulingQueue(dict):
             record.retry.make_due()
 
 
-def is_ours_and_ready(pod: FullPod, policies: dict[str, FullPolicy]) -> bool:
-    """Return whether one of these Policies schedules the pod, and it is ready to be scheduled."""
-    return pod.scheduler in policies and passes_pre_enqueue(pod, policies[pod.scheduler])
+def is_ours(pod: FullPod, policies: dict[str, FullPolicy]) -> bool:
+    """Return whether one of these Policies schedules the pod, and it is neither terminating nor finished."""
+    return pod.scheduler in policies and not pod.terminating and pod.phase not in ("Succeeded", "Failed")
 
 
-def passes_pre_enqueue(pod: FullPod, policy: FullPolicy) -> bool:
-    """Return whether a pod may enter the queue, or stay assumed, for which PreEnqueue is not called again.
+def is_ready(pod: FullPod, policy: FullPolicy) -> bool:
+    """Return whether a pod has no scheduling gates, and passes PreEnqueue of the rules.
 
-    It is neither terminating nor finished, has no scheduling gates, and passes PreEnqueue of the rules.
+    For an assumed pod, PreEnqueue is not called again.
     """
-    if pod.terminating or pod.gates or pod.phase in ("Succeeded", "Failed"):
+    if pod.gates:
         return False
     if pod.record and pod.record.decision:
         return True

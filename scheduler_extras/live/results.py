@@ -28,7 +28,7 @@ class Results:
         self.cache = cycle.cache
         self.writer = cycle.writer
 
-    def handle(self, patience: float = 0.5) -> None:
+    def handle(self, patience: float = 0) -> None:
         """Handle the results. Wait up to `patience` seconds for those that are still awaited."""
         until = time.monotonic() + patience
         while self.writer.awaited:
@@ -76,8 +76,7 @@ class Results:
         record.end_post_filter()
         if result.error:
             decision.remedy = ""
-            record.move_after_change()
-            self.cache.nominations.take_back(unsent)
+            self.cache.take_back(unsent)
             warn_of_write(result.error)
             is_unknown = has_status(result.error, 0, 429, 502, 503, 504)  # a gateway's answer, or none
             is_refused = not (isinstance(result.error, Conflict) or is_unknown)

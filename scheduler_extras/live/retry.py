@@ -39,15 +39,15 @@ class Retry:
     is_helped_by_pods: bool = True  # whether another pod that is placed may make it fit
     refused: set[str] = field(default_factory=set)  # nodes from which victims could not be deleted
     began_at: float = 0  # when the last attempt began
-    took: float = 0  # seconds of the loop's time that the last attempt took
+    took: float = 0  # seconds of the loop's time that the slowest part of this attempt took
 
     def begin(self) -> None:
-        """Record the beginning of an attempt."""
+        """Record the beginning of an attempt, or of a later part of it, for an assumed pod."""
         self.began_at = time.monotonic()
 
     def end(self) -> None:
-        """Record the end of the attempt."""
-        self.took = time.monotonic() - self.began_at
+        """Record the end of the attempt, or of this part of it."""
+        self.took = max(self.took, time.monotonic() - self.began_at)
 
     def back_off(self, decision: FullDecision) -> None:
         """Begin the backoff after an attempt; if no node fits, wait for a change as well."""
@@ -55,6 +55,7 @@ class Retry:
         self.failures += 1
         moment = time.monotonic()
         self.backoff_ends = moment + self.seconds_after(decision)
+        self.took = 0
         self.retry_at_latest = max(self.backoff_ends, moment + policy.unschedulable_seconds)
         self.is_helped_by_pods = policy.is_helped_by_pods(decision.pod)
         waits_for_change = decision.fits_nowhere and not decision.server_error

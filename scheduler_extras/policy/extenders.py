@@ -22,6 +22,7 @@ from scheduler_extras.common.clocks import within
 from scheduler_extras.common.errors import ApiError, Malformed, Unschedulable
 from scheduler_extras.common.log_texts import at_most, one_line, warn_once
 from scheduler_extras.deciding.decision import Diagnosis, Vote
+from scheduler_extras.deciding.rule import Unresolvable
 from scheduler_extras.reading.fields import pick
 from scheduler_extras.reading.label_syntax import is_extended_resource
 from scheduler_extras.reading.pods_and_nodes import FullNode, FullPod
@@ -211,9 +212,11 @@ class Extender:
                 passing = set(answer["NodeNames"])
             if not passing <= nodes.keys():
                 raise Malformed("passes nodes it was not asked about")
-            reasons = pick(answer, dict, "FailedNodes", of=str)
-            reasons |= pick(answer, dict, "FailedAndUnresolvableNodes", of=str)
-            refused = {name: {self.title: [at_most(1000, reasons[name])] if name in reasons else []}
+            unresolvable = pick(answer, dict, "FailedAndUnresolvableNodes", of=str)
+            reasons: dict[str, str] = {name: at_most(1000, reason)
+                       for name, reason in pick(answer, dict, "FailedNodes", of=str).items()}
+            reasons |= {name: Unresolvable(at_most(1000, reason)) for name, reason in unresolvable.items()}
+            refused = {name: {self.title: [reasons[name]] if name in reasons else []}
                        for name in nodes if name not in passing}
             feasible = {name: node for name, node in nodes.items() if name in passing}
             return feasible, Diagnosis(failed | refused)

@@ -8,6 +8,7 @@ from helpers.everywhere import replace
 from helpers.extras import node, pod, table
 from helpers.fake_api import Server, make_pass, scheduler_of, times_tried
 from scheduler_extras.api.responses import error_of
+from scheduler_extras.common.errors import Unschedulable
 from scheduler_extras.deciding.rule import FullRule
 from scheduler_extras.live.retry import Retry, RetryOn
 from scheduler_extras.policy.policy import FullPolicy
@@ -135,3 +136,24 @@ def test_a_change_of_nodes_or_assigned_pods_has_pods_tried_once_their_backoff_is
     "where no node fits, after a long time": (RetryOn.CHANGE, 60), "after a change, at the end of its backoff": (RetryOn.IDLENESS, 5)})
 def test_when_a_pod_is_due_if_nothing_changes(on, due_at):
     assert Retry(on=on, backoff_ends=5, retry_at_latest=60).due_at() == due_at
+
+
+def test_the_slowest_part_of_an_attempt_counts(clock):
+    """A pod that takes long to decide about, and is refused by Permit at once, backs off for long."""
+    def slow(pod, node):
+        clock.now += 3
+        return []
+
+    answers = [60, Unschedulable("no")]
+
+    def permit(pod, node, snapshot):
+        answer = answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    cluster = scheduler_of(Server(node("n"), pod("p")))
+    policy = FullPolicy([FullRule("Slow", slow, hooks={"permit": permit})], [])
+    for _ in range(2):
+        make_pass(cluster, policy=policy)
+    assert cluster.queue["uid-p"].retry.backoff_ends == clock.now + 30

@@ -284,6 +284,7 @@ def test_the_room_of_a_prepared_pod_is_kept_while_the_pass_goes_on(clock, monkey
 
     for _ in range(2):
         run_pass(cluster, {"my-scheduler": policy}, tick)
+    cluster.results.handle(patience=60)
     assert server.placements() == {"big": "n"}
 
 

@@ -10,6 +10,7 @@ from helpers.extras import ROOT, new_cluster, node, pod, table
 from helpers.fake_api import Server
 from helpers.faults import DEADLINE, FEW, LEASE, election_file, leading, many, take_lease
 from helpers.faulty import ApiServer
+from scheduler_extras.api.election import LeaderElection
 from scheduler_extras.live.session import run_session
 from scheduler_extras.options import read_arguments
 from scheduler_extras.policy.policy_file import PolicyFile
@@ -117,3 +118,24 @@ def test_a_dry_run_needs_no_lease():
     code = run_session(cluster, policies, threading.Event(), options, election)
     assert (code, [decision.node for decision in decisions]) == (0, ["n"])
     assert not any("leases" in path for _, path, _, _ in server.requests)
+
+
+@table("of_the_lease, seconds", {
+    "the holder's duration, if that is longer": (60, 60),
+    "our own, if the holder's is shorter": (1, 15),
+    "our own, if the Lease has none": (None, 15),
+})
+def test_a_lease_that_is_not_renewed_is_taken_over_after(of_the_lease, seconds, clock):
+    spec = {"holderIdentity": "somebody", "leaseDurationSeconds": of_the_lease}
+    lease = {"spec": {field: value for field, value in spec.items() if value is not None}}
+
+    class Api:
+        def request(self, method, path, body=None):
+            return body or lease
+
+    election = LeaderElection(Api(), "my-scheduler", {})
+    assert not election.acquire()
+    clock.now += seconds - 1
+    assert not election.acquire()
+    clock.now += 2
+    assert election.acquire()

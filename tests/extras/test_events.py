@@ -195,6 +195,7 @@ def test_a_pod_that_waits_until_what_it_needs_has_taken_effect_is_shown_once_but
     for _ in range(5):
         run_pass(cluster, {"my-scheduler": policy}, lambda decision: decisions.append(
             (decision.node, decision.waits)))
+        cluster.results.handle(patience=60)
         wait_for_writes(cluster)
         states.append([record.waits_for for record in cluster.queue.values()])
     assert states == [[WaitsFor.PRE_BIND]] * 3 + [[WaitsFor.CONFIRMATION], []]

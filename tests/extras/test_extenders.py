@@ -422,3 +422,17 @@ def test_nobody_goes_from_nodes_that_an_extender_refuses(service, kind, caplog):
     roomy = [*(node(name) for name in "abc"), *A_NODE_EACH[3:]]
     service.answers["filter"] = 200, {"Nodes": {"items": []}, "FailedNodes": dict.fromkeys("abc", "no licence")}
     assert (remedy([{"urlPrefix": service.url, "filterVerb": "filter"}], roomy, kind), caplog.messages) == ("", [])
+
+
+@table("field, preempts", {"FailedNodes": ("FailedNodes", True), "FailedAndUnresolvableNodes": ("FailedAndUnresolvableNodes", False)})
+def test_nobody_is_preempted_on_a_node_that_an_extender_calls_unresolvable(field, preempts, service):
+    service.answers["filter"] = lambda: (200, {"Nodes": {"items": []}, field: {"n": "no licence"}})
+    extenders = [{"urlPrefix": service.url, "filterVerb": "filter"}]
+    document = {"kind": "KubeSchedulerConfiguration", "apiVersion": CONFIGURATION_VERSION, "extenders": extenders}
+    low = pod("low", {"cpu": "1"}, nodeName="n", priority=0)
+    cluster = extras.cluster_of(node("n", cpu="2"), low, pod("p", {"cpu": "1"}, priority=9))
+    decisions = []
+    extras.run_pass(cluster, read_configuration(document, "my-scheduler"), decisions.append)
+    [decision] = decisions
+    is_candidate = "Preemption is not helpful" not in decision.message
+    assert is_candidate == preempts, decision.message

@@ -524,3 +524,17 @@ def test_what_rules_have_reserved_is_undone_in_reverse_order():
 
 def refuse(*_):
     raise Unschedulable("no")
+
+
+def test_a_pod_that_pre_enqueue_refuses_in_between_keeps_its_backoff_and_its_event(spy, clock):
+    server = Server(node("n"), pod("p"))
+    cluster = live_cluster(server)
+    spy.answers["filter"] = ["no"]
+    make_pass(server, spy, cluster)
+    for answer in ("not now", None):
+        spy.answers["pre_enqueue"] = answer
+        clock.now += 20
+        server.put(node("n", labels={"changed": str(answer).replace(" ", "-")}))
+        make_pass(server, spy, cluster)
+    assert cluster.queue["uid-p"].retry.failures == 2
+    assert len(server.sent("POST", "/events")) == 1

@@ -3,8 +3,8 @@
 import pytest
 
 from helpers.configuration import load
-from helpers.extras import node, pod, table
-from helpers.fake_api import Clock
+from helpers.extras import new_cluster, node, pod, run_pass, table
+from helpers.fake_api import Clock, Server
 from helpers.spy import built
 from scheduler_extras.deciding.rule import PREDICATES
 from scheduler_extras.policy.own_rules import predicate
@@ -28,23 +28,23 @@ OTHER = {"requests": {"cpu": "1"}, "labels": WEB}
 
 
 def is_created_on_a_node(cluster):
-    cluster.tell("ADDED", cluster.put(pod("other", **OTHER, nodeName="b")))
+    cluster.send("ADDED", cluster.put(pod("other", **OTHER, nodeName="b")))
 
 
 def is_bound_by_another_scheduler(cluster):
-    cluster.tell("ADDED", cluster.put(pod("other", **OTHER, schedulerName="another")))
+    cluster.send("ADDED", cluster.put(pod("other", **OTHER, schedulerName="another")))
     cluster.make_pass()
-    cluster.tell("MODIFIED", cluster.put(pod("other", **OTHER, schedulerName="another", nodeName="b")))
+    cluster.send("MODIFIED", cluster.put(pod("other", **OTHER, schedulerName="another", nodeName="b")))
 
 
 def is_bound_by_us(cluster):
-    cluster.comes(pod("other", **OTHER, nodeSelector={"zone": "b"}))
+    cluster.create(pod("other", **OTHER, nodeSelector={"zone": "b"}))
     assert ("other", "b") in cluster.make_pass()
-    cluster.tell("MODIFIED", cluster.put(pod("other", **OTHER, nodeSelector={"zone": "b"}, nodeName="b")))
+    cluster.send("MODIFIED", cluster.put(pod("other", **OTHER, nodeSelector={"zone": "b"}, nodeName="b")))
 
 
 def is_deleted(cluster):
-    cluster.tell("DELETED", cluster.stamp(pod("first", **OTHER, nodeName="a")))
+    cluster.send("DELETED", cluster.stamp(pod("first", **OTHER, nodeName="a")))
 
 
 def attempts(cluster):
@@ -68,12 +68,12 @@ def own_rules():
 @table("happens", {happens.__name__.replace("_", " "): happens for happens in (
     is_created_on_a_node, is_bound_by_another_scheduler, is_bound_by_us, is_deleted)})
 @table("spec, rules, is_helped", STUCK)
-def test_another_pod(happens, spec, rules, is_helped, own_rules, told, monkeypatch):
+def test_another_pod(happens, spec, rules, is_helped, own_rules, watched, monkeypatch):
     clock = Clock(monkeypatch)
     policy = built(["PodFitsResources", "MatchNodeSelector", "MatchInterPodAffinity", "EvenPodsSpread", *rules])["my-scheduler"]
     first = pod("first", **OTHER | {"labels": spec.get("labels", {})}, nodeName="a")
-    cluster = told(node("a", labels={"zone": "a"}, cpu="9"), node("b", labels={"zone": "b"}, cpu="2"), first, policy=policy)
-    cluster.comes(pod("stuck", **{"requests": {"cpu": "1"}} | spec))
+    cluster = watched(node("a", labels={"zone": "a"}, cpu="9"), node("b", labels={"zone": "b"}, cpu="2"), first, policy=policy)
+    cluster.create(pod("stuck", **{"requests": {"cpu": "1"}} | spec))
     assert cluster.make_pass() == [("stuck", None)]
     clock.now += 20  # its backoff is over
     assert attempts(cluster) == 1
@@ -89,13 +89,24 @@ def test_a_default_constraint_of_a_configuration_holds_for_any_pod(when, is_help
     assert policy.is_helped_by_pods(FullPod(pod("p"))) == is_helped
 
 
-def test_a_preemptor_that_is_bound_to_another_node_gives_up_the_room_that_was_kept_for_it(told, monkeypatch):
+def test_a_preemptor_that_is_bound_to_another_node_gives_up_the_room_that_was_kept_for_it(watched, monkeypatch):
     clock = Clock(monkeypatch)
-    cluster = told(node("a", cpu="1"), node("b", cpu="1"))
+    cluster = watched(node("a", cpu="1"), node("b", cpu="1"))
     preemptor = pod("preemptor", {"cpu": "1"}, priority=9, schedulingGates=[{"name": "wait"}], status={"nominatedNodeName": "a"})
-    cluster.comes(preemptor, pod("stuck", {"cpu": "9"}))
+    cluster.create(preemptor, pod("stuck", {"cpu": "9"}))
     assert cluster.make_pass() == [("stuck", None)]
     clock.now += 20
     assert attempts(cluster) == 1
-    cluster.tell("MODIFIED", cluster.put(preemptor | {"spec": preemptor["spec"] | {"nodeName": "b"}}))
+    cluster.send("MODIFIED", cluster.put(preemptor | {"spec": preemptor["spec"] | {"nodeName": "b"}}))
     assert attempts(cluster) == 2
+
+
+def test_in_a_dry_run_an_assumed_pod_helps_others(monkeypatch):
+    clock = Clock(monkeypatch)
+    first, second = pod("first", affinity=NEAR_WEB, priority=9), pod("second", labels=WEB)
+    cluster = new_cluster(Server(node("a", labels={"zone": "a"}), first, second), dry_run=True)
+    decisions = []
+    for _ in range(2):
+        run_pass(cluster, built(["MatchInterPodAffinity"]), decisions.append)
+        clock.now += 20
+    assert [(decision.pod.name, decision.node) for decision in decisions] == [("first", None), ("second", "a"), ("first", "a")]

@@ -3,7 +3,7 @@
 import json
 
 from helpers.extras import cluster_of, new_cluster, node, pod, run_scheduler, table
-from helpers.fake_api import Server
+from helpers.fake_api import Clock, Server
 from helpers.preempting import (
     HOST,
     OFF,
@@ -23,6 +23,7 @@ from helpers.preempting import (
 from scheduler_extras.deciding.decision import FullDecision
 from scheduler_extras.live.record import PodRecord
 from scheduler_extras.live.retry import RetryOn
+from scheduler_extras.rules.nominating import nominate, nomination_of
 
 
 @table("policies, condition, waits", {
@@ -171,3 +172,37 @@ def test_a_nomination_lasts_while_preemption_cannot_read_the_budgets():
     [record] = cluster.queue.values()
     assert [body for *_, body in server.sent("PATCH", "/status") if "nominatedNodeName" in body["status"]] == []
     assert (record.retry.on, record.retry.has_met_server_error) == (RetryOn.BACKOFF, True), "it is tried again soon"
+
+
+@table("nominated, event", {
+    "a nomination that the API server does not show yet": ("b", "a"),
+    "the end of a nomination that it does not show yet": (None, "a"),
+    "a nomination that it does not show yet, of a pod without one": ("b", None),
+})
+def test_an_event_about_something_else_keeps(nominated, event, watched):
+    cluster = watched(node("a"), node("b"))
+    cluster.create(incoming(nominated=event))
+    cluster.cache.apply_updates()
+    waiting = cluster.cache.pods["default/p"]
+    nominate(waiting, nominated, cluster.cache.snapshot)
+    condition = [{"type": "PodScheduled", "status": "False"}]
+    for change in ({"labels": {"x": "y"}}, {}):
+        changed = incoming(nominated=event, **change)
+        cluster.send("MODIFIED", cluster.stamp(changed | {"status": changed["status"] | {"conditions": condition}}))
+        cluster.cache.apply_updates()
+        assert nomination_of(waiting, cluster.cache.snapshot) == nominated
+    cluster.send("MODIFIED", cluster.stamp(incoming(nominated="c")))
+    cluster.cache.apply_updates()
+    assert nomination_of(waiting, cluster.cache.snapshot) == "c", "the API server shows another one now"
+
+
+def test_a_nomination_that_cannot_be_written_frees_its_room_for_pods_that_have_waited(watched, monkeypatch):
+    clock = Clock(monkeypatch)
+    cluster = watched(node("n", cpu="2"), running("a", "n", cpu="1"), running("b", "n", cpu="1"), policy=built()["my-scheduler"])
+    cluster.create(incoming("2", 20), incoming("1", 5, name="q"))
+    cluster.server.failures["status"] = [403] * 9
+    cluster.make_pass()
+    assert cluster.cache.snapshot.nominated == []
+    clock.now += 20
+    cluster.make_pass()
+    assert cluster.cluster.queue["uid-q"].retry.failures == 2
