@@ -14,7 +14,7 @@ from helpers.script import run
 
 
 PLAIN = ["-p", "no:cacheprovider", "-p", "no:hypothesispytest", "--assert=plain"]  # which halves the start
-SAMPLE = [f"tests/extras/test_golden.py::test_the_decision_is_kube_schedulers[{name}]"
+SAMPLE = [f"tests/extras/test_golden.py::test_the_decision_matches_kube_scheduler[{name}]"
           for name in [line["case"]["id"] for line in DECISIONS][::10]]
 
 
