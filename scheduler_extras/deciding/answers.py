@@ -132,7 +132,7 @@ def answers_about(nodes: dict, key: Hashable | None, snapshot: Any, compute: Cal
     nodes: {name: Node}. compute: returns the Answers about some nodes; `for_each` makes one.
     """
     def make(before: Entry, answers: dict, differ: dict) -> Any:
-        """Make the result of the answers about these nodes alone."""
+        """Drop answers about other nodes, then call `then`."""
         if len(answers) > len(nodes):
             answers = {name: answers[name] for name in nodes}
         return then(nodes, answers)
@@ -180,8 +180,7 @@ def current_answers(entry: Entry, nodes: dict, compute: Callable, changed: froze
                     are_same_nodes: bool) -> tuple[dict, bool, dict]:
     """Return answers and is_pod_independent as of now, and the answers that differ from the entry's.
 
-    This computes answers about changed and new nodes, and drops those about changed nodes that are not among
-    these.
+    This computes answers about changed and new nodes, and drops answers about changed nodes outside `nodes`.
     """
     answers = entry.answers
     is_pod_independent = entry.is_pod_independent

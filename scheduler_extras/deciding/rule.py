@@ -29,7 +29,7 @@ class FullRule(Rule):
     metadata: Callable | None = None  # called once per pod; the function gets the result as `metadata`
     argument: dict | None = None  # the schema of an entry's `argument`, {field: type}; None: it has none
     default: dict = field(default_factory=dict)  # the values of fields that an entry may leave out
-    member: str | None = None  # an entry whose argument has this field means this rule, whatever its name
+    member: str | None = None  # an entry whose argument has this field selects this rule, whatever its name
     score_all: Callable | None = None  # of a priority: returns the scores of several nodes, which is faster
     check: Callable | None = None  # yields the mistakes in the arguments
     hooks: dict = field(default_factory=dict)  # its functions for the other extension points

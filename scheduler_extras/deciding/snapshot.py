@@ -32,7 +32,7 @@ class FullSnapshot:
     nominated: list = field(default_factory=list)  # pending pods, of any scheduler, with a nominated node
     derived: dict = field(default_factory=dict)  # what rules have computed from objects, by keys of their own
     victims: dict[str, Victim] = field(default_factory=dict)  # by uid: pods that are being preempted
-    time_rule: Callable | None = None  # called with the time of rules: (rule, whether for metadata, seconds)
+    time_rule: Callable | None = None  # called as (rule, is_metadata, seconds) after each call
 
     def put(self, pod: FullPod, node: FullNode) -> None:
         """Put a pod on a node."""

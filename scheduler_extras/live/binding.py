@@ -15,7 +15,6 @@ from scheduler_extras.common.log_texts import one_line
 from scheduler_extras.common.observer import Observer
 from scheduler_extras.deciding.decision import FullDecision
 from scheduler_extras.live.cache import Cache
-from scheduler_extras.live.events import Recorder
 from scheduler_extras.live.hooks import run_permit_and_pre_bind, run_reserve, run_unreserve
 from scheduler_extras.live.pass_errors import PassErrors
 from scheduler_extras.live.record import WaitsFor
@@ -25,14 +24,14 @@ from scheduler_extras.live.writer import Step, Writer
 class BindingCycle:
     """Carries out decisions, in the loop's thread. Upstream: schedule_one.go.
 
-    Unlike upstream's binding cycle, it begins with Assume and Reserve, or PostFilter, and includes failures.
+    Unlike upstream's binding cycle, it also runs PostFilter, Assume and Reserve, and handles failures.
     """
 
     def __init__(self, cache: Cache, writer: Writer, show: Callable[[FullDecision], None],
                  errors: PassErrors):
         self.cache = cache
         self.writer = writer
-        self.recorder = Recorder(writer)
+        self.recorder = writer.recorder
         self.show = show  # prints a decision
         self.errors = errors
         self.observer = Observer()  # serve/ has one that counts
@@ -55,29 +54,27 @@ class BindingCycle:
             decision.give_up(Unschedulable(f"there is no node {decision.node}"))
             return False
         self.cache.assume(decision.pod, node.name)
-        decision.pod.record.wait_for(WaitsFor.PERMIT, decision)
+        decision.pod.record.hold(WaitsFor.PERMIT, decision)
         run_reserve(decision, node, self.cache.snapshot)
         return decision.node is not None
 
     def advance(self, decision: FullDecision) -> None:
-        """Run Permit and PreBind for an assumed pod, and hand it over. If a rule refuses, put it off."""
-        requests = run_permit_and_pre_bind(decision, self.cache.snapshot)
-        if decision.node:
-            self.hand_over(decision, requests)
-        else:
-            self.put_off(decision)
-
-    def hand_over(self, decision: FullDecision, requests: list[tuple]) -> None:
-        """Let a thread bind the pod, or first send the requests of PreBind. `Results` handles the outcome.
+        """Run Permit and PreBind for an assumed pod. Start its Binding, unless a rule refuses or holds it.
 
         A pod that Permit holds is reported. One that waits in PreBind is not, as in kube-scheduler.
         """
+        requests = run_permit_and_pre_bind(decision, self.cache.snapshot)
+        if not decision.node:  # a rule refuses it
+            self.put_off(decision)
+            return
         self.end_attempt(decision)
-        if decision.pod.record.waits_for is WaitsFor.BINDING:
-            self.writer.start_binding(decision, self.recorder)
+        record = decision.pod.record
+        if not decision.waits:
+            record.wait_for(WaitsFor.BINDING)
+            self.writer.start_binding(decision)  # `Results` handles the outcome
         elif requests:
             self.send(Step.PRE_BIND, decision, requests)
-        elif decision.pod.record.is_held() and not decision.server_error:
+        elif record.is_held() and not decision.server_error:
             self.recorder.report(decision, "Normal", "Waiting", "Waiting", decision.waits)
         self.show_if_new(decision)
 
@@ -133,7 +130,7 @@ class BindingCycle:
     def show_if_new(self, decision: FullDecision) -> None:
         """Show a decision once it has been carried out, unless it repeats the last one.
 
-        It is never shown if another client binds or deletes the pod first.
+        A decision is not shown if another client has bound or deleted the pod first.
         """
         record = decision.pod.record
         is_under_way = self.writer.is_live and record.waits_for in (WaitsFor.POST_FILTER, WaitsFor.BINDING)

@@ -138,7 +138,7 @@ class Cache:
         self.arrived: dict[str, FullPod] = {}  # uid -> waiting pod, new or changed since a pass began
         self.terminating: list[FullPod] = []  # waiting pods that have begun to terminate, to be reported
         self.has_changed = False  # whether pods that fitted no node may fit one now
-        self.has_placed_pod = False  # whether those may that another pod on a node helps
+        self.has_placed_pod = False  # whether a pod was placed: pods that need affinity or spreading may fit
 
     def follow(self, policies: dict) -> None:
         """Apply all updates, and find the pods that wait for one of these schedulers. Raises ApiError."""

@@ -78,8 +78,8 @@ class LiveCluster:
     def next_pod(self, stop: threading.Event) -> FullPod | None:
         """Return the next pod to schedule; None ends the pass. Raises ApiError.
 
-        Assumed pods whose turn comes first advance on the way. When no pod is left, this handles the results
-        of Bindings. If it raises, the next pass handles them.
+        Assumed pods ahead of it are advanced first. When no pod is left, this handles the results of
+        Bindings. If it raises, the next pass handles them.
         """
         while pod := self.pop_due(stop):
             decision = pod.record.decision

@@ -124,7 +124,10 @@ def send_report(send: Callable, request: tuple, **patience) -> bool:
 
 
 def counted_up(request: tuple) -> tuple:
-    """Return the request that increases the count of an event. request: has recorded it. (EventCorrelator)"""
+    """Return the request that increases the count of an event. request: the one that created the event.
+
+    Upstream: EventCorrelator.
+    """
     _, path, body = request
     body["count"] += 1
     body["lastTimestamp"] = now()

@@ -18,7 +18,7 @@ from scheduler_extras.reading.pods_and_nodes import FullNode
 
 
 def run_reserve(decision: FullDecision, node: FullNode, snapshot: FullSnapshot) -> None:
-    """Call Reserve of the rules. If one refuses the node, the decision has none."""
+    """Call Reserve of the rules. If one refuses the node, the decision then has none."""
     try:
         for rule in decision.policy.rules_with["reserve"]:
             call_hook(rule, "reserve", decision.pod, node, snapshot)
@@ -38,7 +38,7 @@ def run_unreserve(decision: FullDecision, snapshot: FullSnapshot) -> list[tuple]
 def run_permit_and_pre_bind(decision: FullDecision, snapshot: FullSnapshot) -> list[tuple]:
     """Call Permit and PreBind of the rules. Return the requests to send before the Binding.
 
-    If a rule refuses the node, the decision has none.
+    If a rule refuses the node, the decision then has none. If one holds the pod, `decision.waits` says why.
     """
     if not decision.node:  # the pod was a victim, and the preemptor has rejected it at Permit
         return []
@@ -57,9 +57,7 @@ def run_permit_and_pre_bind(decision: FullDecision, snapshot: FullSnapshot) -> l
         decision.condition_reason = "SchedulerError"  # if PreBind fails, as in kube-scheduler
         requests, decision.waits = run_pre_bind(decision, node, snapshot)
         if decision.waits:
-            record.wait_for(WaitsFor.PRE_BIND, decision)
-        else:
-            record.wait_for(WaitsFor.BINDING)
+            record.hold(WaitsFor.PRE_BIND, decision)
     except (Exception, SystemExit) as error:
         record.restore_assumed()  # if the changes were written all the same, the watch shows them
         if isinstance(error, ServerUnavailable):  # the pod keeps its node, and waits

@@ -37,4 +37,4 @@ def schedule_pending_pods(cluster: LiveCluster, policies: dict[str, FullPolicy],
     while pod := cluster.next_pod(stop):  # highest priority first
         decision = schedule(pod, cluster.snapshot, policies[pod.scheduler])
         cluster.on_decided(decision)
-        cluster.cycle.carry_out(decision)  # has the pod bound, or reports why it stays pending
+        cluster.cycle.carry_out(decision)  # starts its Binding, or reports why it stays pending

@@ -12,11 +12,11 @@ from scheduler_extras.common.errors import FAILURE, ServerUnavailable
 from scheduler_extras.live.retry import Retry
 
 
-MAX_SERVER_ERRORS = 10  # pods that meet one, without a pod bound in between, before the pass ends
+MAX_SERVER_ERRORS = 10  # pods that hit one, with no pod bound in between, before the pass ends
 
 
 class PassErrors:
-    """The errors that ended the last passes, and the server errors that pods have met in this pass."""
+    """The errors that ended the last passes, and the server errors that pods hit in this pass."""
 
     def __init__(self) -> None:
         self.last: Exception | None = None  # the error that ended the last pass
@@ -32,14 +32,14 @@ class PassErrors:
         self.server_errors.clear()
 
     def note_error_of(self, retry: Retry, error: BaseException | None) -> None:
-        """Record whether the error that a pod has met, if any, is a server error. retry: that of the pod."""
+        """Record whether a pod's attempt hit a server error. error: None if there was none."""
         retry.has_met_server_error = isinstance(error, ServerUnavailable)
         if isinstance(error, ServerUnavailable):
             FAILURE.set()
             self.server_errors.append(error)
 
     def raise_server_error(self) -> None:
-        """If ten pods have met a server error, raise the last one, to end the pass."""
+        """If ten pods have hit a server error, raise the last one, to end the pass."""
         if len(self.server_errors) >= MAX_SERVER_ERRORS:
             raise self.server_errors.pop()
 

@@ -35,11 +35,10 @@ class DuePods(deque):
         self.ready_at = time.monotonic()  # when it had found out which pods are due
 
     def is_late(self) -> bool:
-        """Return whether the pass ends if there is an urgent pod, because that may have a higher priority.
+        """Return whether the pass has lasted long enough to yield to an urgent pod.
 
         It lasts at least a second. If its beginning took longer, it lasts as long as that, so that half of
-        the time is for decisions. Assumed pods come last, and wait for others anyway: for these, a fifth is
-        enough.
+        the time is left for decisions. Assumed pods come last, and wait for others anyway: they get a fifth.
         """
         longest = max(1, self.ready_at - self.began_at)
         if self[0].record.decision:
@@ -75,7 +74,7 @@ class SchedulingQueue(dict):
                 record.use_policy(policy)
 
     def drop_others(self, pods: dict[str, FullPod]) -> None:
-        """Drop the records of pods that are not among these, {uid: Pod}, unless a write is unanswered."""
+        """Drop the records of pods other than these, {uid: Pod}, except while a write is in flight."""
         for uid in self.keys() - pods.keys():
             record = self[uid]
             latest = self.cache.pods.get(record.pod.key)

@@ -88,11 +88,16 @@ class PodRecord:
         self.policy = policy
         self.retry.make_due()
 
-    def wait_for(self, what: WaitsFor, decision: FullDecision | None = None) -> None:
-        """Move the pod to another state. decision: kept until its Binding is sent; None: dropped."""
+    def wait_for(self, what: WaitsFor) -> None:
+        """Move the pod to another state."""
         if what is not self.waits_for:
             self.since = time.monotonic()
         self.waits_for = what
+        self.decision = None
+
+    def hold(self, what: WaitsFor, decision: FullDecision) -> None:
+        """Let the assumed pod wait for rules. Keep the decision about it until its Binding is sent."""
+        self.wait_for(what)
         self.decision = decision
 
     def back_off(self, decision: FullDecision) -> None:

@@ -70,7 +70,7 @@ class Retry:
         seconds = max(usual, BACKOFF_PER_SECOND * self.took)
         if self.took > 1:
             pause = f"it is tried again after {seconds:.0f} s at the earliest, so that others have turns"
-            warn_once(f"{decision.pod.key} takes {self.took:.1f} s to decide about: {pause}", about="brake")
+            warn_once(f"scheduling {decision.pod.key} took {self.took:.1f} s: {pause}", about="brake")
         return seconds
 
     def make_due(self) -> None:

@@ -50,7 +50,7 @@ class ThreadPool:
         """Do one task after another, forever."""
         while True:
             function, arguments = self.tasks.get()
-            with warn_if_broken("what was to be written is not"):
+            with warn_if_broken("a write has failed"):
                 function(*arguments)
             self.tasks.task_done()
             del function, arguments  # so that an idle thread does not keep a decision and its nodes alive

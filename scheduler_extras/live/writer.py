@@ -66,14 +66,15 @@ class Writer(ThreadPool):
     def __init__(self, api: Any):
         super().__init__()
         self.api = api
+        self.recorder = Recorder(self)
         self.may_write = lambda: True  # whether this replica leads
         # Results for the loop. (Before Python 3.11, a SimpleQueue with a tiny timeout may wait forever.)
         self.results: queue.Queue = queue.Queue()
         self.awaited = 0  # results that the loop has not yet received
 
-    def start_binding(self, decision: FullDecision, recorder: Recorder) -> None:
+    def start_binding(self, decision: FullDecision) -> None:
         """Let a thread bind a pod and report the result."""
-        self.submit(Result(Step.BIND, decision), write_binding, decision, self, recorder)
+        self.submit(Result(Step.BIND, decision), write_binding, decision, self)
 
     def send(self, step: Step, decision: FullDecision, requests: list[tuple],
              latest_if_waiting: Callable[[FullPod], FullPod | None]) -> None:
@@ -198,7 +199,7 @@ def check_that_it_waits(pod: FullPod, latest: FullPod | None) -> None:
         raise Conflict(409, f"{pod.key} is no longer waiting")
 
 
-def write_binding(decision: FullDecision, writer: Writer, recorder: Recorder) -> None:
+def write_binding(decision: FullDecision, writer: Writer) -> None:
     """Bind the pod, and report the result to the loop. On success, record an event, and call PostBind."""
     pod = decision.pod
     try:
@@ -217,7 +218,7 @@ def write_binding(decision: FullDecision, writer: Writer, recorder: Recorder) ->
             return
     writer.results.put(Result(Step.BIND, decision))
     message = f"Successfully assigned {pod.key} to {decision.node}"
-    recorder.record_scheduled(pod, ", though it ".join([message, *decision.unchecked]))
+    writer.recorder.record_scheduled(pod, ", though it ".join([message, *decision.unchecked]))
     for rule in decision.policy.rules_with["post_bind"]:
         with warn_if_broken(pod.key):
             call_in_time(rule, "post_bind", pod, decision.node)

@@ -1,4 +1,4 @@
-"""Of which nodes and pods a rule is asked again, and of which its answers are remembered."""
+"""For which nodes and pods a rule runs again, and for which its cached answers are used."""
 
 import copy
 import dataclasses
@@ -35,13 +35,13 @@ from scheduler_extras.reading.pods_and_nodes import FullPod
 pytestmark = pytest.mark.usefixtures("changing_rules")
 
 
-def test_a_predicate_that_looks_at_no_node_is_asked_once_for_all_of_them_and_all_pods_that_are_alike():
-    """As the one about host ports is, if the pod has none."""
+def test_a_predicate_that_reads_nothing_of_a_node_runs_once_for_all_nodes_and_similar_pods():
+    """PodFitsHostPorts is such a predicate, if the pod has no host ports."""
     asked = []
 
     @predicate("Quiet", steady=True)
     def quiet(pod, node):
-        """Only pods that say so need a node of their team."""
+        """Pods with a team need a node of that team."""
         asked.append(pod.name if pod.labels.get("team") else "")
         if pod.labels.get("team", node.labels.get("team") if "team" in pod.labels else None):
             yield "no" if node.labels.get("team") != pod.labels["team"] else "yes"
@@ -53,17 +53,17 @@ def test_a_predicate_that_looks_at_no_node_is_asked_once_for_all_of_them_and_all
             assert schedule(FullPod(pod(f"p{i}")), snapshot, policy).node
         assert asked == [""]
         assert not schedule(FullPod(pod("q", labels={"team": "a"})), snapshot, policy).node
-        assert len(asked) == 10  # each node once
+        assert len(asked) == 10  # once for each node
     finally:
         PREDICATES.pop("Quiet")
 
 
-@table("reads, asked", {
+@table("reads, count", {
     "a value that many nodes share": (lambda node: node.unschedulable, 2),
-    "more of some nodes than of others": (lambda node: not node.unschedulable or node.name == "n7", 1 + 4),
-    "what cannot be looked up": (lambda node: node.unschedulable or "a" in node.labels, 9),
+    "more attributes of some nodes than of others": (lambda node: not node.unschedulable or node.name == "n7", 1 + 4),
+    "an attribute that is not hashable": (lambda node: node.unschedulable or "a" in node.labels, 9),
 })
-def test_a_rule_is_asked_once_for_nodes_that_are_equal_in_all_that_it_reads(reads, asked):
+def test_a_rule_runs_once_for_nodes_that_are_equal_in_all_attributes_that_it_reads(reads, count):
     calls = []
 
     def function(pod, node):
@@ -74,12 +74,12 @@ def test_a_rule_is_asked_once_for_nodes_that_are_equal_in_all_that_it_reads(read
     policy = FullPolicy([FullRule("Reads", function, title="Reads", steady=True)], [])
     snapshot = cluster_of(*(node(f"n{i}", unschedulable=bool(i % 2)) for i in range(9))).refresh_snapshot({"my-scheduler": policy})
     decision = schedule(FullPod(pod("p")), snapshot, policy)
-    assert len(calls) == asked
+    assert len(calls) == count
     assert [*decision.failed] == [name for name, each in snapshot.nodes.items() if reads(each)]
 
 
-def test_the_totals_of_other_rules_are_others_even_if_these_look_at_nothing(monkeypatch):
-    """Two priorities, of which each has something to say to one pod; to both of them all pods are alike."""
+def test_totals_are_not_shared_between_different_rules(monkeypatch):
+    """Each of two priorities scores only one of two pods, and neither reads an attribute of the pod."""
     def wants(what):
         return lambda pod, nodes, snapshot: what if pod.annotations.get("wants") == what else SKIP
 
@@ -95,7 +95,7 @@ def test_the_totals_of_other_rules_are_others_even_if_these_look_at_nothing(monk
         assert schedule(waiting, snapshot, policy).total == total
 
 
-def test_a_property_that_raises_for_a_pod_that_no_rule_asks_for_it_stops_nobody(monkeypatch):
+def test_a_property_that_raises_does_not_affect_pods_for_which_no_rule_reads_it(monkeypatch):
     monkeypatch.setattr(FullPod, "team", property(lambda pod: pod.raw["metadata"]["labels"]["team"]), raising=False)
     monkeypatch.setitem(PREDICATES, "HostName", dataclasses.replace(
         PREDICATES["HostName"], function=lambda pod, node: [pod.team] if pod.namespace == "teams" else []))
@@ -107,7 +107,7 @@ def test_a_property_that_raises_for_a_pod_that_no_rule_asks_for_it_stops_nobody(
         "0/1 nodes are available: 1 red.", "a", "0/1 nodes are available: 1 blue."]
 
 
-def test_a_node_that_metadata_has_chosen_is_told_from_the_others(monkeypatch):
+def test_a_node_object_in_metadata_is_not_confused_with_others(monkeypatch):
     monkeypatch.setitem(PRIORITIES, "Chosen", None)
     del PRIORITIES["Chosen"]
     priority("Chosen", metadata=lambda pod, nodes, snapshot: nodes[0], steady=True)(
@@ -117,13 +117,13 @@ def test_a_node_that_metadata_has_chosen_is_told_from_the_others(monkeypatch):
     assert schedule(FullPod(pod("p")), snapshot, policy).total == {"a": 100, "b": 0}
 
 
-def test_what_a_rule_looks_at_when_it_fails_does_not_count():
-    """Here, the pod's name, for the message: pods go on sharing what the rule says to them."""
+def test_attributes_that_a_rule_reads_when_it_raises_do_not_count():
+    """Here, it reads the pod's name for the message; pods still share cached answers."""
     asked = []
 
     @predicate("Fails", steady=True)
     def fails(pod, node):
-        """It raises an error about pods that ask for nothing."""
+        """Pods without requests raise an error."""
         asked.append(node.name)
         if pod.requests["cpu"] == 0:
             raise Unschedulable(f"{pod.name} asks for nothing")
@@ -136,17 +136,17 @@ def test_what_a_rule_looks_at_when_it_fails_does_not_count():
                     for name, requests in (("p", {}), ("q", {"cpu": "1"}), ("r", {"cpu": "1"}), ("s", {}), ("t", {"cpu": "1"}))]
         assert messages == ["p asks for nothing", None, None, "s asks for nothing", None]
         [rule] = [rule for rule in policy.predicates if rule.name == "Fails"]
-        assert [*rule.reads] == ["requests"] and len(asked) == 4  # nobody for `r` and `t`
+        assert [*rule.reads] == ["requests"] and len(asked) == 4  # none for `r` and `t`
     finally:
         PREDICATES.pop("Fails")
 
 
-def test_what_a_steady_rule_writes_into_a_pod_is_its_own_affair():
+def test_an_attribute_that_a_steady_rule_sets_on_a_pod_is_visible_only_to_it():
     written = []
 
     @predicate("Writes", steady=True)
     def writes(pod, node):
-        """It keeps in the pod what it has worked out."""
+        """It stores a value in the pod."""
         if not hasattr(pod, "kept"):
             pod.kept = pod.labels.get("app")
         return [] if pod.kept == node.labels.get("app") else ["no"]
@@ -164,13 +164,13 @@ def test_what_a_steady_rule_writes_into_a_pod_is_its_own_affair():
 
 
 def one_name_for_two(dice):
-    """A predicate and a priority of one name, of which only one has something to say."""
+    """A predicate and a priority with the same name, of which only one has an effect."""
     predicate("Odd", steady=True)(lambda pod, node: [])
     priority("Odd", steady=True, metadata=lambda pod, nodes, snapshot: None)(lambda pod, node, metadata: 7)
 
 
 def answers_to_none(dice):
-    """A predicate to which metadata that is None says something."""
+    """A predicate for which None is a meaningful metadata."""
     @predicate("Odd", steady=True, metadata=lambda pod, nodes, snapshot: None)
     def odd(pod, node, metadata):
         """There is a quota."""
@@ -182,12 +182,12 @@ def asked_every_time(dice):
     """A predicate that is not steady."""
     @predicate("Odd")
     def odd(pod, node):
-        """The dice allow it."""
+        """The dice allow the node."""
         return ["no luck"] if dice[0] == node.name else []
 
 
 def reduces_in_place(dice):
-    """A priority whose `reduce` changes what it is given, as NormalizeScore does in Go."""
+    """A priority whose `reduce` changes its argument, like NormalizeScore in Go."""
     def normalize(points):
         """Stretch the scores so that the highest is 100."""
         highest = max(points.values())
@@ -199,7 +199,7 @@ def reduces_in_place(dice):
 
 
 def reduces_by_chance(dice):
-    """A priority that is not steady, of which only `reduce` changes its mind."""
+    """A priority that is not steady, because `reduce` is random."""
     def reduce(points):
         """Score the nodes by the dice."""
         return {name: 100 * (name == dice[0]) for name in points}
@@ -209,7 +209,7 @@ def reduces_by_chance(dice):
 
 @pytest.mark.parametrize("register", [
     one_name_for_two, answers_to_none, asked_every_time, reduces_in_place, reduces_by_chance], ids=lambda f: f.__doc__)
-def test_an_odd_rule_of_ones_own_is_asked_as_if_nothing_were_remembered(register):
+def test_the_answers_of_an_odd_custom_rule_are_those_without_the_cache(register):
     server, dice = Server(), ["n0"]
     server.put(node("n0"))
     server.put(node("n1"))
@@ -222,10 +222,10 @@ def test_an_odd_rule_of_ones_own_is_asked_as_if_nothing_were_remembered(register
         cluster.cache.snapshot.is_live = True
         for name in ("n0", "n1", "n0"):
             dice[0] = name
-            with_memory, without = (schedule(FullPod(pod("p")), of.refresh_snapshot(policies), policies[
+            with_cache, without = (schedule(FullPod(pod("p")), of.refresh_snapshot(policies), policies[
                 "my-scheduler"]) for of in (cluster, new_cluster(server)))
-            assert everything(with_memory) == everything(without), f"{name}: {with_memory.message}"
-            decisions.append(with_memory)
+            assert everything(with_cache) == everything(without), f"{name}: {with_cache.message}"
+            decisions.append(with_cache)
             server.put(pod(f"new-{name}", nodeName="n0"))
         assert not any("TypeError" in str(decision.message) for decision in decisions)
         assert register is not answers_to_none or decisions[0].node is None
@@ -234,8 +234,8 @@ def test_an_odd_rule_of_ones_own_is_asked_as_if_nothing_were_remembered(register
         PRIORITIES.pop("Odd", None)
 
 
-def test_a_rule_is_not_asked_again_before_those_ahead_of_it_whatever_it_has_said():
-    """It may rely on them: here, on a label that the node has lost."""
+def test_a_rule_does_not_run_again_before_the_rules_ahead_of_it():
+    """It may rely on them: here, on a label that the node no longer has."""
     server, full = Server(), {"a": 0, "b": 1}
 
     @predicate("ZoneQuota", steady=True, metadata=lambda pod, nodes, snapshot: dict(full))
@@ -252,7 +252,7 @@ def test_a_rule_is_not_asked_again_before_those_ahead_of_it_whatever_it_has_said
         for labels in ({"zone": "a"}, {}, {}):
             server.put(node("n0", labels=labels))
             server.put(node("n1", labels={"zone": "b"}))
-            full["c"] = full.get("c", 0) + 1  # so that the rule's metadata is another one
+            full["c"] = full.get("c", 0) + 1  # so that the rule's metadata changes
             decision = schedule(FullPod(pod("p")), cluster.refresh_snapshot(policies), policies["my-scheduler"])
             assert decision.node == "n1", decision.message
     finally:
@@ -262,8 +262,8 @@ def test_a_rule_is_not_asked_again_before_those_ahead_of_it_whatever_it_has_said
 TOKEN = "kube-api-access-%s"
 
 
-@table("spec, alike", {  # of pods that differ in the random part of what is called as the volumes of tokens are
-    "a token's volume, and where it is mounted": ({
+@table("spec, alike", {  # two pods differ only in the random suffix of the name of a token's volume
+    "a token's volume, and its mounts": ({
         "volumes": [{"name": TOKEN, "projected": {}}],
         "containers": [{"name": "c", "volumeMounts": [{"name": TOKEN, "mountPath": "/var"}]}],
         "initContainers": [{"name": "i", "volumeMounts": [{"name": TOKEN, "mountPath": "/var"}]}]}, True),
@@ -272,7 +272,7 @@ TOKEN = "kube-api-access-%s"
     "a container": ({"containers": [{"name": TOKEN}]}, False),
     "a resource": ({"volumes": [{"name": TOKEN, "projected": {}}], "overhead": {TOKEN: "1"}}, False),
 })
-def test_pods_are_alike_whatever_their_tokens_volumes_are_called(spec, alike):
+def test_the_random_name_of_a_tokens_volume_does_not_change_the_signature(spec, alike):
     kinds = {signature(FullPod(json.loads(json.dumps(pod("p", **spec)).replace("%s", end))), ("spec",))
              for end in ("aaaaa", "bbbbb")}
     assert (len(kinds) == 1) == alike
@@ -280,7 +280,7 @@ def test_pods_are_alike_whatever_their_tokens_volumes_are_called(spec, alike):
 
 @pytest.fixture
 def own_rules():
-    """A predicate and a priority of one's own, of which both say that they are steady."""
+    """A custom predicate and a custom priority, both declared steady."""
     predicate("Own", steady=True)(lambda pod, node: [])
     priority("OwnPriority", steady=True)(lambda pod, node: 1)
     yield
@@ -290,25 +290,25 @@ def own_rules():
 CLAIMS = [{"name": "data", "persistentVolumeClaim": {"claimName": "data-1"}}]
 
 
-@table("policy, other, asked", {
-    "a label of its own": ({}, {"labels": {"apps.kubernetes.io/pod-index": "1"}}, 1),
-    "a host name of its own": ({}, {"hostname": "web-1"}, 1),
-    "an annotation of its own": ({}, {"metadata": {"annotations": {"a": "1"}}}, 1),
-    "a variable of its own": ({}, {"containers": [
+@table("policy, other, count", {
+    "another label": ({}, {"labels": {"apps.kubernetes.io/pod-index": "1"}}, 1),
+    "another hostname": ({}, {"hostname": "web-1"}, 1),
+    "another annotation": ({}, {"metadata": {"annotations": {"a": "1"}}}, 1),
+    "another environment variable": ({}, {"containers": [
         {"name": "main", "image": "nginx", "env": [{"name": "INDEX", "value": "1"}]}]}, 1),
     "another request": ({}, {"requests": {"cpu": "1"}}, 1),
     "a toleration": ({}, {"tolerations": [{"key": "k", "operator": "Exists"}]}, 8),
-    "a name of its own, and a predicate of one's own": ({"predicates": [{"name": "Own"}]}, {}, 1),
-    "a claim of its own": ({}, {"volumes": CLAIMS}, 1),
-    "a claim of its own, and all predicates are asked": ({"alwaysCheckAllPredicates": True}, {"volumes": CLAIMS}, 1),
-    "a label of its own, and predicates of one's own": (
-        {"predicates": [{"name": "Own"}, {"name": "Moody"}]}, {"labels": {"a": "1"}}, 1),
-    "a label of its own, and a priority of one's own, whose predicates are built in": (
+    "another name, and a custom predicate": ({"predicates": [{"name": "Own"}]}, {}, 1),
+    "another claim": ({}, {"volumes": CLAIMS}, 1),
+    "another claim, and alwaysCheckAllPredicates": ({"alwaysCheckAllPredicates": True}, {"volumes": CLAIMS}, 1),
+    "another label, and custom predicates": (
+        {"predicates": [{"name": "Own"}, {"name": "Changing"}]}, {"labels": {"a": "1"}}, 1),
+    "another label, built-in predicates, and a custom priority": (
         {"priorities": [{"name": "OwnPriority", "weight": 1}]}, {"labels": {"a": "1"}}, 1),
 })
-def test_nodes_are_asked_again_about_a_pod_that_differs_if_a_rule_may_look_at_that(
-        policy, other, asked, monkeypatch, own_rules):
-    """About taints; of eight nodes one has changed, as the first pod went there."""
+def test_a_rule_runs_again_for_all_nodes_if_the_pod_differs_in_an_attribute_that_it_reads(
+        policy, other, count, monkeypatch, own_rules):
+    """The rule is PodToleratesNodeTaints. One of eight nodes has changed, because the first pod was placed there."""
     cluster = cluster_of(*(node(f"n{i}") for i in range(8)), storage_class("local", "example.com/disks"), claim("data-1"))
     nodes = set()
     tolerates = PREDICATES["PodToleratesNodeTaints"]
@@ -321,22 +321,22 @@ def test_nodes_are_asked_again_about_a_pod_that_differs_if_a_rule_may_look_at_th
         waiting = FullPod(each)
         vars(waiting).update(record=PodRecord(waiting))
         cluster.cycle.assume(schedule(waiting, snapshot, policies["my-scheduler"]))
-    assert len(nodes) == asked
+    assert len(nodes) == count
 
 
-@table("function, change, asked", {
-    "it reads the node's labels, and a pod comes": (lambda pod, node: [*node.labels][:0], pod("b", nodeName="n3"), 0),
-    "it reads the node's labels, and one comes": (
+@table("function, change, count", {
+    "it reads the node's labels, and a pod is added": (lambda pod, node: [*node.labels][:0], pod("b", nodeName="n3"), 0),
+    "it reads the node's labels, and a label is added": (
         lambda pod, node: [*node.labels][:0], node("n3", labels={"pool": "a"}), 1),
-    "it reads pods only where there is a label, and a pod comes there": (
+    "it reads pods only on nodes with a label, and a pod is added there": (
         lambda pod, node: [*node.pods][:0] if "pods" in node.labels else [], pod("b", nodeName="n0"), 1),
-    "it reads pods only where there is a label, and that comes": (
+    "it reads pods only on nodes with a label, and this label is added": (
         lambda pod, node: [*node.pods][:0] if "pods" in node.labels else [], node("n3", labels={"pods": "yes"}), 1),
-    "it reads the node's copy, and a pod comes": (
+    "it reads a copy of the node, and a pod is added": (
         lambda pod, node: [copy.copy(node).name][:0], pod("b", nodeName="n3"), 1),
 })
-def test_a_node_is_asked_again_once_what_the_rule_reads_of_it_may_differ(function, change, asked):
-    """Of eight nodes."""
+def test_a_rule_runs_again_for_a_node_if_an_attribute_that_it_reads_changes(function, change, count):
+    """There are eight nodes."""
     names = []
     rule = FullRule("Own", lambda pod, node: names.append(str(node.name)) or function(pod, node), steady=True)
     server, policy = Server(), FullPolicy([rule], [])
@@ -347,19 +347,19 @@ def test_a_node_is_asked_again_once_what_the_rule_reads_of_it_may_differ(functio
     names.clear()
     server.put(change)
     schedule(FullPod(pod("p")), cluster.refresh_snapshot({"my-scheduler": policy}), policy)
-    assert len(names) == asked
+    assert len(names) == count
 
 
-def test_pods_are_alike_by_the_names_of_their_tokens_volumes_only():
+def test_only_the_names_of_tokens_volumes_are_ignored_in_the_signature():
     kinds = {signature(FullPod(pod("p", **spec)), ("spec",)) for suffix in ("aaaaa", "bbbbb") for spec in (
         {"volumes": [{"name": f"kube-api-access-{suffix}", "projected": {}}]},
         {"nodeSelector": {"x": f"kube-api-access-{suffix}"}})}
     assert len(kinds) == 3
 
 
-def test_a_scoring_extender_is_heard_each_time_beside_two_priorities_of_one_name(monkeypatch):
+def test_a_scoring_extender_is_called_each_time_even_with_two_priorities_of_the_same_name(monkeypatch):
     scores, policy = {"n0": 0, "n1": 100}, read_policy(
-        {"kind": "Policy", "apiVersion": "v1", **POLICIES["two priorities under one name"]})
+        {"kind": "Policy", "apiVersion": "v1", **POLICIES["two priorities with the same name"]})
     extender = Extender({"urlPrefix": "http://extender", "prioritizeVerb": "score"}, "extenders[0]")
     monkeypatch.setattr(extender, "prioritize", lambda pod, nodes: [Vote("extenders[0]", 1, None, dict(scores))])
     policy.extenders, server = [extender], Server()
@@ -371,8 +371,8 @@ def test_a_scoring_extender_is_heard_each_time_beside_two_priorities_of_one_name
     assert schedule(FullPod(pod("p")), snapshot, policy).node == "n0"
 
 
-def test_what_was_remembered_of_a_cluster_of_other_nodes_is_forgotten():
-    """Nodes come, as an autoscaler's do; each time it is another kind of pods that looks at all of them."""
+def test_the_cache_is_cleared_when_nodes_are_added():
+    """Nodes are added one by one, as by an autoscaler, and pods of another kind are scheduled each time."""
     server = Server()
     cluster, policies = new_cluster(server), {"my-scheduler": read_policy(
         {"kind": "Policy", "apiVersion": "v1"})}
@@ -389,14 +389,14 @@ def test_what_was_remembered_of_a_cluster_of_other_nodes_is_forgotten():
     "pods that fit nowhere": ({}, {"nodeSelector": {"disk": "ssd"}}),
     "pods that fit nowhere, for several reasons": (
         {"alwaysCheckAllPredicates": True}, {"nodeSelector": {"disk": "ssd"}, "requests": {"cpu": "9"}}),
-    "pods that spread": ({}, {"topologySpreadConstraints": [
+    "pods with spread constraints": ({}, {"topologySpreadConstraints": [
         {"maxSkew": 1, "topologyKey": ZONE, "whenUnsatisfiable": "ScheduleAnyway", "labelSelector": {}}]}),
-    "pods that have to do with those on all nodes": ({}, {"affinity": {"podAntiAffinity": {
+    "pods with affinity to pods on all nodes": ({}, {"affinity": {"podAntiAffinity": {
         f"preferred{DURING_SCHEDULING}": [{"weight": i, "podAffinityTerm": {"topologyKey": HOSTNAME, "labelSelector": {
             "matchExpressions": [{"key": f"k{i}", "operator": "DoesNotExist"}]}}} for i in range(1, 20)]}}}),
 })
-def test_what_is_remembered_takes_100_mib_at_most(policy, more):
-    """Measured: what takes up a unit of its size, of pods of many kinds; so many may be remembered."""
+def test_the_cache_takes_at_most_100_mib(policy, more):
+    """The memory for one unit of the cache's size is measured, and multiplied by the maximum size."""
     policies = {"my-scheduler": read_policy({"kind": "Policy", "apiVersion": "v1", **policy})}
     snapshot = cluster_of(*(node(f"n{i}", labels={ZONE: "abc"[i % 3], HOSTNAME: f"n{i}"}) for i in range(500)),
                           *(pod(f"on-{i}", nodeName=f"n{i}") for i in range(500))).refresh_snapshot(policies)
@@ -416,13 +416,13 @@ def test_what_is_remembered_takes_100_mib_at_most(policy, more):
     assert (before - after) / size * answers.AnswerCache.MAX_ANSWERS < 100 * 2**20
 
 
-def test_what_is_remembered_is_known_by_a_short_key_however_long_the_pod_is():
+def test_signatures_are_short_even_for_large_pods():
     long = FullPod(pod("p", metadata={"annotations": {"a": "x" * 20_000}}, nodeSelector={"a": "x" * 20_000}))
     assert len(signature(long, ("annotations", "spec"))) == len(signature(long, ("node_selector",))) == 16
 
 
-def test_copies_of_one_object_in_manifests_are_all_there():
-    """Whoever copies an object of a snapshot and renames it leaves its uid and resourceVersion as they were."""
+def test_renamed_copies_of_an_object_in_manifests_are_kept():
+    """A user who copies an object of a cluster usually leaves its uid and resourceVersion unchanged."""
     same = {"uid": "u", "resourceVersion": "7"}
     server = Server()
     for name in "ab":
@@ -435,8 +435,8 @@ def test_copies_of_one_object_in_manifests_are_all_there():
     assert sorted(each.name for each in cluster.cache.nodes["a"].pods.values()) == ["placed-a", "placed-b"]
 
 
-def test_a_priority_that_falls_silent_has_no_say_any_more():
-    """Its metadata returns `SKIP`, whatever it said to the pod before."""
+def test_a_priority_does_not_count_after_its_metadata_returns_skip():
+    """It scored the same pod before."""
     loud = [True]
 
     def when_loud(pod, nodes, snapshot):
@@ -459,7 +459,7 @@ def test_a_priority_that_falls_silent_has_no_say_any_more():
         PRIORITIES.pop("Quiet")
 
 
-def test_pods_that_are_resized_are_not_alike_if_they_count_differently_in_scores():
+def test_resized_pods_that_count_differently_in_scores_have_different_signatures():
     two = [{"name": name, "image": "i", "resources": {"requests": {"memory": "1Gi"}}} for name in "ab"]
     kinds = {signature(FullPod(pod("p", containers=two, status={"containerStatuses": [
         {"name": name, "resources": {"requests": {"cpu": cpu}}} for name, cpu in given.items()]})), ("nonzero",))

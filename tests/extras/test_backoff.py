@@ -72,7 +72,7 @@ def test_a_pod_that_takes_long_to_decide_about_has_no_more_than_a_tenth_of_the_l
         clock.now += 1
     assert tried[-1] == 4, "in 112 seconds, of which it had 12"
     text = [message for message in caplog.messages if not message.startswith("kube-scheduler might delete")]
-    assert text == ["default/odd takes 3.0 s to decide about: it is tried again after 30 s at the earliest, "
+    assert text == ["scheduling default/odd took 3.0 s: it is tried again after 30 s at the earliest, "
                     "so that others have turns"]
 
 

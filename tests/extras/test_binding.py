@@ -1,4 +1,4 @@
-"""Bindings against a cluster in memory that misbehaves: those that fail, hang, or have no answer."""
+"""Bindings that fail, hang, or have no answer, with a misbehaving API server in memory."""
 
 import contextlib
 import json
@@ -23,25 +23,25 @@ from scheduler_extras.live.writer import Result, Step, Writer
 from scheduler_extras.policy.policy import FullPolicy
 
 
-@table("status, told", {
-    "somebody bound it": (409, []),
-    "it is gone": (404, []),
-    "it is forbidden": (403, ["SchedulerError"]),
-    "an admission webhook says no": (400, ["SchedulerError"]),
+@table("status, reasons", {
+    "another scheduler has bound the pod": (409, []),
+    "the pod is gone": (404, []),
+    "the Binding is forbidden": (403, ["SchedulerError"]),
+    "an admission webhook rejects the Binding": (400, ["SchedulerError"]),
     "the API server failed, or an admission webhook": (500, ["SchedulerError"]),
-    "it wants to be left alone": (429, []),
+    "there are too many requests": (429, []),
 })
-def test_a_pod_whose_binding_is_refused_is_told_so(status, told):
+def test_the_events_and_conditions_of_a_rejected_binding(status, reasons):
     server = Server(node("n"), pod("p"))
     server.failures["binding"] = [status] * 3
     make_pass(scheduler_of(server))
     events, conditions = events_and_conditions(server)
-    assert events == [("Warning", "FailedScheduling", f"binding rejected: status {status}") for _ in told]
-    assert conditions == [("False", reason, f"binding rejected: status {status}") for reason in told]
+    assert events == [("Warning", "FailedScheduling", f"binding rejected: status {status}") for _ in reasons]
+    assert conditions == [("False", reason, f"binding rejected: status {status}") for reason in reasons]
 
 
-@table("status", {"as it is forbidden": (403,), "as the API server does": (500,)})
-def test_a_pod_whose_binding_always_fails_is_told_so_once(status, clock):
+@table("status", {"is forbidden": (403,), "fails in the API server": (500,)})
+def test_there_is_one_event_and_one_condition_if_a_binding_always(status, clock):
     server = Server(node("n"), pod("p"))
     server.failures["binding"] = [status[0]] * 30
     cluster = scheduler_of(server)
@@ -52,8 +52,8 @@ def test_a_pod_whose_binding_always_fails_is_told_so_once(status, clock):
     assert cluster.queue["uid-p"].retry.failures == 5
 
 
-@table("status", {"as if it were in trouble": 500, "as if somebody had been faster": 409})
-def test_what_etcd_does_not_take_is_an_error_of_its_own(status):
+@table("status", {"with status 500": 500, "with status 409": 409})
+def test_an_object_that_is_too_large_for_etcd_raises_its_own_error(status):
     api = ApiClient("http://127.0.0.1:1")
     data = b'{"kind": "Status", "message": "etcdserver: request is too large"}'
     with pytest.raises(TooLarge, match="request is too large") as raised:
@@ -61,7 +61,7 @@ def test_what_etcd_does_not_take_is_an_error_of_its_own(status):
     assert raised.value.status == 413 and not isinstance(raised.value, ServerUnavailable)
 
 
-def test_a_pod_that_is_too_large_to_be_bound_is_told_so(caplog):
+def test_a_pod_that_is_too_large_to_be_bound_gets_an_event(caplog):
     server = Server(node("n"), pod("p"))
     cluster = scheduler_of(server)
     answer = 'Operation cannot be fulfilled on pods/binding "p": etcdserver: request is too large'
@@ -81,19 +81,19 @@ def test_a_pod_that_is_too_large_to_be_bound_is_told_so(caplog):
 
 
 @table("status, carried_out", {
-    "somebody bound it": (409, False),
-    "it is gone": (404, False),
-    "forbidden": (403, False),
+    "another scheduler has bound the pod": (409, False),
+    "the pod is gone": (404, False),
+    "the Binding is forbidden": (403, False),
     "too many requests": (429, False),
-    "the API server failed, before": (500, False),
-    "the API server failed, after": (500, True),
-    "no answer came, the request was lost": (0, False),
-    "no answer came, the answer was lost": (0, True),
-    "somebody else answers for an API server that has gone": ({"items": 7}, False),
+    "the API server failed before binding": (500, False),
+    "the API server failed after binding": (500, True),
+    "the request was lost": (0, False),
+    "the answer was lost": (0, True),
+    "another server answers": ({"items": 7}, False),
 })
 def test_a_binding_that_fails(status, carried_out, clock, monkeypatch):
-    """The pod is bound once in the end; if it is bound although its answer was lost, that is found out at once."""
-    monkeypatch.setattr(Server, "kind_of_writer", Writer, raising=False)  # so that the cluster counts as a live one
+    """In the end the pod is bound once. If it was bound although the answer was lost, this is noticed at once."""
+    monkeypatch.setattr(Server, "kind_of_writer", Writer, raising=False)  # so that the cluster counts as live
     server = Server(node("n", cpu="1"), pod("first", {"cpu": "1"}))
     fails = status if isinstance(status, dict) else (status, carried_out)
     server.failures["binding"] = [fails] * (3 if status == 500 else 1)
@@ -103,8 +103,8 @@ def test_a_binding_that_fails(status, carried_out, clock, monkeypatch):
         assert cluster.queue["uid-first"].retry.failures == 0 and "uid-first" in cluster.refresh_snapshot().nodes["n"].pods
         assert [body["reason"] for *_, body in server.sent("POST", "/events")] == ["Scheduled"]
     else:
-        assert cluster.queue["uid-first"].retry.failures == 1, "it backs off"
-        assert not cluster.refresh_snapshot().nodes["n"].pods, "its room is free, as it is known not to be bound"
+        assert cluster.queue["uid-first"].retry.failures == 1, "the pod backs off"
+        assert not cluster.refresh_snapshot().nodes["n"].pods, "its room is free, because it is known not to be bound"
     server.put(pod("second", {"cpu": "1"}))
     for _ in range(3):
         clock.now += 20
@@ -113,9 +113,9 @@ def test_a_binding_that_fails(status, carried_out, clock, monkeypatch):
     assert Counter(path for _, path, _, _ in server.sent("POST", "first/binding")).total() <= 4
 
 
-def test_a_binding_that_was_done_but_answered_with_504_and_then_409_is_followed_up(monkeypatch):
-    """There is its event, post_bind is called, and nothing is unreserved."""
-    monkeypatch.setattr(Server, "kind_of_writer", Writer, raising=False)  # so that the cluster counts as a live one
+def test_a_binding_that_was_carried_out_but_answered_with_504_and_409_counts_as_bound(monkeypatch):
+    """The event is sent, post_bind is called, and nothing is unreserved."""
+    monkeypatch.setattr(Server, "kind_of_writer", Writer, raising=False)  # so that the cluster counts as live
     server, seen = Server(node("n"), pod("p")), []
     server.failures["binding"] = [(504, True), 409]
     rule = FullRule("Notes", lambda pod, node: (), hooks={
@@ -127,14 +127,14 @@ def test_a_binding_that_was_done_but_answered_with_504_and_then_409_is_followed_
 
 
 @table("there, attempts", {
-    "another one of that name": ({"uid": "another", "nodeName": "n"}, 1),
-    "it, elsewhere": ({"uid": "uid-p", "nodeName": "m"}, 1),
-    "it, there": ({"uid": "uid-p", "nodeName": "n"}, 0)})
-def test_where_a_binding_had_no_answer_the_pod_itself_says_whether_it_is_bound(there, attempts, monkeypatch):
-    monkeypatch.setattr(Server, "kind_of_writer", Writer, raising=False)  # so that the cluster counts as a live one
+    "another pod has its name": ({"uid": "another", "nodeName": "n"}, 1),
+    "it is on another node": ({"uid": "uid-p", "nodeName": "m"}, 1),
+    "it is on the node": ({"uid": "uid-p", "nodeName": "n"}, 0)})
+def test_after_a_binding_without_an_answer_the_pod_is_read(there, attempts, monkeypatch):
+    monkeypatch.setattr(Server, "kind_of_writer", Writer, raising=False)  # so that the cluster counts as live
     monkeypatch.setattr(time, "sleep", lambda seconds: None)
     server = Server(node("n"), pod("p"))
-    # Nor does the API server answer the first requests to see it: what is no pod is not from it.
+    # The first reads fail, too; an answer that is not a pod does not come from the API server.
     server.failures |= {"binding": [0], "p": [503, 0, 401, {"items": 7}]}
     plain = server.request
 
@@ -150,8 +150,8 @@ def test_where_a_binding_had_no_answer_the_pod_itself_says_whether_it_is_bound(t
     assert len(server.sent("GET", "/pods/p")) == 5
 
 
-def test_where_nobody_may_see_the_pod_a_binding_without_an_answer_has_failed(monkeypatch):
-    monkeypatch.setattr(Server, "kind_of_writer", Writer, raising=False)  # so that the cluster counts as a live one
+def test_a_binding_without_an_answer_has_failed_if_the_pod_cannot_be_read(monkeypatch):
+    monkeypatch.setattr(Server, "kind_of_writer", Writer, raising=False)  # so that the cluster counts as live
     server = Server(node("n"), pod("p"))
     server.failures |= {"binding": [0], "p": [403]}
     cluster = scheduler_of(server)
@@ -159,7 +159,7 @@ def test_where_nobody_may_see_the_pod_a_binding_without_an_answer_has_failed(mon
     assert cluster.queue["uid-p"].retry.failures == 1
 
 
-def test_a_pod_whose_writes_fail_holds_nobody_up(clock, caplog):
+def test_pods_whose_writes_fail_do_not_delay_other_pods(clock, caplog):
     server = Server(node("n"), *(pod(name, priority=10) for name in ("odd-1", "odd-2", "odd-3")),
                     *(pod(f"fine-{i}") for i in range(30)))
     plain = server.request
@@ -173,13 +173,13 @@ def test_a_pod_whose_writes_fail_holds_nobody_up(clock, caplog):
     cluster = scheduler_of(server)
     assert make_pass(cluster) == 33 and len(server.placements()) == 30
     for seconds in (1, 2, 4, 8, 10):
-        assert make_pass(cluster) == 0, "they back off"
+        assert make_pass(cluster) == 0, "the failing pods back off"
         clock.now += seconds + 0.01
-        assert make_pass(cluster) == 3, "and are tried again"
+        assert make_pass(cluster) == 3, "and are retried"
     assert sorted(caplog.messages) == [f"default/odd-{i}: the webhook has failed" for i in (1, 2, 3)]
 
 
-def test_many_pods_in_a_row_whose_writes_fail_mean_that_the_api_server_is_in_trouble():
+def test_failing_writes_of_many_pods_in_a_row_count_as_a_failure_of_the_api_server():
     server = Server(node("n"), *(pod(f"pod-{i:02}") for i in range(60)))
     server.failures["binding"] = [503] * 180
     with pytest.raises(ApiError):
@@ -187,17 +187,17 @@ def test_many_pods_in_a_row_whose_writes_fail_mean_that_the_api_server_is_in_tro
     assert 30 <= len(server.sent("POST", "/binding")) < 90
 
 
-def test_a_pod_is_tried_again_at_once_by_another_policy(clock):
+def test_a_pod_is_tried_again_at_once_with_a_new_policy(clock):
     server, refuses = Server(node("n"), pod("p")), FullRule("Refuses", lambda pod, node: ["no"])
     cluster, policy = scheduler_of(server), FullPolicy([refuses], [])
     for _ in range(2):
         make_pass(cluster, policy=policy)
-    assert [record.retry.failures for record in cluster.queue.values()] == [1], "by the same one it backs off"
+    assert [record.retry.failures for record in cluster.queue.values()] == [1], "with the same Policy it backs off"
     make_pass(cluster, policy=FullPolicy([], []))
     assert server.placements() == {"p": "n"}
 
 
-def test_a_dry_run_keeps_the_room_of_what_it_has_placed(clock):
+def test_a_dry_run_keeps_the_room_of_the_pods_that_it_has_placed(clock):
     server, decisions = Server(node("n", cpu="1"), pod("first", {"cpu": "1"})), []
     cluster = new_cluster(server, dry_run=True)
     make_pass(cluster, decisions)
@@ -209,7 +209,7 @@ def test_a_dry_run_keeps_the_room_of_what_it_has_placed(clock):
     assert {method for method, *_ in server.requests} == {"GET"}
 
 
-def test_a_write_that_hangs_holds_up_its_pod_only(monkeypatch):
+def test_a_write_that_hangs_delays_only_its_pod(monkeypatch):
     server, answer = Server(node("n", cpu="3"), *(pod(f"pod-{i}", {"cpu": "1"}) for i in range(2))), threading.Event()
     plain = server.request
 
@@ -221,10 +221,10 @@ def test_a_write_that_hangs_holds_up_its_pod_only(monkeypatch):
     server.request = request
     cluster = scheduler_of(server)
     make_pass(cluster, patience=0)
-    wait_for("the other one is bound", lambda: server.placements() == {"pod-1": "n"})
+    wait_for("the other pod is bound", lambda: server.placements() == {"pod-1": "n"})
     server.put(*(pod(f"later-{i}", {"cpu": "1"}, priority=9) for i in range(2)))
     make_pass(cluster, patience=0)
-    wait_for("its room is kept, and it is not tried again meanwhile", lambda: server.placements() == {
+    wait_for("one pod is bound beside the room of the hanging one", lambda: server.placements() == {
         "pod-1": "n", "later-0": "n"})
     answer.set()
     make_pass(cluster)
@@ -246,8 +246,8 @@ def test_when_all_writes_hang_the_pass_ends(monkeypatch):
     assert make_pass(cluster) == 12 and len(server.placements()) == 20
 
 
-def test_when_many_writes_fail_at_once_no_request_is_lost(clock):
-    """What rules want undone of each failed Binding is sent, also if these are so many that the pass ends."""
+def test_no_unreserve_request_is_lost_if_many_bindings_fail_at_once(clock):
+    """They are sent even if so many Bindings fail that the pass ends."""
     undone = [("PATCH", "/undo", {})]
     rule = FullRule("Undoes", lambda pod, node: (), hooks={"unreserve": lambda pod, snapshot: undone})
     server = Server(node("n"), *(pod(f"p{i:02}") for i in range(14)))
@@ -263,15 +263,15 @@ def test_when_many_writes_fail_at_once_no_request_is_lost(clock):
     assert failed == 1 and len(server.placements()) == 14 and len(server.sent("PATCH", "/undo")) == 14
 
 
-def test_an_extender_that_fails_to_bind_is_no_trouble_of_the_api_servers(monkeypatch, caplog):
+def test_exceptions_in_bind_do_not_count_as_failures_of_the_api_server(monkeypatch, caplog):
     server = Server(node("n"), *(pod(f"pod-{i:02}") for i in range(30)))
     rule = FullRule("Binder", lambda pod, node: (), hooks={"bind": lambda pod, node_name: 1 / 0})
     assert make_pass(scheduler_of(server), policy=FullPolicy([rule], [])) == 30
     assert len(caplog.messages) == 30 and ": ZeroDivisionError in <lambda>: division by zero (test_binding.py, " in caplog.messages[0]
 
 
-def test_the_room_of_a_prepared_pod_is_kept_while_the_pass_goes_on(clock, monkeypatch):
-    monkeypatch.setattr(Server, "kind_of_writer", Writer, raising=False)  # so that the cluster counts as a live one
+def test_a_prepared_pod_keeps_its_room_during_the_pass(clock, monkeypatch):
+    monkeypatch.setattr(Server, "kind_of_writer", Writer, raising=False)  # so that the cluster counts as live
     server = Server(node("n", cpu="2"), pod("big", {"cpu": "2"}, priority=9), *(pod(f"p{i}", {"cpu": "1"}) for i in "ab"))
     prepared = [[("PATCH", "/api/v1/namespaces/default/pods/big", {})], None]
     rule = FullRule("Prepare", lambda pod, node: (), hooks={
@@ -280,7 +280,7 @@ def test_the_room_of_a_prepared_pod_is_kept_while_the_pass_goes_on(clock, monkey
     policy, cluster = FullPolicy([fits, rule], []), scheduler_of(server)
 
     def tick(decision):
-        clock.now += 0.2  # so that all is read again
+        clock.now += 0.2  # so that the cluster is listed again
 
     for _ in range(2):
         run_pass(cluster, {"my-scheduler": policy}, tick)
@@ -288,8 +288,8 @@ def test_the_room_of_a_prepared_pod_is_kept_while_the_pass_goes_on(clock, monkey
     assert server.placements() == {"big": "n"}
 
 
-def test_a_prepared_pod_is_not_tried_again_while_its_binding_is_under_way(clock, monkeypatch):
-    monkeypatch.setattr(Server, "kind_of_writer", Writer, raising=False)  # so that the cluster counts as a live one
+def test_a_prepared_pod_is_not_tried_again_during_its_binding(clock, monkeypatch):
+    monkeypatch.setattr(Server, "kind_of_writer", Writer, raising=False)  # so that the cluster counts as live
     server, answer = Server(node("n", cpu="1"), pod("p", {"cpu": "1"})), threading.Event()
     prepared, plain = [[("PATCH", "/api/v1/namespaces/default/pods/p", {})]], server.request
 
@@ -314,8 +314,8 @@ def test_a_prepared_pod_is_not_tried_again_while_its_binding_is_under_way(clock,
     assert server.placements() == {"p": "n"} and len(server.sent("POST", "/binding")) == 1
 
 
-def test_what_prepares_a_pod_may_fail_once_the_pod_is_gone(monkeypatch):
-    monkeypatch.setattr(Server, "kind_of_writer", Writer, raising=False)  # so that the cluster counts as a live one
+def test_a_pre_bind_request_may_fail_after_the_pod_is_gone(monkeypatch):
+    monkeypatch.setattr(Server, "kind_of_writer", Writer, raising=False)  # so that the cluster counts as live
     server, answer = Server(node("n"), pod("p")), threading.Event()
     plain = server.request
 
@@ -331,7 +331,7 @@ def test_what_prepares_a_pod_may_fail_once_the_pod_is_gone(monkeypatch):
     cluster, policy = scheduler_of(server), FullPolicy([rule], [])
     make_pass(cluster, policy=policy, patience=0)
     del server.objects["pods", "default", "p"]
-    for _ in range(2):  # in the first it falls back, in the second it is forgotten
+    for _ in range(2):  # the first pass gives the binding up, the second removes the pod from the queue
         make_pass(cluster, policy=policy, patience=0)
     assert not cluster.queue
     answer.set()
@@ -340,13 +340,7 @@ def test_what_prepares_a_pod_may_fail_once_the_pod_is_gone(monkeypatch):
     assert server.placements() == {"next": "n"}
 
 
-def refuse_odd(pod):
-    """What a permit hook says that refuses one pod."""
-    if pod.name == "odd":
-        raise Unschedulable("no")
-
-
-def test_whether_this_replica_leads_is_asked_before_each_attempt_of_a_write():
+def test_leadership_is_checked_before_each_attempt_of_a_write():
     server = Server(node("n"), pod("p"))
     server.failures["binding"] = [503] * 3
     cluster = scheduler_of(server)
@@ -355,18 +349,18 @@ def test_whether_this_replica_leads_is_asked_before_each_attempt_of_a_write():
     assert len(server.sent("POST", "/binding")) == 1 and server.placements() == {}
 
 
-def test_who_has_bound_a_pod_says_so_even_if_another_replica_leads_by_then():
+def test_the_event_of_a_binding_is_sent_even_if_the_replica_has_lost_the_lease():
     server = Server(node("n", cpu="1"), pod("p", {"cpu": "1"}))
     cluster = scheduler_of(server)
     cluster.writer.may_write = lambda: not server.placements()
     make_pass(cluster)
-    server.put(pod("q", {"cpu": "1"}))  # a pass later, as what is said of it would overtake the Binding in one
+    server.put(pod("q", {"cpu": "1"}))  # in the next pass: in the same one, its event could be sent before the Binding
     make_pass(cluster)
     assert [body["reason"] for *_, body in server.sent("POST", "/events")].count("Scheduled") == 1
-    assert not server.sent("PATCH", "/status"), "what a pod's status says is up to the other one"
+    assert not server.sent("PATCH", "/status"), "the new leader writes the status of pods"
 
 
-def test_a_post_bind_that_takes_long_makes_no_bound_pod_count_as_failed_and_holds_nobody_up(clock):
+def test_a_slow_post_bind_delays_no_pod_and_does_not_count_as_a_failure(clock):
     server, go_on, seen = Server(node("n"), *(pod(f"p-{i:02}") for i in range(20))), threading.Event(), []
     rule = FullRule("Slow", lambda pod, node: (), hooks={
         "post_bind": lambda pod, node_name: go_on.wait(3600), "unreserve": lambda pod, snapshot: seen.append(pod)})
@@ -374,7 +368,7 @@ def test_a_post_bind_that_takes_long_makes_no_bound_pod_count_as_failed_and_hold
     for _ in range(2):
         run_pass(cluster, {"my-scheduler": policy})
         clock.now += 100
-    assert cluster.writer.tasks.unfinished_tasks == 20, "they are waited for at the end"
+    assert cluster.writer.tasks.unfinished_tasks == 20, "they are awaited at the end"
     go_on.set()
     wait_for_writes(cluster)
     assert (len(server.placements()), seen, cluster.writer.awaited) == (20, [], 0) and not cluster.has_failed()
@@ -382,7 +376,7 @@ def test_a_post_bind_that_takes_long_makes_no_bound_pod_count_as_failed_and_hold
 
 
 def bound_in_the_end(server, rule, clock, passes=12, cluster=None):
-    """Make passes with a rule, whatever trouble there is; return the names of the pods that are bound then."""
+    """Run passes with a rule, ignoring API errors; return the names of the pods that are bound."""
     cluster = cluster or scheduler_of(server)
     for _ in range(passes):
         with contextlib.suppress(ApiError):
@@ -393,12 +387,12 @@ def bound_in_the_end(server, rule, clock, passes=12, cluster=None):
 
 
 @table("hook, answer", {
-    "a body that is no JSON, to be sent before the binding": ("pre_bind", [("PATCH", "/api/v1/x", {"when": 1j})]),
-    "one to be sent when the pod gives up its node": ("unreserve", [("PATCH", "/api/v1/x", {"when": 1j})]),
-    "a path that is no string": ("pre_bind", [("PATCH", 5, {})]),
-    "an error that cannot say its text": ("reserve", None),
-    "one in a function that says whether a pod is ready": ("pre_enqueue", None)})
-def test_what_a_rule_wants_sent_or_raises_does_harm_to_its_pod_only(hook, answer, clock, monkeypatch):
+    "pre_bind returns a body that is not JSON": ("pre_bind", [("PATCH", "/api/v1/x", {"when": 1j})]),
+    "unreserve returns a body that is not JSON": ("unreserve", [("PATCH", "/api/v1/x", {"when": 1j})]),
+    "pre_bind returns a path that is not a string": ("pre_bind", [("PATCH", 5, {})]),
+    "reserve raises an exception without a text": ("reserve", None),
+    "pre_enqueue raises an exception without a text": ("pre_enqueue", None)})
+def test_invalid_requests_and_exceptions_of_a_rule_affect_only_its_pod(hook, answer, clock, monkeypatch):
     class Mute(Exception):
         def __str__(self):
             return self.missing
@@ -408,7 +402,7 @@ def test_what_a_rule_wants_sent_or_raises_does_harm_to_its_pod_only(hook, answer
             raise Mute
         return answer if pod.name == "odd" else None
 
-    monkeypatch.setattr(Server, "kind_of_writer", Writer, raising=False)  # so that the cluster counts as a live one
+    monkeypatch.setattr(Server, "kind_of_writer", Writer, raising=False)  # so that the cluster counts as live
     server = Server(node("n"), pod("odd", priority=9), pod("fine"))
     plain = server.request
 
@@ -427,7 +421,7 @@ def test_what_a_rule_wants_sent_or_raises_does_harm_to_its_pod_only(hook, answer
     assert bound_in_the_end(server, rule, clock, cluster=cluster) == {"fine"} and cluster.has_failed()
 
 
-def test_pods_whose_bindings_always_fail_do_not_keep_those_behind_them_from_being_bound(clock):
+def test_pods_whose_bindings_always_fail_do_not_block_the_pods_behind_them(clock):
     server = Server(node("n"), *(pod(f"bad-{i:02}", priority=9) for i in range(30)), *(pod(f"fine-{i}") for i in range(3)))
     plain = server.request
 
@@ -441,7 +435,7 @@ def test_pods_whose_bindings_always_fail_do_not_keep_those_behind_them_from_bein
     assert bound_in_the_end(server, rule, clock) == {"fine-0", "fine-1", "fine-2"}
 
 
-def test_a_rule_that_has_trouble_with_one_pod_does_not_keep_others_from_being_bound(clock):
+def test_an_error_of_a_rule_for_one_pod_does_not_block_others(clock):
     def asks(pod, node):
         if pod.name == "odd":
             raise error_of(503, "the aggregated API is away")
@@ -451,7 +445,7 @@ def test_a_rule_that_has_trouble_with_one_pod_does_not_keep_others_from_being_bo
     assert bound_in_the_end(server, FullRule("Asks", asks), clock) == {"fine"}
 
 
-def test_rules_follow_up_a_binding_of_which_nobody_can_be_told(monkeypatch):
+def test_post_bind_is_called_even_if_the_event_cannot_be_written(monkeypatch):
     monkeypatch.setattr(time, "sleep", lambda seconds: None)
     server, seen = Server(node("n"), pod("p")), []
     server.failures["events"] = [503] * 100
@@ -461,7 +455,7 @@ def test_rules_follow_up_a_binding_of_which_nobody_can_be_told(monkeypatch):
     assert seen == ["p"] and not cluster.has_failed()
 
 
-def test_a_binding_that_fails_late_is_a_failure_of_a_single_pass_too(caplog):
+def test_with_once_a_binding_that_fails_late_gives_exit_code_1(caplog):
     server = Server(node("n"), pod("p"))
     plain = server.request
 
@@ -477,7 +471,7 @@ def test_a_binding_that_fails_late_is_a_failure_of_a_single_pass_too(caplog):
     assert (code, caplog.messages) == (1, ["default/p: no right to bind"])
 
 
-def test_a_leader_that_is_none_any_more_asks_no_further_rule_to_bind():
+def test_after_losing_the_lease_no_further_bind_hook_is_called():
     server, asked = Server(node("n"), pod("p")), []
     rules = [FullRule(name, lambda pod, node: (), hooks={"bind": lambda *_, name=name: asked.append(name)})
              for name in ("First", "Second")]
@@ -487,13 +481,13 @@ def test_a_leader_that_is_none_any_more_asks_no_further_rule_to_bind():
     assert asked == ["First"] and server.placements() == {}
 
 
-def test_what_a_rule_wants_sent_for_a_pod_is_not_sent_once_that_has_gone():
+def test_requests_of_rules_are_not_sent_after_the_pod_is_gone():
     server = Server(node("n"), pod("p"))
     cluster = scheduler_of(server)
     [waiting] = pending_pods(cluster, {"my-scheduler": POLICY})
     decision = SimpleNamespace(pod=waiting)
     requests = [("PATCH", "/slow", {}), ("PATCH", "/second", {})]
-    shown = iter([waiting])  # until it is no longer there
+    shown = iter([waiting])  # then the pod is gone
     for step, left in [(Step.POST_FILTER, 1), (Step.PRE_BIND, 2), (Step.CLEANUP, 0)]:
         result = Result(step, decision, unsent=requests)
         cluster.writer.send_in_order(result, lambda pod: next(shown, None))
@@ -501,7 +495,7 @@ def test_what_a_rule_wants_sent_for_a_pod_is_not_sent_once_that_has_gone():
     assert [path for _, path, *_ in server.requests if path in ("/slow", "/second")] == ["/slow", "/slow", "/second"]
 
 
-def test_a_binding_without_an_answer_is_said_once_and_a_failure_of_a_single_pass(caplog):
+def test_with_once_bindings_without_an_answer_are_logged_once_and_give_exit_code_1(caplog):
     server = Server(node("n"), *(pod(f"p-{i}") for i in range(4)))
     server.failures["binding"] = [0] * 4
     policies = SimpleNamespace(reload_if_changed=lambda: {"my-scheduler": POLICY})
@@ -509,14 +503,14 @@ def test_a_binding_without_an_answer_is_said_once_and_a_failure_of_a_single_pass
     assert (code, len(caplog.messages)) == (1, 1) and caplog.messages[0].endswith(": status 0")
 
 
-@table("running, carried_out", {"where others run": (1, True), "the first": (0, False)})
+@table("running, carried_out", {"with another thread": (1, True), "without another thread": (0, False)})
 def test_a_thread_that_cannot_be_started(running, carried_out, monkeypatch):
-    """Then the others do what it was to do; without any, the pod is tried again."""
+    """Another thread does its work; without one, the pod is tried again."""
     server = Server(node("n"), pod("p"))
     cluster = scheduler_of(server)
     if running:
         cluster.writer.start(lambda: None)
-    wait_for("it has nothing to do", lambda: not cluster.writer.tasks.unfinished_tasks)
+    wait_for("the thread is idle", lambda: not cluster.writer.tasks.unfinished_tasks)
     monkeypatch.setattr(threading, "Thread", Mock(side_effect=RuntimeError("can't start new thread")))
     with contextlib.suppress(ServerUnavailable):
         run_pass(cluster, {"my-scheduler": POLICY})
@@ -525,4 +519,4 @@ def test_a_thread_that_cannot_be_started(running, carried_out, monkeypatch):
     for record in cluster.queue.values():
         record.retry.make_due()
     make_pass(cluster)
-    wait_for("it is bound", server.placements)
+    wait_for("the pod is bound", server.placements)

@@ -1,4 +1,4 @@
-"""The command line: what it prints, and its exit codes."""
+"""The command line: its output and its exit codes."""
 
 import json
 import re
@@ -17,7 +17,7 @@ from scheduler_extras.command_line import api_server
 from scheduler_extras.common.version import VERSION
 
 
-def test_the_demo_tells_what_its_comments_say():
+def test_the_output_of_the_demo():
     run = run_scheduler("--cluster", DEMO)
     assert (run.returncode, run.stderr) == (0, "")
     decisions, picture, homeless = run.stdout.split("\n\n")
@@ -42,7 +42,7 @@ default/warehouse stays pending: 0/5 nodes are available: 1 Insufficient memory,
 """
 
 
-def test_json_is_a_line_per_decision_with_all_that_it_rests_on():
+def test_the_json_output_has_a_line_for_each_decision():
     run = run_scheduler("--cluster", DEMO, "--output=json", "--seed=1")
     lines = {line["pod"]: line for line in map(json.loads, run.stdout.splitlines())}
     assert len(lines) == 8
@@ -64,16 +64,16 @@ def test_json_is_a_line_per_decision_with_all_that_it_rests_on():
     assert report["scores"]["NodeAffinityPriority"] == {"node-a": 200, "node-b": 0}, "weight 2"
     assert report["total"] == {name: sum(scores[name] for scores in report["scores"].values())
                                for name in ("node-a", "node-b")}
-    assert lines["default/cache"]["scores"]["LeastRequestedPriority"].keys() == {"node-a"}, "one alone is scored, too"
+    assert lines["default/cache"]["scores"]["LeastRequestedPriority"].keys() == {"node-a"}, "a single node is scored, too"
     assert (lines["default/warehouse"]["node"], lines["default/warehouse"]["total"]) == (None, {})
 
 
 def test_a_seed_repeats_the_run():
-    runs = {run_afresh("--cluster", DEMO, "--seed=x", "--output=json").stdout for _ in range(3)}  # sets differ in order
+    runs = {run_afresh("--cluster", DEMO, "--seed=x", "--output=json").stdout for _ in range(3)}  # in new interpreters, because the order of sets differs
     assert len(runs) == 1
 
 
-def test_a_dry_run_says_so_in_a_line_and_sees_its_own_placements():
+def test_a_dry_run_is_announced_and_counts_its_own_placements():
     real, dry = run_scheduler("--cluster", DEMO), run_scheduler("--cluster", DEMO, "--dry-run")
     assert (real.stderr, dry.stderr) == ("", "dry run: nothing is written\n")
     assert dry.stdout == real.stdout
@@ -88,44 +88,44 @@ EMPTY = "is empty; is a variable of the shell not set?\n"
         ["--kubeconfig=x"], "unrecognized arguments: --kubeconfig=x; use kubectl --kubeconfig FILE proxy"),
     "kube-scheduler's --master": (["--master", "x"], "unrecognized arguments: --master x; use --server"),
     "kube-scheduler's --v": (["--v=2"], "unrecognized arguments: --v=2; use --verbose"),
-    "a flag of kube-scheduler's that means nothing here": (
+    "a flag of kube-scheduler without a replacement": (
         ["--feature-gates", "A=true", "--leader-elect=false"], "unrecognized arguments: --feature-gates A=true\n"),
-    "... behind files": (["--cluster", "-", "--kube-api-qps=50"], "unrecognized arguments: --kube-api-qps=50\n"),
-    "an interval that is no time": (["--interval=never"], "argument --interval: invalid float value: 'never'"),
-    "a pod without a name, as of a variable of the shell that is empty": (["--fits="], f"--fits: {EMPTY}"),
-    "... to explain": (["--explain="], f"--explain: {EMPTY}"),
-    "a manifest without a name": (["--cluster", DEMO, ""], f"--cluster: {EMPTY}"),
-    "a Policy without a name": (["--policy="], f": {EMPTY}"),
-    "a configuration without a name": (["--config", ""], f": {EMPTY}"),
-    "a file of rules without a name": (["--plugins", ""], f"--plugins: {EMPTY}"),
-    "a comparison with nothing": (["--cluster", DEMO, "--compare", ""], f"--compare: {EMPTY}"),
-    "a scheduler without a name": (["--scheduler-name="], f"--scheduler-name: {EMPTY}"),
-    "an interval of nothing": (["--interval=0"], "--interval 0.0: expected a number of seconds above 0"),
-    "an interval that is no number": (["--interval=nan"], "--interval nan: expected a number of seconds above 0"),
-    "a server that is no URL": (["--server=localhost:8001"], "expected a URL such as http://127.0.0.1:8001"),
-    "... for want of http://": (["--server=localhost:8001/k8s-api"], "with http:// before the host"),
-    "a server at a port that there is not": (["--server=http://127.0.0.1:99999"], "expected a URL such as http://"),
+    "... after files": (["--cluster", "-", "--kube-api-qps=50"], "unrecognized arguments: --kube-api-qps=50\n"),
+    "an interval in words": (["--interval=never"], "argument --interval: invalid float value: 'never'"),
+    "an empty pod to fit, as from an unset shell variable": (["--fits="], f"--fits: {EMPTY}"),
+    "an empty pod to explain": (["--explain="], f"--explain: {EMPTY}"),
+    "an empty name of a manifest": (["--cluster", DEMO, ""], f"--cluster: {EMPTY}"),
+    "an empty name of a Policy": (["--policy="], f": {EMPTY}"),
+    "an empty name of a configuration": (["--config", ""], f": {EMPTY}"),
+    "an empty name of a rules file": (["--plugins", ""], f"--plugins: {EMPTY}"),
+    "an empty name of a Policy to compare": (["--cluster", DEMO, "--compare", ""], f"--compare: {EMPTY}"),
+    "an empty name of a scheduler": (["--scheduler-name="], f"--scheduler-name: {EMPTY}"),
+    "an interval of 0": (["--interval=0"], "--interval 0.0: expected a number of seconds above 0"),
+    "an interval of nan": (["--interval=nan"], "--interval nan: expected a number of seconds above 0"),
+    "a server that is not a URL": (["--server=localhost:8001"], "expected a URL such as http://127.0.0.1:8001"),
+    "a server without http://": (["--server=localhost:8001/k8s-api"], "with http:// before the host"),
+    "a server with an invalid port": (["--server=http://127.0.0.1:99999"], "expected a URL such as http://"),
     "a server with a password": (
         ["--server=http://user:secret@localhost:8001"], "http://127.0.0.1:8001, without a user or a password"),
-    "a Policy that is not there": (["--policy=nowhere.json"], "nowhere.json: No such file or directory"),
-    "a provider, misspelt": (["--policy=DefaultProvidr"], 'DefaultProvidr: No such file or directory; did you mean "DefaultProvider"?'),
-    "a manifest that is not there": (["--cluster", "nowhere.yaml"], "nowhere.yaml: No such file or directory"),
-    "a manifest that is no YAML": (["--cluster", "-"], "-: line 2: did not find expected"),
-    "a manifest that is none": (["--cluster", ROOT / "policy.json"], "policy.json: expected a Kubernetes object with kind "),
-    "nothing at all": (["--cluster", "/dev/null"], "/dev/null: there is no Node; a copy of a cluster has all: "),
-    "both a comparison and an explanation": (
+    "a Policy that does not exist": (["--policy=nowhere.json"], "nowhere.json: No such file or directory"),
+    "a provider with a typo": (["--policy=DefaultProvidr"], 'DefaultProvidr: No such file or directory; did you mean "DefaultProvider"?'),
+    "a manifest that does not exist": (["--cluster", "nowhere.yaml"], "nowhere.yaml: No such file or directory"),
+    "a manifest that is not YAML": (["--cluster", "-"], "-: line 2: did not find expected"),
+    "a file that is not a manifest": (["--cluster", ROOT / "policy.json"], "policy.json: expected a Kubernetes object with kind "),
+    "an empty manifest": (["--cluster", "/dev/null"], "/dev/null: there is no Node; a copy of a cluster has all: "),
+    "--compare with --explain": (
         ["--cluster", DEMO, "--compare", "policy.json", "--explain", "p"], "--compare needs --cluster, and excludes "),
 })
-def test_wrong_usage_is_exit_code_2(arguments, message):
+def test_wrong_usage_gives_exit_code_2(arguments, message):
     run = run_scheduler(*arguments, "--once", input="a: [b\n")
     assert run.returncode == 2
     assert message in run.stderr and "Traceback" not in run.stderr and "secret" not in run.stderr
 
 
 @table("server", {
-    "nobody listens": "http://127.0.0.1:{free}", "nobody has the name": "http://nowhere.invalid:8001",
-    "the other end hangs up": "http://127.0.0.1:{silent}"})
-def test_without_a_proxy_a_line_says_why_and_what_to_do(server):
+    "the port is closed": "http://127.0.0.1:{free}", "the host does not exist": "http://nowhere.invalid:8001",
+    "the server closes the connection": "http://127.0.0.1:{silent}"})
+def test_the_error_for_an_unreachable_proxy_has_the_reason_and_a_hint_if(server):
     with socket.create_server(("127.0.0.1", 0)) as silent:
         threading.Thread(target=lambda: [silent.accept()[0].close() for _ in range(9)], daemon=True).start()
         url = server.format(silent=silent.getsockname()[1], free=free_port())
@@ -137,17 +137,17 @@ def test_without_a_proxy_a_line_says_why_and_what_to_do(server):
 
 def test_a_signal_ends_the_wait_for_a_proxy_with_exit_code_0(start_scheduler):
     waiting = start_scheduler("--server", f"http://127.0.0.1:{free_port()}")
-    wait_for("it has tried", lambda: "cannot reach" in waiting.err)
+    wait_for("the first attempt has failed", lambda: "cannot reach" in waiting.err)
     waiting.send_signal(signal.SIGTERM)
     assert (waiting.wait(60), waiting.out) == (0, "")
     assert [word in line for word, line in zip(("watching", "has no rule for", "cannot reach", "bound 0, 0 pending"), waiting.err.splitlines(), strict=True)] == [True] * 4
 
 
-def test_a_run_that_goes_on_says_when_things_happen_and_at_ctrl_c_how_many_it_has_bound(start_scheduler):
+def test_the_loop_prints_times_and_at_ctrl_c_the_number_of_bound_pods(start_scheduler):
     server = ApiServer(node("n"), pod("small"), pod("large", {"cpu": "99"}))
     try:
         running = start_scheduler("--server", server.url)
-        wait_for("both are tried", lambda: len(running.out.splitlines()) == 2)
+        wait_for("both pods are tried", lambda: len(running.out.splitlines()) == 2)
         running.send_signal(signal.SIGINT)
         assert running.wait(60) == 0 and running.err.endswith("\nbound 1, 1 pending\n")
         lines = [line for path in running.files for line in path.read_text().splitlines()]
@@ -163,7 +163,7 @@ def test_the_version():
     assert f"scheduler_extras/{VERSION}" == USER_AGENT
 
 
-def test_help_teaches():
+def test_help_has_examples_and_exit_codes():
     run = run_scheduler("--help")
     assert run.returncode == 0
     for word in ("kubectl proxy", "--policy", "exit codes", "--cluster tests/demo.yaml"):
@@ -171,16 +171,16 @@ def test_help_teaches():
 
 
 @table("command, message", {
-    "a reader that goes away": ("{} | true", ""),
-    "a file that may not grow": ("ulimit -f 0; {} > output", "cannot write the output: File too large\n"),
-    "an output that is closed": ("{} >&-", ""),
-    "a log that is closed": ("{} 2>&- >output || echo failed >&2", ""),
-    "an input that is closed": (
+    "a reader that exits": ("{} | true", ""),
+    "a file size limit": ("ulimit -f 0; {} > output", "cannot write the output: File too large\n"),
+    "a closed standard output": ("{} >&-", ""),
+    "a closed standard error": ("{} 2>&- >output || echo failed >&2", ""),
+    "a closed standard input": (
         "{} --cluster - <&- >output",
         "-: standard input is empty; has the command before the pipe failed? (Before Kubernetes 1.24, leave out "
         "csistoragecapacities.); this file is skipped\n"),
 })
-def test_output_that_nobody_takes_or_a_stream_that_is_closed_is_no_traceback(command, message, tmp_path):
+def test_a_broken_stream_gives_no_traceback(command, message, tmp_path):
     command = command.format(f"{' '.join(SCHEDULER)} --cluster {DEMO} --output=json")
     run = subprocess.run(["bash", "-c", command], capture_output=True, text=True, cwd=tmp_path)
     assert without_timing(run.stderr) == message
@@ -191,7 +191,7 @@ NO_PROXY = "GET /api/v1/pods: {}: {{}} is no kubectl proxy, or has no API server
 
 @table("status, body, message", {
     "a web page": (200, "<html>", NO_PROXY.format("200 OK", "<html>")),
-    "JSON that is no list": (200, '{"items": 7}', "the list of pods is not as expected: items: expected a list, got 7"),
+    "JSON without a list": (200, '{"items": 7}', "the list of pods is not as expected: items: expected a list, got 7"),
     "the proxy cannot reach the API server": (
         502, "dial tcp:\nrefused", NO_PROXY.format("502 Bad Gateway", "dial tcp: refused")),
     "forbidden": (403, json.dumps({"message": 'pods is forbidden: User "x" cannot list resource "pods"'}),
@@ -203,9 +203,9 @@ NO_PROXY = "GET /api/v1/pods: {}: {{}} is no kubectl proxy, or has no API server
     "forbidden by kubectl proxy": (
         403, "Forbidden", "GET /api/v1/pods: 403 Forbidden: not let through, as by kubectl proxy's "
         "--accept-hosts or --reject-paths: Forbidden"),
-    "too much": (429, json.dumps({"message": "slow down"}), "GET /api/v1/pods: 429 Too Many Requests: slow down"),
+    "too many requests": (429, json.dumps({"message": "slow down"}), "GET /api/v1/pods: 429 Too Many Requests: slow down"),
 })
-def test_what_the_api_server_answers_is_said_in_one_line(answering, status, body, message):
+def test_an_invalid_answer_of_the_api_server_gives_one_line(answering, status, body, message):
     url = answering(status, body)
     run = run_scheduler("--server", url, "--once")
     assert run.returncode == 1
@@ -216,8 +216,8 @@ def test_what_the_api_server_answers_is_said_in_one_line(answering, status, body
     "in a pod": ("10.0.0.1", ["token", "ca.crt"], "https://10.0.0.1:443"),
     "in a pod with IPv6": ("fd00::1", ["token", "ca.crt"], "https://[fd00::1]:443"),
     "in a pod without a token (automountServiceAccountToken: false)": ("10.0.0.1", [], "http://127.0.0.1:8001"),
-    "on a machine": (None, ["token", "ca.crt"], "http://127.0.0.1:8001")})
-def test_where_it_looks_for_the_api_server(tmp_path, monkeypatch, address, files, server):
+    "outside of a pod": (None, ["token", "ca.crt"], "http://127.0.0.1:8001")})
+def test_the_default_url_of_the_api_server(tmp_path, monkeypatch, address, files, server):
     replace(monkeypatch, "FOLDER", tmp_path)
     monkeypatch.delenv("KUBERNETES_SERVICE_PORT", raising=False)
     monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
@@ -226,4 +226,4 @@ def test_where_it_looks_for_the_api_server(tmp_path, monkeypatch, address, files
     for name in files:
         (tmp_path / name).touch()
     assert api_server(None).server == server
-    assert api_server("http://box:80").server == "http://box:80", "--server goes first"
+    assert api_server("http://box:80").server == "http://box:80", "--server takes precedence"

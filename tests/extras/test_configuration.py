@@ -30,17 +30,17 @@ def test_the_default_plugins():
 
 
 @table("points, filters", {
-    "what is enabled comes behind the defaults": (
+    "enabled plugins come after the defaults": (
         {"filter": {"enabled": plugins("SpaceCloud")}}, [*FILTERS, "SpaceCloud"]),
-    "what is disabled goes": (
+    "disabled plugins are removed": (
         {"filter": {"disabled": plugins("NodeName", "NodePorts")}},
         [name for name in FILTERS if name not in ("HostName", "PodFitsHostPorts")]),
     "* disables all defaults": (
         {"filter": {"disabled": plugins("*"), "enabled": plugins("NodePorts", "NodeName")}},
         ["PodFitsHostPorts", "HostName"]),
-    "a plugin that nobody knows may be disabled": ({"filter": {"disabled": plugins("Yesteryear")}}, FILTERS),
-    "another point's * changes nothing here": ({"score": {"disabled": plugins("*")}}, FILTERS),
-    "a plugin enabled for other points only does not filter": (
+    "an unknown plugin may be disabled": ({"filter": {"disabled": plugins("Yesteryear")}}, FILTERS),
+    "* at another point changes nothing": ({"score": {"disabled": plugins("*")}}, FILTERS),
+    "a plugin that is enabled only at another point does not filter": (
         {"permit": {"enabled": plugins("Coscheduling")}}, FILTERS),
 })
 def test_plugins_enabled_and_disabled(points, filters):
@@ -48,20 +48,20 @@ def test_plugins_enabled_and_disabled(points, filters):
 
 
 @table("points, filters", {
-    "a multiPoint plugin runs wherever it can, behind the defaults": (
+    "a multiPoint plugin runs at all its points, after the defaults": (
         {"multiPoint": {"enabled": plugins("SpaceCloud")}}, [*FILTERS, "SpaceCloud"]),
-    "all defaults can be disabled there": (
+    "all defaults can be disabled at multiPoint": (
         {"multiPoint": {"enabled": plugins("PrioritySort", "DefaultBinder", "SpaceCloud"), "disabled": plugins("*")}},
         ["SpaceCloud"]),
-    "one can be excepted at a point": (
+    "a multiPoint plugin can be disabled at a point": (
         {"multiPoint": {"enabled": plugins("SpaceCloud")}, "filter": {"disabled": plugins("SpaceCloud")}}, FILTERS),
-    "a point's own order of multiPoint plugins comes first": (
+    "plugins that are enabled at the point come first": (
         {"filter": {"enabled": plugins("VolumeZone")}},
         ["NoVolumeZoneConflict", *(name for name in FILTERS if name != "NoVolumeZoneConflict")]),
-    "what is disabled there, and enabled again, comes last": (
+    "a plugin that is disabled and enabled at the point comes last": (
         {"filter": {"disabled": plugins("NodePorts"), "enabled": plugins("NodePorts")}},
         [*(name for name in FILTERS if name != "PodFitsHostPorts"), "PodFitsHostPorts"]),
-    "where all is disabled, the order is that in which some are enabled": (
+    "after * the order is that of the enabled plugins": (
         {"filter": {"disabled": plugins("*"), "enabled": plugins("SpaceCloud", "NodePorts")}},
         ["SpaceCloud", "PodFitsHostPorts"]),
 })
@@ -72,12 +72,12 @@ def test_multi_point(points, filters):
 @table("profile, scores", {
     "a weight": ({"plugins": {"score": {"disabled": plugins("*"), "enabled": plugins(NodeAffinity=7)}}},
                  {"NodeAffinityPriority": 7}),
-    "a weight of a default plugin, in its place": (
+    "a weight of a default plugin": (
         {"plugins": {"score": {"enabled": plugins(TaintToleration=9), "disabled": plugins(
             "NodeAffinity", "NodeResourcesFit", "NodeResourcesBalancedAllocation", "ImageLocality",
             "InterPodAffinity")}}},
         {"TaintTolerationPriority": 9, "SelectorSpreadPriority": 2}),
-    "no weight is 1": ({"plugins": {"score": {"disabled": plugins("*"), "enabled": plugins("PodCapacityOfNode")}}},
+    "the default weight is 1": ({"plugins": {"score": {"disabled": plugins("*"), "enabled": plugins("PodCapacityOfNode")}}},
                        {"PodCapacityOfNode": 1}),
     "MostAllocated": (
         {"plugins": {"score": {"disabled": plugins("*"), "enabled": plugins("NodeResourcesFit")}}, "pluginConfig": [
@@ -103,21 +103,21 @@ OFF = {"postFilter": {"disabled": [{"name": "DefaultPreemption"}]}}
 
 @table("plugins, active", {
     "DefaultPreemption runs by default": ({}, ["Preemption"]),
-    "it is enabled": ({"postFilter": {"enabled": [{"name": "DefaultPreemption"}]}}, ["Preemption"]),
-    "it is disabled": (OFF, []),
-    "it is disabled everywhere": ({"multiPoint": {"disabled": [{"name": "DefaultPreemption"}]}}, []),
-    "all is disabled": (ALONE, []),
-    "all is disabled but this": (ALONE | {"postFilter": {"enabled": [{"name": "DefaultPreemption"}]}}, ["Preemption"])})
-def test_a_configuration_preempts_unless_it_says_otherwise(plugins, active):
+    "DefaultPreemption is enabled": ({"postFilter": {"enabled": [{"name": "DefaultPreemption"}]}}, ["Preemption"]),
+    "DefaultPreemption is disabled": (OFF, []),
+    "DefaultPreemption is disabled at multiPoint": ({"multiPoint": {"disabled": [{"name": "DefaultPreemption"}]}}, []),
+    "all plugins are disabled": (ALONE, []),
+    "all plugins except DefaultPreemption are disabled": (ALONE | {"postFilter": {"enabled": [{"name": "DefaultPreemption"}]}}, ["Preemption"])})
+def test_a_configuration_preempts_unless_the_plugin_is_disabled(plugins, active):
     [policy] = load({"plugins": plugins}).values()
     assert [rule.name for rule in policy.rules_with["post_filter"]] == active
     assert [rule.name for rule in policy.rules() if rule.name == "Preemption"] == active
 
 
 @table("plugins, message", {
-    "a Policy": (None, True), "a Policy with a rule of one's own that does it": ("Helps", False),
-    "a configuration that does it": ({}, False), "a configuration that has disabled it": (OFF, False)})
-def test_that_nobody_is_preempted_is_said_where_kube_scheduler_would_do_it(plugins, message, monkeypatch, caplog):
+    "a Policy": (None, True), "a Policy with a custom post_filter": ("Helps", False),
+    "a configuration with preemption": ({}, False), "a configuration with preemption disabled": (OFF, False)})
+def test_a_warning_is_logged_if_kube_scheduler_would_preempt(plugins, message, monkeypatch, caplog):
     def helps(pod, node):
         yield "no"
 
@@ -144,35 +144,35 @@ VOLUMES, TAINTS = "leave it out, NodeVolumeLimits replaces it", "use TaintTolera
     "AzureDiskLimits": ("multiPoint", "AzureDiskLimits", VOLUMES), "CinderLimits": ("filter", "CinderLimits", VOLUMES),
     "NodePreferAvoidPods": ("score", "NodePreferAvoidPods", TAINTS),
     "NodeLabel": ("score", "NodeLabel", "use node affinity"), "ServiceAffinity": ("filter", "ServiceAffinity", "use pod affinity")})
-def test_plugins_that_have_gone_modern_are_refused(point, name, hint):
+def test_removed_plugins_are_rejected_with_a_hint(point, name, hint):
     with pytest.raises(InputError) as error:
         load({"plugins": {point: {"enabled": plugins(name)}}})
     assert str(error.value) == f'profiles[0].plugins.{point}.enabled[0]: unknown plugin "{name}"; {hint}'
 
 
 @pytest.mark.parametrize("kind", ["LeastAllocated", "MostAllocated"])
-def test_a_resource_that_is_neither_there_nor_wanted_scores_0(kind):
+def test_a_resource_that_neither_the_node_nor_the_pod_has_scores_0(kind):
     [policy] = load({"plugins": {"score": {"disabled": plugins("*"), "enabled": plugins("NodeResourcesFit")}},
                      "pluginConfig": [{"name": "NodeResourcesFit", "args": {"scoringStrategy": {
                          "type": kind, "resources": [{"name": "example.com/gpu"}]}}}]}).values()
     assert policy.priorities[0].function(FullPod(pod("p")), FullNode(node("n"))) == 0
 
 
-def test_an_unknown_plugin_is_said_at_every_point():
+def test_an_unknown_plugin_is_an_error_at_any_point():
     with pytest.raises(InputError, match="permit.enabled.0.: unknown plugin"):
         load({"plugins": {"permit": {"enabled": plugins("Nobody")}}})
 
 
 @table("timeout, seconds", {
     "minutes and seconds": ("1m30s", 90), "microseconds": ("500us", 0.0005), "zero": ("0", 5), "a sign": ("+15s", 15),
-    "a Policy's nanoseconds": ("30000000000ns", 30), "no digit before the point": (".5m", 30), "in Greek": ("500μs", 0.0005)})
-def test_extenders_have_their_timeouts_as_durations(timeout, seconds):
+    "a Policy's nanoseconds": ("30000000000ns", 30), "no digit before the point": (".5m", 30), "microseconds with a Greek mu": ("500μs", 0.0005)})
+def test_timeouts_of_extenders_are_durations(timeout, seconds):
     [policy] = load(extenders=[{"urlPrefix": "http://x", "filterVerb": "filter", "httpTimeout": timeout,
                                 "enableHTTPS": True}]).values()
     assert [(extender.endpoint.timeout, extender.endpoint.session.verify) for extender in policy.extenders] == [(seconds, False)]
 
 
-def test_a_profile_leaves_only_the_extension_points_that_it_enables():
+def test_a_custom_rule_runs_only_at_the_points_where_it_is_enabled():
     arguments = [{"name": "sample-plugin", "args": {"favorite_number": 3}}]
     two = {"preFilter": {"enabled": plugins("sample-plugin")}, "filter": {"enabled": plugins("sample-plugin")}}
     for points, bound in ((two, False), ({**two, "preBind": {"enabled": plugins("sample-plugin")}}, True)):
@@ -221,12 +221,12 @@ profiles:
 
 
 @table("arguments, message", {
-    "as one place of the tutorial spells them": (
+    "in the tutorial's camel case": (
         '{favorColor: "#326CE5", favorNumber: 7, thanksTo: thockin}', "'thanksTo': 'thockin'"),
-    "as another does": (
+    "in the tutorial's snake case": (
         '{favorite_color: "#326CE5", favorite_number: 7, thanks_to: thockin}', "'thanks_to': 'thockin'"),
 })
-def test_the_tutorials_configurations_schedule_side_by_side(control_plane, tmp_path, start_scheduler, arguments, message):
+def test_two_profiles_of_tutorials_schedule_side_by_side(control_plane, tmp_path, start_scheduler, arguments, message):
     (tmp_path / "config.yaml").write_text(TUTORIALS.replace("ARGUMENTS", arguments))
     control_plane.create(
         node("cloud", cpu="64", memory="256Gi"), node("edge", cpu="1", labels={"kubernetes.io/role": "edge"}),
@@ -235,8 +235,8 @@ def test_the_tutorials_configurations_schedule_side_by_side(control_plane, tmp_p
     running = start_scheduler("--server", control_plane.server, "--plugins", RULES, "--interval=0.2",
                               "--policy", tmp_path / "config.yaml")
     wait_for("both pods are bound", lambda: len(control_plane.placements()) == 2)
-    assert control_plane.placements() == {"default/space": "edge", "default/sample": "cloud"}, "space knows no resources"
-    wait_for("each has an event", lambda: len(control_plane.events("Scheduled")) == 2)  # behind the Bindings
+    assert control_plane.placements() == {"default/space": "edge", "default/sample": "cloud"}, "SpaceCloud does not check resources"
+    wait_for("each has an event", lambda: len(control_plane.events("Scheduled")) == 2)  # they follow the Bindings
     assert {(key, component) for key, _, component in control_plane.events("Scheduled")} == {
         ("default/space", "spacecloud"), ("default/sample", "sample-scheduler")}
     running.terminate()
@@ -250,17 +250,17 @@ def test_the_tutorials_configurations_schedule_side_by_side(control_plane, tmp_p
         {"multiPoint": {"disabled": plugins("NodeResourcesFit")}},
         ["- NodeResourcesFit (PodFitsResources)",
          '- NodeResourcesFit (LeastRequestedPriority) ×1 weights={"cpu": 1, "memory": 1}']),
-    "one of its parts": ({"score": {"disabled": plugins("NodeResourcesFit")}},
+    "only the score of a plugin": ({"score": {"disabled": plugins("NodeResourcesFit")}},
                          ['- NodeResourcesFit (LeastRequestedPriority) ×1 weights={"cpu": 1, "memory": 1}']),
     "a plugin that filters": ({"filter": {"disabled": plugins("NodePorts")}}, ["- NodePorts (PodFitsHostPorts)"]),
-    "the order in which plugins filter": (
+    "the order of filter plugins": (
         {"filter": {"enabled": plugins("VolumeZone")}},
         ["+ VolumeZone (NoVolumeZoneConflict)", "- VolumeZone (NoVolumeZoneConflict)"]),
-    "a rule's functions for other extension points": (
+    "a rule's hook at another extension point": (
         {"preBind": {"disabled": plugins("VolumeBinding")}},
         ["- VolumeBinding (CheckVolumeBinding) pre_bind", "+ VolumeBinding (CheckVolumeBinding)"]),
 })
-def test_an_edit_of_plugins_is_said_by_their_names(disabled, message, tmp_path, caplog):
+def test_an_edit_of_plugins_is_logged_with_their_names(disabled, message, tmp_path, caplog):
     path = tmp_path / "config.json"
     path.write_text(json.dumps(configuration({})))
     file = PolicyFile(path, "my-scheduler")
@@ -269,7 +269,7 @@ def test_an_edit_of_plugins_is_said_by_their_names(disabled, message, tmp_path, 
     assert caplog.messages == [f"{path}: {line}" for line in message]
 
 
-def test_an_edit_of_how_long_pods_back_off_is_obeyed_and_said(tmp_path, caplog):
+def test_an_edit_of_the_backoff_takes_effect_and_is_logged(tmp_path, caplog):
     path = tmp_path / "config.json"
     path.write_text(json.dumps(configuration()))
     file = PolicyFile(path, "my-scheduler")
@@ -281,7 +281,7 @@ def test_an_edit_of_how_long_pods_back_off_is_obeyed_and_said(tmp_path, caplog):
         "+ backoff from 3 to 20 s", "- backoff from 3 to 20 s", "+ backoff from 4 to 20 s", "- backoff from 4 to 20 s"]
 
 
-def test_an_edit_of_a_profile_is_said_by_its_name(tmp_path, caplog):
+def test_an_edit_of_a_profile_is_logged_with_its_name(tmp_path, caplog):
     path = Path(tmp_path / "config.yaml")
 
     def write(*profiles):
@@ -299,7 +299,7 @@ def test_an_edit_of_a_profile_is_said_by_its_name(tmp_path, caplog):
     assert list(file.policies) == ["a", "c"]
 
 
-def test_nodes_that_affinity_names_are_not_asked_for_where_the_plugin_is_disabled():
+def test_node_names_in_affinity_are_ignored_if_the_plugin_is_disabled():
     only_a = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [
         {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["a"]}]}]}}}
     feasible = [list(decide(load({"plugins": {"multiPoint": {"disabled": plugins(*disabled)}}}), pod("p", affinity=only_a),
@@ -309,7 +309,7 @@ def test_nodes_that_affinity_names_are_not_asked_for_where_the_plugin_is_disable
 
 @pytest.fixture
 def quiet_hours():
-    """A rule that is said in one place: its plugin, its weight, an argument, a difference between versions."""
+    """A rule with a plugin, a weight, an argument, and an override for 1.36, defined in one place."""
     @priority("QuietHoursPriority", plugin="QuietHours", by_default=3, aliases=["OldHours"],
                         argument={"hour": int}, default={"hour": 7})
     def quiet(pod, node, arguments):
@@ -333,7 +333,7 @@ def test_a_rule_is_added_and_removed_in_one_place(quiet_hours):
         assert (rule.name, rule.weight, rule.function(None, None)) == ("QuietHoursPriority", 3, 7), how
     policy = read_policy({"kind": "Policy", "apiVersion": "v1", "priorities": [
         {"name": "OldHours", "weight": 1, "argument": {"hour": 5}}]})
-    assert policy.priorities[-1].function(None, None) == 5, "another name takes the same argument"
+    assert policy.priorities[-1].function(None, None) == 5, "the alias takes the same argument"
     profile = {"pluginConfig": [{"name": "QuietHours", "args": {"hour": 9}}]}
     for more, score in ({}, 8), (profile, 10):
         rule = load(more)["my-scheduler"].priorities[-1]
@@ -359,7 +359,7 @@ def test_a_predicate_is_added_in_one_place():
         del PREDICATES["FreshNodes"]
 
 
-def test_a_built_in_rule_may_be_taken_out_with_its_plugin(monkeypatch):
+def test_a_built_in_rule_can_be_removed_with_its_plugin(monkeypatch):
     monkeypatch.delitem(PREDICATES, "NoVolumeZoneConflict")
     assert rules(load()["my-scheduler"])[0] == [name for name in FILTERS if name != "NoVolumeZoneConflict"]
     for policy in (read_policy({"kind": "Policy", "apiVersion": "v1"}),
@@ -368,8 +368,8 @@ def test_a_built_in_rule_may_be_taken_out_with_its_plugin(monkeypatch):
 
 
 @table("more, seconds", {
-    "as by default": ({}, (1, 10)),
-    "as it says": ({"podInitialBackoffSeconds": 3, "podMaxBackoffSeconds": 7}, (3, 7))})
-def test_how_long_pods_back_off(more, seconds):
+    "the default": ({}, (1, 10)),
+    "configured": ({"podInitialBackoffSeconds": 3, "podMaxBackoffSeconds": 7}, (3, 7))})
+def test_the_backoff_of_a_configuration(more, seconds):
     [policy] = read_configuration(configuration(**more), "my-scheduler").values()
     assert (policy.initial_backoff, policy.max_backoff) == seconds

@@ -1,9 +1,9 @@
-"""Preemption to its end, beside the real kube-scheduler 1.20, and as recorded: budgets, classes, pods that end slowly, nominations.
+"""Preemption scenarios to their end, compared with a real kube-scheduler 1.20 and with recorded ones.
 
-Extenders refuse nodes only from which nobody could go: kube-scheduler 1.20.2 ends with a panic (index out of range in
-pickOneNodeForPreemption) once one of them refuses nodes where the pod fits, and less important pods are, who need not go.
-It asks no extender who may go, though its Policy has a preemptVerb. So these scenarios are among those that were recorded
-of a kube-scheduler 1.20.2 in which both are mended, each by a line: see tests/README.md.
+They have budgets, priority classes, pods that terminate slowly, and nominations. In the live scenarios, extenders only reject
+nodes without possible victims: kube-scheduler 1.20.2 panics (index out of range in pickOneNodeForPreemption) if an extender
+rejects a node where the pod fits and where pods of lower priority run. It also does not call extenders during preemption.
+Scenarios with these were recorded from a kube-scheduler 1.20.2 in which both bugs are fixed: see tests/README.md.
 """
 
 import gzip
@@ -18,18 +18,18 @@ import pytest
 from helpers.control_plane import wait_for
 from helpers.extras import new_cluster, node, pod, run_pass, wait_for_writes
 from helpers.fake_api import Server
-from helpers.preempting import BUDGETS, POLICY, PORT, TERMINATING, apart, budget, built, configured
+from helpers.preempting import BUDGETS, POLICY, PORT, TERMINATING, anti_affinity, budget, built, configured
 from scheduler_extras.api.client import ApiClient
 
 
-SCENARIOS = int(os.environ.get("SCENARIOS", 6))  # so many begin at the same moment, on nodes of their own
+SCENARIOS = int(os.environ.get("SCENARIOS", 6))  # this many run at the same time, each on its own nodes
 WITHOUT = POLICY | {
     "predicates": [entry for entry in POLICY["predicates"] if entry["name"] != "Preemption"],
     "priorities": [{"name": "NodeAffinityPriority", "weight": 1}]}
 
 
 class Scenario:
-    """Up to four full nodes, who is on them, who is leaving already, budgets, and up to four pods that need room there."""
+    """Up to four full nodes with pods, some of them terminating, budgets, and up to four preemptors."""
 
     def __init__(self, seed):
         self.chance, self.seed, self.mine = random.Random(seed), seed, {"scenario": str(seed)}
@@ -44,7 +44,7 @@ class Scenario:
         self.waiting = [self.waiting_pod(f"p{seed}-{level}", level) for level in levels]
 
     def add_node(self, name, room):
-        """A node, and pods that fill it."""
+        """Add a node, and pods that fill it."""
         self.nodes.append(node(name, cpu=str(room), labels=self.mine | {"kubernetes.io/hostname": name},
                                unschedulable=self.chance.random() < 0.1))
         while room:
@@ -56,7 +56,7 @@ class Scenario:
             self.pods.append(thing)
 
     def waiting_pod(self, name, level):
-        """A pod that needs room, of which there may be some that is made already; it prefers each node to another degree."""
+        """A preemptor, which may be nominated already. It prefers each node with another weight."""
         prefers = [{"weight": 10 * i + 1, "preference": {"matchFields": [
             {"key": "metadata.name", "operator": "In", "values": [thing["metadata"]["name"]]}]}} for i, thing in enumerate(self.nodes)]
         if self.chance.random() < 0.25:
@@ -66,10 +66,10 @@ class Scenario:
         return thing
 
     def pod(self, name, level, most=3, **spec):
-        """A pod that may have an app, a host port, or an app that it does not want to be with."""
+        """A pod that may have an app label, a host port, or anti-affinity to an app."""
         app = self.chance.choice(["a", "b", "c", ""])
         if self.chance.random() < 0.2:
-            spec["affinity"] = apart(self.chance.choice("abc"), **self.mine)
+            spec["affinity"] = anti_affinity(self.chance.choice("abc"), **self.mine)
         thing = pod(name, {"cpu": str(min(most, self.chance.randint(1, 3)))}, labels=self.mine | ({"app": app} if app else {}),
                     priorityClassName=level, **spec)
         if self.chance.random() < 0.1:
@@ -77,7 +77,7 @@ class Scenario:
         return thing
 
     def set_up(self, api):
-        """Make all that there is."""
+        """Create all objects."""
         pods = "/api/v1/namespaces/default/pods"
         for thing in [*self.nodes, *self.pods, *self.waiting]:
             api.request("POST", pods if thing["kind"] == "Pod" else "/api/v1/nodes", thing)
@@ -93,14 +93,14 @@ class Scenario:
 
 
 def state_of(control_plane):
-    """Where each pod is, or is to be; and who is leaving."""
+    """Return {pod: (its node, its nominated node, whether it is terminating)}."""
     return {thing["metadata"]["name"]: (
         thing["spec"].get("nodeName", ""), thing["status"].get("nominatedNodeName", "") if "nodeName" not in thing["spec"] else "",
         "deletionTimestamp" in thing["metadata"]) for thing in control_plane.pods().values()}
 
 
 def settled(control_plane, seconds):
-    """What there is when nothing has changed for some seconds."""
+    """Return the state once nothing has changed for this many seconds."""
     state, since = state_of(control_plane), time.monotonic()
     while time.monotonic() < since + seconds:
         time.sleep(0.2)
@@ -111,9 +111,9 @@ def settled(control_plane, seconds):
 
 
 def contest(control_plane, scenarios, start):
-    """Set scenarios up, side by side, and have them decided to their end: twice all who are leaving have left.
+    """Set up the scenarios, and let them be scheduled; twice, the terminating pods are deleted and scheduling goes on.
 
-    Nobody schedules meanwhile, so that no chance decides which room is free first.
+    The scheduler does not run during deletions, so that the result does not depend on their order.
     """
     control_plane.clear()
     api = ApiClient(control_plane.server)
@@ -127,7 +127,7 @@ def contest(control_plane, scenarios, start):
                 control_plane.request("DELETE", f"namespaces/default/pods/{name}", params={"gracePeriodSeconds": 0})
         process = start()
         control_plane.create(pod("last", priorityClassName="abyss", nodeSelector={"is": "nowhere"}))
-        wait_for("all have been decided about", lambda: control_plane.get("namespaces/default/pods/last")["status"].get("conditions"), 240)
+        wait_for("all pods are decided", lambda: control_plane.get("namespaces/default/pods/last")["status"].get("conditions"), 240)
         control_plane.request("DELETE", "namespaces/default/pods/last")
         states.append(settled(control_plane, 1.5))
         process.kill()
@@ -136,7 +136,7 @@ def contest(control_plane, scenarios, start):
 
 
 def by_scenario(state):
-    """A state, cut into those of the scenarios."""
+    """Split a state by scenario."""
     cut = {}
     for name, where in sorted(state.items()):
         cut.setdefault(int(name[1:].partition("-")[0]), {})[name] = where
@@ -144,7 +144,7 @@ def by_scenario(state):
 
 
 def run_both(contested, tmp_path, start_scheduler, scenarios, extenders=()):
-    """What becomes of scenarios by this script, and by kube-scheduler."""
+    """Return the states of scenarios with this program and with kube-scheduler."""
     file = tmp_path / "policy.json"
     file.write_text(json.dumps(WITHOUT | {"extenders": [*extenders]}))
     answer = contest(contested, scenarios, lambda: start_scheduler(
@@ -156,7 +156,7 @@ def run_both(contested, tmp_path, start_scheduler, scenarios, extenders=()):
 
 
 def differences(answer, expected):
-    """The scenarios in which something differs, and what."""
+    """Return the scenarios with different states."""
     both = [(by_scenario(state), by_scenario(theirs)) for state, theirs in zip(answer, expected, strict=True)]
     return [{seed: (state[seed], theirs[seed]) for seed in theirs if state[seed] != theirs[seed]} for state, theirs in both]
 
@@ -169,7 +169,7 @@ def test_scenarios_end_as_with_kube_scheduler(contested, tmp_path, start_schedul
 
 
 class ScenarioWithSpareNode(Scenario):
-    """There is room, on a node that the extender refuses."""
+    """A scenario with an additional node that has room, but that the extender rejects."""
 
     def __init__(self, seed):
         super().__init__(seed)
@@ -177,8 +177,8 @@ class ScenarioWithSpareNode(Scenario):
         self.nodes.append(node(name, cpu="9", labels=self.mine | {"kubernetes.io/hostname": name}))
 
 
-def has_a_say(service, keeps=lambda name: True):
-    """Have a service refuse spare nodes, and leave some candidates. Return its entry, and that of an ignorable one, which fails."""
+def extenders_of(service, keeps=lambda name: True):
+    """Let a service reject spare nodes and keep some candidates. Return its entry, and that of an ignorable extender, which fails."""
     def what_is_left(field, is_left):
         given = service.asked[-1][1][field]
         return {name: given[name] for name in given if is_left(name)} if isinstance(given, dict) else [*filter(is_left, given)]
@@ -193,7 +193,7 @@ def has_a_say(service, keeps=lambda name: True):
 
 def test_scenarios_with_extenders_end_as_with_kube_scheduler(contested, tmp_path, start_scheduler, service):
     scenarios = [*map(ScenarioWithSpareNode, range(200, 200 + SCENARIOS // 2))]
-    answer, expected = run_both(contested, tmp_path, start_scheduler, scenarios, has_a_say(service))
+    answer, expected = run_both(contested, tmp_path, start_scheduler, scenarios, extenders_of(service))
     assert sum(where[2] for where in expected[0].values()) > SCENARIOS // 2
     assert {verb for verb, _ in service.asked} == {"filter", "preempt", "fail"}
     assert not any(where[0].endswith("-spare") for state in expected for where in state.values())
@@ -201,7 +201,7 @@ def test_scenarios_with_extenders_end_as_with_kube_scheduler(contested, tmp_path
 
 
 class SlowServer(Server):
-    """An API server in memory, whose pods do not end by themselves."""
+    """An API server in memory whose pods stay terminating."""
 
     def request(self, method, path, body=None, params=None, accept=None, check=None):
         if method == "DELETE":
@@ -210,7 +210,7 @@ class SlowServer(Server):
         return {"kind": "Pod"} if method == "DELETE" else super().request(method, path, body, params, accept)
 
     def state(self):
-        """Where each pod is, or is to be; and who is leaving: as `state_of` says it."""
+        """Return the same as `state_of`."""
         return {name: [thing["spec"].get("nodeName", ""),
                        (thing["status"].get("nominatedNodeName") or "") if "nodeName" not in thing["spec"] else "",
                        "deletionTimestamp" in thing["metadata"]]
@@ -218,7 +218,7 @@ class SlowServer(Server):
 
 
 def replay(record, policies):
-    """Have a recorded scenario decided to its end, in memory, as in a contest. Return the states."""
+    """Schedule a recorded scenario in memory, as in a contest; return the states."""
     server, states = SlowServer(*record["objects"]), []
     for _ in record["states"]:
         for name, (_, _, is_leaving) in states[-1].items() if states else ():
@@ -240,17 +240,17 @@ RECORDS = {f"{record['family']} {record['scenario']}": record for record in map(
 
 
 @pytest.mark.parametrize("name", RECORDS)
-def test_recorded_scenarios_end_as_by_kube_scheduler(name, request):
+def test_recorded_scenarios_end_as_with_kube_scheduler(name, request):
     record = RECORDS[name]
-    refused = record["refused"]  # how the names of nodes end from which an extender has nobody go; None: there are no extenders
-    extenders = [] if refused is None else has_a_say(
+    refused = record["refused"]  # suffixes of nodes that an extender rejects during preemption; None: no extenders
+    extenders = [] if refused is None else extenders_of(
         request.getfixturevalue("service"), lambda node_name: not node_name.endswith(tuple(refused)))
     states = replay(record, built(POLICY | {"priorities": WITHOUT["priorities"], "extenders": extenders}))
     assert states == record["states"]
 
 
-# Scenarios that go on in stages: pods come, a status changes, those who are leaving have left. At each the scheduler is
-# started again. They were recorded of kube-scheduler 1.20.2 and 1.36.2.
+# Scenarios with stages: pods are created, a status changes, terminating pods are deleted. The scheduler is restarted at each
+# stage. They were recorded from kube-scheduler 1.20.2 and 1.36.2.
 PRIORITIES = {"abyss": -2**31, "minus7": -7, "minus1": -1, "zero": 0, "one": 1, "ten": 10, "also-ten": 10, "never-ten": 10, "hundred": 100,
               "thousand": 1000, "never-thousand": 1000, "million": 10**6, "top": 10**9,
               "system-cluster-critical": 2 * 10**9, "system-node-critical": 2 * 10**9 + 1000}
@@ -259,7 +259,7 @@ STAGES = {f"{record['version']} {record['scenario']['seed']}": record for record
 
 
 class StagedServer(SlowServer):
-    """An API server in memory that goes on from stage to stage."""
+    """An API server in memory for scenarios with stages."""
 
     def request(self, method, path, body=None, params=None, accept=None, check=None):
         answer = super().request(method, path, body, params, accept)
@@ -269,7 +269,7 @@ class StagedServer(SlowServer):
         return answer
 
     def create(self, things):
-        """Take in objects as an API server does that has these priority classes."""
+        """Create objects, as an API server with these priority classes does."""
         for thing in things:
             name = thing.get("spec", {}).get("priorityClassName")
             if thing["kind"] == "Pod":
@@ -287,7 +287,7 @@ class StagedServer(SlowServer):
             self.objects[place] = thing | {"status": thing.get("status", {}) | status}
 
     def leave(self, keys):
-        """Have pods be deleted, which end slowly."""
+        """Let pods terminate."""
         for namespace, name in keys:
             thing = self.objects["pods", namespace, name]
             self.objects["pods", namespace, name] = thing | {"metadata": thing["metadata"] | TERMINATING}
@@ -299,7 +299,7 @@ class StagedServer(SlowServer):
 
 
 def play(scenario, policies):
-    """Have a scenario decided to its end, in memory, stage by stage. Return the states."""
+    """Schedule a scenario in memory, stage by stage; return the states."""
     server, states = StagedServer(), []
     server.create(scenario["objects"])
     server.change(scenario["status"])
@@ -321,7 +321,7 @@ def play(scenario, policies):
 
 
 @pytest.mark.parametrize("name", STAGES)
-def test_recorded_stages_end_as_by_kube_scheduler(name):
+def test_recorded_stages_end_as_with_kube_scheduler(name):
     record = STAGES[name]
     policies = built(WITHOUT | {"predicates": POLICY["predicates"]}) if record["version"] == "1.20" else configured()
     assert play(record["scenario"], policies) in record["expect"]

@@ -1,4 +1,4 @@
-"""The scheduler against a real etcd and kube-apiserver, behind a real kubectl proxy."""
+"""The scheduler with a real etcd and kube-apiserver, through a real kubectl proxy."""
 
 import json
 import signal
@@ -17,7 +17,7 @@ from scheduler_extras.policy.policy_file import load_policies
 
 
 def policy_file(tmp_path, predicates, **priorities):
-    """A Policy file with these predicates, and priorities with these weights."""
+    """Write a Policy file with these predicates, and priorities with these weights; return its path."""
     path = tmp_path / "policy.json"
     path.write_text(json.dumps({
         "kind": "Policy", "apiVersion": "v1", "predicates": [{"name": name} for name in predicates],
@@ -26,18 +26,18 @@ def policy_file(tmp_path, predicates, **priorities):
 
 
 def live_cluster(control_plane):
-    """The scheduler's own view of the control plane, for a test that steps in between."""
+    """The scheduler's cluster for the control plane, in this process."""
     return new_cluster(ApiClient(control_plane.server))
 
 
 def make_pass(cluster, report=lambda decision: None):
-    """Make one pass with the shipped Policy."""
+    """Run a pass with the shipped Policy."""
     policies = load_policies(ROOT / "policy.json", "my-scheduler")
     run_pass(cluster, policies, report)
     cluster.results.handle(patience=60)
 
 
-def test_pods_of_all_namespaces_are_bound_where_the_policy_says(control_plane, tmp_path):
+def test_pods_of_all_namespaces_are_bound_according_to_the_policy(control_plane, tmp_path):
     for namespace in ("red", "blue"):
         if namespace not in [item["metadata"]["name"] for item in control_plane.get("namespaces")["items"]]:
             control_plane.request("POST", "namespaces", {"metadata": {"name": namespace}})
@@ -64,17 +64,17 @@ def test_pods_of_all_namespaces_are_bound_where_the_policy_says(control_plane, t
         for key, place in sorted(control_plane.placements().items())]
 
 
-def test_a_pod_that_fits_nowhere_says_why_once_and_is_bound_when_a_node_comes(control_plane, start_scheduler):
+def test_a_pod_that_fits_nowhere_has_one_event_and_is_bound_when_a_node_is_added(control_plane, start_scheduler):
     control_plane.create(node("node-a", cpu="1"), node("node-b", cpu="2", unschedulable=True), pod("big", {"cpu": "2"}))
     start_scheduler("--server", control_plane.server, "--interval=0.2")
     why = "0/2 nodes are available: 1 Insufficient cpu, 1 node(s) were unschedulable."
-    wait_for("the event is there", lambda: control_plane.events("FailedScheduling"))
+    wait_for("the event exists", lambda: control_plane.events("FailedScheduling"))
 
     def condition():
         conditions = control_plane.pods()["default/big"]["status"].get("conditions", [])
         return {c["type"]: c for c in conditions}.get("PodScheduled")
 
-    assert wait_for("the condition is there", condition)["message"] == why
+    assert wait_for("the condition exists", condition)["message"] == why
     assert (condition()["status"], condition()["reason"]) == ("False", "Unschedulable")
     assert condition()["lastTransitionTime"]
     version = control_plane.pods()["default/big"]["metadata"]["resourceVersion"]
@@ -84,20 +84,20 @@ def test_a_pod_that_fits_nowhere_says_why_once_and_is_bound_when_a_node_comes(co
 
     control_plane.request("PATCH", "nodes/node-a", {"metadata": {"labels": {"a": "b"}}},
                           headers={"Content-Type": "application/merge-patch+json"})
-    threading.Event().wait(3)  # in which the pod is tried again, as a node has changed
+    threading.Event().wait(3)  # the pod is tried again meanwhile, because a node has changed
     assert control_plane.events("FailedScheduling") == [("default/big", why, "my-scheduler")]
     assert control_plane.pods()["default/big"]["metadata"]["resourceVersion"] == version, "nothing was written again"
     control_plane.create(node("node-c", cpu="4"))
-    wait_for("the pod is bound, its backoff cut short", lambda: control_plane.placements() == {"default/big": "node-c"})
+    wait_for("the pod is bound", lambda: control_plane.placements() == {"default/big": "node-c"})
 
 
-def test_an_edit_of_the_policy_is_obeyed_by_the_next_poll(control_plane, start_scheduler, tmp_path):
+def test_an_edit_of_the_policy_takes_effect_in_the_next_pass(control_plane, start_scheduler, tmp_path):
     policy = policy_file(tmp_path, ["MatchNodeSelector"])
     control_plane.create(node("node-a"), pod("picky", nodeSelector={"disk": "ssd"}))
     running = start_scheduler("--server", control_plane.server, "--policy", policy, "--interval=0.2")
-    wait_for("the pod is told why it waits", lambda: control_plane.events("FailedScheduling"))
+    wait_for("the pod has an event", lambda: control_plane.events("FailedScheduling"))
     policy.write_text(policy.read_text()[:20])
-    wait_for("it has looked", lambda: "still using the last good Policy" in running.err)
+    wait_for("the error is logged", lambda: "still using the last good Policy" in running.err)
     threading.Event().wait(0.6)
     assert control_plane.placements() == {}, "a half-written Policy changes nothing"
     policy_file(tmp_path, [])
@@ -119,7 +119,7 @@ def test_schedulers_leave_each_others_pods_alone(control_plane, start_scheduler)
         ("default/mine", "my-scheduler"), ("default/others", "other")}
 
 
-def test_a_pod_that_somebody_else_binds_or_deletes_during_the_pass_is_no_error(control_plane, caplog):
+def test_a_pod_that_is_bound_or_deleted_by_others_during_the_pass_is_no_error(control_plane, caplog):
     control_plane.create(node("node-a"), node("node-b"), pod("a-mine"), pod("b-taken"), pod("c-gone"), pod("d-mine"))
 
     def meddle(decision):
@@ -133,27 +133,27 @@ def test_a_pod_that_somebody_else_binds_or_deletes_during_the_pass_is_no_error(c
     shown = []
     make_pass(cluster, shown.append)
     cluster.cycle.carry_out = bind
-    told = {decision.pod.key: decision.node for decision in shown}
-    assert told.keys() >= {"default/a-mine", "default/d-mine"} and told.items() <= control_plane.placements().items()
+    reported = {decision.pod.key: decision.node for decision in shown}
+    assert reported.keys() >= {"default/a-mine", "default/d-mine"} and reported.items() <= control_plane.placements().items()
     assert control_plane.placements().keys() == {"default/a-mine", "default/b-taken", "default/d-mine"}
     assert control_plane.placements()["default/b-taken"] == "node-b"
     assert caplog.messages in ([], [
-        "default/b-taken is on node-b, but this scheduler did not bind it; is a second my-scheduler running? Start both with --leader-elect"]), "where it was to go elsewhere"
+        "default/b-taken is on node-b, but this scheduler did not bind it; is a second my-scheduler running? Start both with --leader-elect"]), "logged if this scheduler chose another node"
     control_plane.create(pod("e-next"))
     make_pass(cluster)
     assert {assumed.name for there in cluster.snapshot.nodes.values() for assumed in there.pods.values()} == {
-        "a-mine", "b-taken", "d-mine", "e-next"}, "what was not bound is not assumed in the next snapshot"
+        "a-mine", "b-taken", "d-mine", "e-next"}, "a pod that was not bound is not assumed in the next snapshot"
     assert "default/e-next" in control_plane.placements()
 
 
-def test_a_proxy_that_dies_and_comes_back_loses_nothing(control_plane, start_scheduler):
+def test_all_pods_are_bound_after_a_restart_of_the_proxy(control_plane, start_scheduler):
     control_plane.create(*(node(f"node-{i}", pods="100") for i in range(3)))
     running = start_scheduler("--server", control_plane.server, "--interval=0.2")
     control_plane.create(*(pod(f"early-{i}") for i in range(60)))
     wait_for("some pods are bound", lambda: len(control_plane.placements()) > 5)
     control_plane.proxy.kill()
     control_plane.proxy.wait()
-    wait_for("it says so", lambda: "is `kubectl proxy` running" in running.err)
+    wait_for("the error is logged", lambda: "is `kubectl proxy` running" in running.err)
     control_plane.start_proxy()
     wait_for("the proxy is back", control_plane.ready)
     control_plane.create(*(pod(f"late-{i}") for i in range(20)))
@@ -161,14 +161,14 @@ def test_a_proxy_that_dies_and_comes_back_loses_nothing(control_plane, start_sch
     running.send_signal(signal.SIGTERM)
     assert running.wait(60) == 0
     err = running.err
-    # Once and more, as Bindings and lists that were cut off are answered late or not at all: not for each pod.
+    # Possibly more than once, because Bindings and lists that were cut off fail late; but not once for each pod.
     assert 1 <= err.count("answers again") <= 10, err
     assert 1 <= err.count("is `kubectl proxy` running") <= 10, err
-    told = Counter(key for key, *_ in control_plane.events("Scheduled"))
-    assert max(told.values()) == 1, "no pod was bound twice"
+    events = Counter(key for key, *_ in control_plane.events("Scheduled"))
+    assert max(events.values()) == 1, "no pod was bound twice"
 
 
-def test_a_scheduler_that_is_killed_and_started_again_loses_nothing_and_overcommits_nothing(
+def test_after_kills_and_restarts_all_pods_are_bound_and_no_node_is_overcommitted(
         control_plane, start_scheduler):
     control_plane.create(*(node(f"node-{i}", cpu="2500m") for i in range(4)))
     control_plane.create(*(pod(f"pod-{i:03}", {"cpu": "100m"}) for i in range(110)))
@@ -201,17 +201,17 @@ def test_two_pages_of_pods_are_all_bound_and_no_node_is_overcommitted(control_pl
     assert {item["metadata"]["name"] for item in items} == {f"pod-{i:03}" for i in range(200)}, "two pages of 150"
 
 
-def test_a_full_cluster_is_not_overfilled_by_two_passes_that_follow_each_other(control_plane):
+def test_consecutive_passes_do_not_overcommit_a_node(control_plane):
     control_plane.create(node("node-a", cpu="1"), node("node-b", cpu="1"))
     cluster = live_cluster(control_plane)
     for i in range(6):
         control_plane.create(pod(f"pod-{i}", {"cpu": "400m"}))
-        make_pass(cluster)  # at once, perhaps before the watch cache shows the last Binding
+        make_pass(cluster)  # at once, possibly before the watch cache has the last Binding
     assert Counter(control_plane.placements().values()) == {"node-a": 2, "node-b": 2}
 
 
 @pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_ends_it_with_exit_code_0(control_plane, start_scheduler, sent):
+def test_a_signal_gives_exit_code_0(control_plane, start_scheduler, sent):
     control_plane.create(node("node-a"), pod("web"))
     running = start_scheduler("--server", control_plane.server)
     wait_for("the pod is bound", control_plane.placements)
@@ -220,7 +220,7 @@ def test_a_signal_ends_it_with_exit_code_0(control_plane, start_scheduler, sent)
     assert running.out.startswith("default/web -> node-a")
 
 
-def test_what_rbac_forbids_is_said_with_verb_and_resource(control_plane):
+def test_an_rbac_error_has_the_verb_and_the_resource(control_plane):
     port = free_port()
     proxy = control_plane.start_proxy("nobody", port)
     wait_for("the proxy listens", lambda: run_scheduler(
@@ -232,7 +232,7 @@ def test_what_rbac_forbids_is_said_with_verb_and_resource(control_plane):
 
 
 def test_gated_and_deleted_pods_and_pods_with_claims_are_not_bound(control_plane):
-    """The API server of the test knows neither gates nor claims, so these are put in on the way."""
+    """The API server of the tests drops gates and claims, so they are added to its answers."""
     control_plane.create(node("node-a"), pod("gated"), pod("claims"), pod("plain"),
                          pod("going", metadata={"finalizers": ["example.com/wait"]}))
     control_plane.request("DELETE", "namespaces/default/pods/going", params={"gracePeriodSeconds": 0})
@@ -251,7 +251,7 @@ def test_gated_and_deleted_pods_and_pods_with_claims_are_not_bound(control_plane
     make_pass(cluster)
     make_pass(cluster)
     assert control_plane.placements() == {"default/plain": "node-a"}
-    wait_for("its pod is told", lambda: sorted(control_plane.events("FailedScheduling")) == [
+    wait_for("the pods have their events", lambda: sorted(control_plane.events("FailedScheduling")) == [
         ("default/claims", "0/1 nodes are available: 1 pod claims devices (spec.resourceClaims), which this "
          "scheduler does not allocate.", "my-scheduler"),
         ("default/going", "skip schedule deleting pod: default/going", "my-scheduler")])

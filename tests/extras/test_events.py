@@ -1,4 +1,4 @@
-"""Events and conditions of pods: when they are written, counted up, and left alone."""
+"""Events and conditions of pods: when they are written, updated, and left unchanged."""
 
 import itertools
 import json
@@ -27,7 +27,7 @@ from scheduler_extras.show.report import Reporter
 from scheduler_extras.show.text import Screen
 
 
-def test_a_pod_that_waits_is_written_about_when_its_message_changes_only(clock):
+def test_an_event_and_a_condition_are_written_only_if_the_message_changes(clock):
     server = Server(node("n", cpu="1"), pod("big", {"cpu": "2"}))
     cluster = scheduler_of(server)
 
@@ -40,20 +40,20 @@ def test_a_pod_that_waits_is_written_about_when_its_message_changes_only(clock):
     assert retry(5) == (1, 1)
     [condition] = server.sent("PATCH", "/status")[0][3]["status"]["conditions"]
     assert condition["lastTransitionTime"].endswith("Z")
-    assert server.sent("PATCH", "/status")[0][3]["metadata"] == {"uid": "uid-big"}, "and no pod made again meanwhile"
+    assert server.sent("PATCH", "/status")[0][3]["metadata"] == {"uid": "uid-big"}, "so that a recreated pod is not changed"
     server.put(node("m", cpu="1"))
     assert retry(5) == (2, 2)
     server.failures["status"] = [500] * 3
     server.put(node("o", cpu="1"))
     retry(1)
-    assert retry(3) == (3, 6), "a condition that could not be written is written by the next attempt, without another event"
+    assert retry(3) == (3, 6), "a condition that could not be written is written after the next attempt, without another event"
     server.failures["events"] = [500] * 3
     server.put(node("p", cpu="1"))
     assert retry(1) == (6, 6)
-    assert retry(3) == (7, 7), "and so is an event, and the condition after it"
+    assert retry(3) == (7, 7), "an event that could not be written, too, followed by the condition"
 
 
-def test_while_the_condition_cannot_be_written_its_event_is_counted_up_and_not_posted_again(clock):
+def test_the_event_is_not_posted_again_while_the_condition_cannot_be_written(clock):
     server = Server(node("n", cpu="1"), pod("big", {"cpu": "2"}))
     server.failures["status"] = [500] * 1000
     cluster = scheduler_of(server)
@@ -62,11 +62,11 @@ def test_while_the_condition_cannot_be_written_its_event_is_counted_up_and_not_p
         clock.now += 61
     [(_, path, _, event)] = server.sent("POST", "/events")
     counted = [where for method, where, *_ in server.requests if (method, where) == ("PATCH", f"{path}/{event['metadata']['name']}")]
-    assert len(counted) in range(2, 7) and len(server.sent("PATCH", "/status")) == 3 * 30, "each attempt tries to write it"
+    assert len(counted) in range(2, 7) and len(server.sent("PATCH", "/status")) == 3 * 30, "the condition is written after each attempt"
 
 
 @table("refused", {"events": ("events",), "conditions": ("status",)})
-def test_what_rbac_does_not_let_us_say_is_not_tried_again_and_again(refused, clock, caplog):
+def test_writes_that_rbac_forbids_are_logged_once_and_not_repeated(refused, clock, caplog):
     server = Server(node("n", cpu="1"), pod("big", {"cpu": "2"}), pod("small"))
     server.failures[refused[0]] = [403] * 100
     cluster = scheduler_of(server)
@@ -78,7 +78,7 @@ def test_what_rbac_does_not_let_us_say_is_not_tried_again_and_again(refused, clo
     assert caplog.messages == ["status 403"]
 
 
-def test_a_condition_whose_message_alone_changes_has_made_no_transition():
+def test_last_transition_time_stays_if_only_the_message_changes():
     server = Server(node("n", cpu="1"), pod("big", {"cpu": "2"}, status={"conditions": [
         {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "another one"}]}))
     make_pass(scheduler_of(server))
@@ -86,14 +86,14 @@ def test_a_condition_whose_message_alone_changes_has_made_no_transition():
     assert "lastTransitionTime" not in condition
 
 
-def test_that_a_pod_waits_is_not_told_once_it_is_being_bound(clock):
-    """A condition that came after the Binding would stay, with no kubelet to correct it."""
-    server, told = Server(node("n", cpu="1"), pod("big", {"cpu": "2"})), threading.Event()
+def test_the_pending_condition_is_not_written_during_the_binding(clock):
+    """After the Binding, it would stay, because no kubelet corrects it."""
+    server, go_on = Server(node("n", cpu="1"), pod("big", {"cpu": "2"})), threading.Event()
     plain = server.request
 
     def request(method, path, body=None, *more, **options):
         if path.endswith("/events") and body["reason"] == "FailedScheduling":
-            told.wait(60)
+            go_on.wait(60)
         return plain(method, path, body, *more, **options)
 
     server.request = request
@@ -102,14 +102,14 @@ def test_that_a_pod_waits_is_not_told_once_it_is_being_bound(clock):
     server.put(node("m"))
     clock.now += 100
     run_pass(cluster, policies)
-    wait_for("it is bound", server.placements)
-    told.set()
+    wait_for("the pod is bound", server.placements)
+    go_on.set()
     wait_for_writes(cluster)
     assert server.sent("PATCH", "/status") == []
 
 
-def test_a_condition_that_is_being_written_is_written_before_the_binding(clock):
-    """Or else it would stay, as that of a bound pod. Meanwhile others are bound."""
+def test_the_binding_waits_for_a_write_of_the_condition(clock):
+    """Otherwise the bound pod would keep the condition. Other pods are bound meanwhile."""
     server, begun, go_on = Server(node("n", cpu="1"), pod("big", {"cpu": "2"})), threading.Event(), threading.Event()
     plain = server.request
 
@@ -126,16 +126,16 @@ def test_a_condition_that_is_being_written_is_written_before_the_binding(clock):
     server.put(node("m"), pod("other"))
     clock.now += 100
     run_pass(cluster, policies)
-    wait_for("the other one is bound", server.placements)
+    wait_for("the other pod is bound", server.placements)
     assert server.sent("POST", "/big/binding") == []
     go_on.set()
-    wait_for("it is bound, too", lambda: server.sent("POST", "/big/binding"))
+    wait_for("the first pod is bound, too", lambda: server.sent("POST", "/big/binding"))
     [status], [binding] = server.sent("PATCH", "/status"), server.sent("POST", "/big/binding")
     assert server.requests.index(status) < server.requests.index(binding)
 
 
-def test_why_a_pod_stays_pending_is_told_again_after_a_restart():
-    """Its events may be gone by then."""
+def test_the_event_of_a_pending_pod_is_sent_again_after_a_restart():
+    """The old event may have expired."""
     message = "0/1 nodes are available: 1 Insufficient cpu."
     server = Server(node("n", cpu="1"), pod("big", {"cpu": "2"}, status={"conditions": [
         {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": message}]}))
@@ -144,8 +144,8 @@ def test_why_a_pod_stays_pending_is_told_again_after_a_restart():
     assert events == [("Warning", "FailedScheduling", message)]
 
 
-def test_an_event_is_counted_up_at_attempts_but_not_within_five_minutes(clock):
-    """Events last for an hour, as the API server keeps them; where one has gone, the next attempt makes a new one."""
+def test_the_count_of_an_event_is_updated_after_attempts_but_at_most_every_five_minutes(clock):
+    """The API server keeps events for an hour. If one has expired, the next attempt creates a new one."""
     server = Server(node("n", cpu="1"), pod("big", {"cpu": "2"}))
     cluster, counts = scheduler_of(server), []
     for _ in range(60):
@@ -163,7 +163,7 @@ def test_an_event_is_counted_up_at_attempts_but_not_within_five_minutes(clock):
     assert len(server.sent("POST", "/events")) == 2
 
 
-def test_events_of_many_pods_are_not_counted_up_at_once(clock):
+def test_events_of_many_pods_are_not_updated_at_the_same_time(clock):
     server = Server(node("n", cpu="1"), *(pod(f"big-{i}", {"cpu": "2"}) for i in range(40)))
     cluster, written = scheduler_of(server), []
     for _ in range(11):
@@ -174,8 +174,8 @@ def test_events_of_many_pods_are_not_counted_up_at_once(clock):
     assert max(after - before for before, after in itertools.pairwise(written)) < 25
 
 
-@table("status", {"a pod that has gone": 404, "one that another of its name has replaced": 422})
-def test_nothing_is_said_where_the_condition_is_too_late(status, caplog):
+@table("status", {"a deleted pod": 404, "a recreated pod": 422})
+def test_no_error_is_logged_for_the_condition_of(status, caplog):
     server = Server(node("n", cpu="1"), pod("big", {"cpu": "2"}))
     server.failures["status"] = [status]
     make_pass(scheduler_of(server))
@@ -183,9 +183,9 @@ def test_nothing_is_said_where_the_condition_is_too_late(status, caplog):
 
 
 @table("reason, waits", {
-    "it says why": ("volumes are being bound", "Licence prepares the binding to n: volumes are being bound"),
-    "it does not": ("", "Licence prepares the binding to n")})
-def test_a_pod_that_waits_until_what_it_needs_has_taken_effect_is_shown_once_but_has_no_event(reason, waits, monkeypatch):
+    "with a reason": ("volumes are being bound", "Licence prepares the binding to n: volumes are being bound"),
+    "without a reason": ("", "Licence prepares the binding to n")})
+def test_a_pod_that_waits_for_pre_bind_is_printed_once_and_has_no_event(reason, waits, monkeypatch):
     monkeypatch.setattr(Server, "kind_of_writer", Writer, raising=False)  # so that the cluster counts as a live one
     server, decisions, states = Server(node("n"), pod("p")), [], []
     answers = [[("PATCH", "/api/v1/namespaces/default/pods/p", {})], [], [], None]
@@ -204,8 +204,8 @@ def test_a_pod_that_waits_until_what_it_needs_has_taken_effect_is_shown_once_but
     assert server.placements() == {"p": "n"}
 
 
-def test_each_pass_says_how_many_pods_stay_pending_whoever_comes_last_in_it(capsys):
-    """A pod that a rule holds comes last in each pass, and there is nothing new to be said of it."""
+def test_each_pass_prints_the_number_of_pending_pods_even_if_a_held_pod_comes_last(capsys):
+    """A held pod is the last one in each pass, and nothing new is printed about it."""
     rule = FullRule("Licence", lambda pod, node: ["no licence"] * ("big" in pod.name), hooks={"permit": lambda *_: 600})
     server = Server(node("n"), pod("held"))
     cluster, policies = scheduler_of(server), SimpleNamespace(reload_if_changed=lambda: {"my-scheduler": FullPolicy([rule], [])})
@@ -220,7 +220,7 @@ def test_each_pass_says_how_many_pods_stay_pending_whoever_comes_last_in_it(caps
     assert message[1:] == [[f"default/big-1 {why}", f"2 other pods {why.replace('stays', 'stay')}"], [], [f"default/big-4 {why}"]]
 
 
-def test_a_pod_that_is_held_says_by_which_rule_once():
+def test_the_rule_that_holds_a_pod_is_reported_once():
     server, decisions = Server(node("n"), pod("p")), []
     rules = [FullRule(name, lambda pod, node: (), hooks={"permit": lambda *_, wait=wait: wait})
              for name, wait in (("Patient", 900), ("Impatient", (600, "it is early")), ("Approves", None))]
@@ -232,10 +232,10 @@ def test_a_pod_that_is_held_says_by_which_rule_once():
     assert [record.waits_for for record in cluster.queue.values()] == [WaitsFor.PERMIT]
     events, conditions = events_and_conditions(server)
     assert events == [("Normal", "Waiting", waits)]
-    assert conditions == [("False", "Waiting", waits)], "the reason is none for which autoscalers make nodes"
+    assert conditions == [("False", "Waiting", waits)], "autoscalers do not add nodes for this reason"
 
 
-def test_a_condition_that_cannot_be_written_costs_a_held_pod_neither_its_room_nor_its_time():
+def test_a_held_pod_keeps_its_room_and_its_timeout_if_its_condition_cannot_be_written():
     server = Server(node("n"), pod("p"))
     server.failures["status"] = [500] * 3
     rule = FullRule("Holds", lambda pod, node: (), hooks={"permit": lambda *_: 60})
@@ -248,7 +248,7 @@ def test_a_condition_that_cannot_be_written_costs_a_held_pod_neither_its_room_no
     assert len(server.sent("PATCH", "/status")) == 4, "it is written later"
 
 
-def test_an_event_that_fails_late_does_not_keep_what_is_told_by_then_from_being_told():
+def test_an_event_that_fails_late_does_not_prevent_a_newer_one():
     waiting = FullPod(pod("p"))
     waiting.record = PodRecord(waiting)
     decision = FullDecision(waiting, {}, POLICY)
@@ -269,7 +269,7 @@ def test_an_event_that_fails_late_does_not_keep_what_is_told_by_then_from_being_
     assert sent == [("POST", True), ("PATCH", True)]
 
 
-def test_if_no_thread_can_be_started_it_is_told_at_the_next_attempt():
+def test_if_no_thread_can_be_started_the_event_is_sent_after_the_next_attempt():
     waiting = FullPod(pod("p"))
     waiting.record = PodRecord(waiting)
     decision, started = FullDecision(waiting, {}, POLICY), []
@@ -286,7 +286,7 @@ def test_if_no_thread_can_be_started_it_is_told_at_the_next_attempt():
     assert [sorted(requests) for *_, requests in started] == 2 * [["condition", "event"]]
 
 
-def test_an_edit_that_breaks_the_scripts_event_costs_nobody_more_than_that(monkeypatch, caplog):
+def test_an_exception_in_an_edited_event_function_only_prevents_the_event(monkeypatch, caplog):
     replace(monkeypatch, "event", lambda *_: 1 / 0)
     server = Server(node("n", cpu="1"), pod("big", {"cpu": "2"}), pod("small"), pod("going", metadata={"deletionTimestamp": "2020-01-01T00:00:00Z"}))
     make_pass(scheduler_of(server))
@@ -294,7 +294,7 @@ def test_an_edit_that_breaks_the_scripts_event_costs_nobody_more_than_that(monke
     assert "ZeroDivisionError in <lambda>: division by zero (test_events.py, " in caplog.text
 
 
-def test_an_event_is_counted_up_though_the_one_between_was_broken(clock, monkeypatch):
+def test_the_count_of_an_event_is_updated_after_an_exception_in_the_event_function(clock, monkeypatch):
     server = Server(node("n", cpu="1"), pod("big", {"cpu": "2"}))
     cluster = scheduler_of(server)
     make_pass(cluster)

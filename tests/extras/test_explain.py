@@ -1,4 +1,4 @@
-"""--explain: the tables of a decision, and that they are what the decision rests on."""
+"""The tables of --explain, and their agreement with the decision."""
 
 import json
 import re
@@ -17,7 +17,7 @@ from scheduler_extras.show.text import shorten
 
 
 def read_failing(lines):
-    """Read what is said of the nodes that do not fit: [(which, the rest without its spaces)]."""
+    """Read the lines about nodes that do not fit: [(the nodes, the rest without spaces)]."""
     groups = "\n".join(lines).split("\n  ✗ ")[1:]
     return [(who, squeeze(rest)) for who, rest in (re.split("  +", group, maxsplit=1) for group in groups)]
 
@@ -41,7 +41,7 @@ default/report -> node-a  (2 of 5 nodes fit, score 419)
   ✗ node-old       CheckNodeUnschedulable: node(s) were unschedulable""".splitlines()
 
 
-def test_a_single_node_is_scored_and_nodes_with_the_same_reasons_are_put_together():
+def test_a_single_node_is_scored_and_nodes_with_the_same_reasons_are_grouped():
     assert explained("--cluster", DEMO)["default/cache"] == """\
 default/cache -> node-a  (1 of 5 nodes fit, score 227)
   raw→points×weight           * node-a
@@ -56,7 +56,7 @@ default/cache -> node-a  (1 of 5 nodes fit, score 227)
   ✗ node-old  CheckNodeUnschedulable: node(s) were unschedulable""".splitlines()
 
 
-def test_of_a_pod_that_fits_nowhere_the_reasons_are_shown():
+def test_the_reasons_for_a_pod_that_fits_nowhere():
     lines = explained("--cluster", DEMO)["default/warehouse"]
     assert lines[0].startswith("default/warehouse stays pending: 0/5 nodes are available: 1 Insufficient memory,")
     assert lines[3] == "  Some nodes have more than one reason, so the numbers add up to 6."
@@ -70,13 +70,13 @@ def test_of_a_pod_that_fits_nowhere_the_reasons_are_shown():
 @table("resource, wants, free, message", {
     "cpu": ("cpu", "3", "2900m", "requests cpu 3000m, free 2900m"),
     "memory": ("memory", "2Gi", "1Gi", "requests memory 2048Mi, free 1024Mi"),
-    "what is hardly missing is not rounded away": (
+    "a tiny difference is not rounded away": (
         "memory", "100.5Mi", "100.4Mi", "requests memory 101Mi, free 100Mi"),
     "a device": ("example.com/gpu", "2", "1", "requests example.com/gpu 2, free 1"),
-    "a device that is not there": ("example.com/gpu", "2", None, "requests example.com/gpu 2, free 0"),
-    "what others have is not free": ("cpu", "3", "5", "requests cpu 3000m, free 2500m"),
+    "a device that the node does not have": ("example.com/gpu", "2", None, "requests example.com/gpu 2, free 0"),
+    "requests of other pods are subtracted": ("cpu", "3", "5", "requests cpu 3000m, free 2500m"),
 })
-def test_what_is_short_is_said_in_numbers(resource, wants, free, message):
+def test_missing_resources_are_shown_in_numbers(resource, wants, free, message):
     allocatable = {"cpu": "9", "memory": "9Gi", "pods": "9"} | ({resource: free} if free else {})
     there = node("a", status={"allocatable": allocatable})
     others = [pod("o", {"cpu": "2500m"}, nodeName="a")] if free == "5" else []
@@ -94,20 +94,20 @@ def test_the_nearest_miss_comes_first():
     assert decision.message == "0/5 nodes are available: 1 node(s) were unschedulable, 4 Insufficient cpu."
 
 
-def test_nothing_comes_before_the_first_decision():
+def test_the_output_starts_with_the_first_decision():
     assert run_scheduler("--explain", "--cluster", DEMO).stdout.startswith("default/web-1 -> node-b  (2 of 5 nodes ")
 
 
-def test_a_pod_for_which_there_is_no_node_has_just_its_message():
+def test_without_nodes_only_the_message_is_shown():
     assert shown(decide(policy(), pod("p"))) == ["default/p stays pending: no nodes available to schedule pods", ""]
 
 
-ONCE = pytest.mark.xdist_group("golden decisions")  # which are made by one worker
+ONCE = pytest.mark.xdist_group("golden decisions")  # only one worker makes them
 
 
 @pytest.fixture(scope="module")
 def golden_decisions():
-    """The decisions about the pods of each sixth golden case."""
+    """The decisions about the pods of every sixth golden case."""
     decisions = []
     for case in (line["case"] for line in DECISIONS[::6]):
         policies, cluster = {"my-scheduler": policy_of(case)}, cluster_of(*case["objects"])
@@ -119,8 +119,8 @@ def golden_decisions():
 
 @ONCE
 @pytest.mark.parametrize("width", [60, 80, 200, 2000])
-def test_the_best_nodes_are_there_with_all_their_scores(golden_decisions, width):
-    """Where there is room, all nodes that fit; else the others are counted."""
+def test_the_best_nodes_are_shown_with_all_their_scores(golden_decisions, width):
+    """All nodes that fit are shown if the screen is wide enough; otherwise the remaining ones are counted."""
     cells = 0
     for decision in golden_decisions:
         lines = shown(decision, width)
@@ -143,7 +143,7 @@ NORMALISED = ("NodeAffinityPriority", "TaintTolerationPriority", "InterPodAffini
 
 
 def expected_column(decision, name, width):
-    """Yield what the rows of a table have on a node."""
+    """Yield the expected rows of a node's column: (title, cell)."""
     rules = {rule.title: rule for rule in decision.policy.priorities}
     for title, scores in decision.scores.items():
         first, *rest = title.split("+")
@@ -158,8 +158,8 @@ def expected_column(decision, name, width):
 
 @ONCE
 @pytest.mark.parametrize("width", [60, 80, 200, 2000])
-def test_all_failing_nodes_are_there_with_all_that_is_against_them(golden_decisions, width):
-    """One by one, or counted; where there is room, with all their names."""
+def test_all_failing_nodes_are_shown_with_all_their_reasons(golden_decisions, width):
+    """They are named or counted; all names are shown if the screen is wide enough."""
     sizes, several = [], 0
     for decision in golden_decisions:
         groups = {}
@@ -175,7 +175,7 @@ def test_all_failing_nodes_are_there_with_all_that_is_against_them(golden_decisi
             rest = text.removeprefix(why)
             listed = re.sub(r"\(.*?\)", "", rest).split(",")
             wanted = short if len(names) > 1 or rest else [""]
-            if "(" not in rest:  # what the nodes lack
+            if "(" not in rest:  # no details about the nodes
                 assert ",".join(wanted).startswith(",".join(listed).removesuffix("…"))
             assert width < 2000 or sorted(listed) == sorted(wanted)
             sizes.append(len(names))
@@ -204,13 +204,13 @@ def test_ties_are_shown_as_ties(tmp_path):
 
 
 @table("nodes, message", {
-    "one is ahead of the next": ({"a": "4", "b": "2"}, ["  a is 26 ahead of b: LeastRequestedPriority +26"]),
-    "several are ahead of the next": (
+    "one node is ahead of the next": ({"a": "4", "b": "2"}, ["  a is 26 ahead of b: LeastRequestedPriority +26"]),
+    "several nodes are ahead of the next": (
         {"a": "4", "b": "4", "c": "2"}, ["  * is 26 ahead of c: LeastRequestedPriority +26"]),
-    "all tie": ({"a": "4", "b": "4"}, []),
-    "there is just one": ({"a": "4"}, []),
+    "all nodes tie": ({"a": "4", "b": "4"}, []),
+    "there is only one node": ({"a": "4"}, []),
 })
-def test_what_decided_is_said(nodes, message):
+def test_the_line_about_the_deciding_priorities(nodes, message):
     rules = policy(predicates=[], priorities=[{"name": "LeastRequestedPriority", "weight": 2},
                                               {"name": "TaintTolerationPriority", "weight": 3}])
     decision = decide(rules, pod("p", {"cpu": "1"}), *(node(name, cpu) for name, cpu in nodes.items()))
@@ -218,7 +218,7 @@ def test_what_decided_is_said(nodes, message):
     assert lines == [line.replace("*", decision.node) for line in message]
 
 
-def test_where_none_tie_nothing_is_said_of_ties():
+def test_without_ties_there_is_no_line_about_ties():
     lines = shown(decide(policy(), pod("p", {"cpu": "1"}), node("a"), node("b", cpu="2")))
     assert [*read_scores(lines)] == ["* a", "b"]
     assert not [line for line in lines if "tie" in line or "more nodes" in line]
@@ -229,22 +229,22 @@ def test_where_none_tie_nothing_is_said_of_ties():
     "the shipped Policy, 60 columns": ("policy.json", 60, 1),
     "the shipped Policy, 200 columns": ("policy.json", 200, 6),
     "kube-scheduler's default rules, 80 columns": (None, 80, 2),
-    "kube-scheduler's default rules, 50 columns: a dry run's on a narrow terminal": (None, 50, 1),
+    "kube-scheduler's default rules, 50 columns": (None, 50, 1),
 })
-def test_of_many_nodes_with_long_names_as_many_are_shown_as_fit(rules, width, columns):
+def test_as_many_of_many_nodes_with_long_names_are_shown_as_fit_on_the_screen(rules, width, columns):
     policies = policy() if rules is None else load_policies(ROOT / rules, "my-scheduler")
     decision = decide(policies, pod("p", {"cpu": "1"}), *FORTY)
     lines = shown(decision, width)
     assert max(map(len, lines)) <= width
     assert len(read_scores(lines)) == columns
-    assert len({head.strip("*= ") for head in read_scores(shown(decision, 9999))}) == 25, "each can be told from others"
+    assert len({head.strip("*= ") for head in read_scores(shown(decision, 9999))}) == 25, "shortened names are distinct"
     text = " ".join(" ".join(lines).split())
     assert f"more nodes that fit: {25 - columns}, down to a total of {min(decision.total.values())} " in text
     assert " ✗ 10 nodes CheckNodeUnschedulable: node(s) were unschedulable ip-172-31-100-11…rnal, " in text
     assert " ✗ 5 nodes PodFitsResources: Insufficient cpu ip-172-31-105-11…rnal (requests cpu 1000m, free 100m), " in text
 
 
-def test_no_further_node_would_fit():
+def test_the_table_has_as_many_columns_as_possible():
     decision = decide(policy(priorities=[]), pod("p"), *(node(f"node-{i:02}") for i in range(50)))
     for width in range(60, 120):
         lines = shown(decision, width)
@@ -253,7 +253,7 @@ def test_no_further_node_would_fit():
         assert len(head) <= width < len(head) + len("  = node-00"), "all of them tie"
 
 
-def test_a_score_that_is_too_wide_is_shown_all_the_same():
+def test_a_score_that_is_too_wide_is_shown_anyway():
     rules = policy(priorities=[{"name": "NodeAffinityPriority", "weight": 1}])
     decision = decide(rules, pod("p"), node("a"), node("b"))
     [vote] = decision.votes
@@ -263,10 +263,10 @@ def test_a_score_that_is_too_wide_is_shown_all_the_same():
 
 
 @table("count, end", {
-    "all where they fit": (30, "node-4, node-5, node-6, node-7, node-8, node-9"),
-    "of very many, the first ones": (300, "node-109, node-11, node-110, and 285 more"),
+    "all names": (30, "node-4, node-5, node-6, node-7, node-8, node-9"),
+    "the first names, and the number of the others": (300, "node-109, node-11, node-110, and 285 more"),
 })
-def test_the_names_of_failing_nodes_are_all_there_or_counted(count, end):
+def test_the_names_of_failing_nodes_are_shown_or_counted(count, end):
     lines = shown(decide(policy(), pod("p"), *(node(f"node-{i}", unschedulable=True) for i in range(count))))
     assert lines[2] == f"  ✗ {count} nodes  CheckNodeUnschedulable: node(s) were unschedulable"
     assert " ".join(" ".join(lines[3:]).split()).endswith(end)
@@ -274,19 +274,19 @@ def test_the_names_of_failing_nodes_are_all_there_or_counted(count, end):
 
 
 @table("nodes, of, message", {
-    "pods in a domain, and in the emptiest": (
+    "pods in a domain, and in the emptiest domain": (
         [node("a", labels={"zone": "west"}), node("b", labels={"zone": "east"}, cpu="0")],
         {"topologySpreadConstraints": [{"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule",
                                         "labelSelector": {"matchLabels": {"app": "web"}}}]}, "a (2 in zone west, 0 in east, maxSkew 1)"),
-    "pods on a node, and how many it takes": ([node("a", pods="2")], {}, "a (2 of 2 pods)"),
+    "pods on a node, and its limit": ([node("a", pods="2")], {}, "a (2 of 2 pods)"),
 })
-def test_pods_are_counted_as_cpu_is(nodes, of, message):
+def test_numbers_of_pods_are_shown(nodes, of, message):
     there = [pod(name, labels={"app": "web"}, nodeName="a") for name in "xy"]
     lines = shown(decide(policy(), pod("p", {"cpu": "1"}, labels={"app": "web"}, **of), *nodes, *there))
     assert message in " ".join(" ".join(lines).split())
 
 
-def test_a_term_of_node_affinity_that_is_invalid_is_named():
+def test_an_invalid_node_affinity_term_is_named():
     term = {"matchExpressions": [{"key": f"example.com/{each}", "operator": "Exists"} for each in ("a-long-name", "another-one")]
             + [{"key": "size", "operator": "Gt", "values": ["150.1"]}]}
     affinity = {"nodeAffinity": {f"required{DURING_SCHEDULING}": {"nodeSelectorTerms": [term]}}}
@@ -303,7 +303,7 @@ def test_a_rule_of_several_entries_has_a_line_for_each():
     assert message in " ".join(" ".join(lines).split())
 
 
-def test_a_title_takes_half_the_screen_at_most():
+def test_a_title_takes_at_most_half_of_the_screen():
     name = "prefer-the-nodes-that-have-a-label-of-which-we-think-highly"
     lines = shown(decide(policy(predicates=[], priorities=[
         {"name": name, "weight": 3, "argument": {"labelPreference": {"label": "x", "presence": False}}}]),
@@ -325,8 +325,8 @@ def test_a_policy_without_priorities_has_a_total():
     assert lines[2] == "  Total  1    1"
 
 
-def test_extenders_have_a_say_in_the_table():
-    """Their scores come weighed; the address of one does not break the width."""
+def test_extenders_are_shown_in_the_table():
+    """Their scores are already multiplied by the weight, and a long URL is shortened."""
     decision = decide(policy(predicates=[], priorities=[]), pod("p"), *map(node, "abcde"))
     url = "https://scorer.scheduling.svc.cluster.local:8443/scheduler/v1"
     decision.node, decision.total = "a", {"a": 300, "b": 20}
@@ -336,7 +336,7 @@ def test_extenders_have_a_say_in_the_table():
     assert shown(decision) == [*"""default/p -> a  (2 of 5 nodes fit, score 300)\n                                          * a  b\n  extenders[0] http://10.0.0.1            200  0\n  extenders[1] https://scorer.sched…r/v1  100  20\n  Total                                   300  20\n  a is 280 ahead of b: extenders[0] http://10.0.0.1 +200, extenders[1]\n  https://scorer.scheduling.svc.cluster.local:8443/scheduler/v1 +80\n  ✗ 2 nodes  extenders[0]: no reason given\n             d, e\n  ✗ c        extenders[0]: c is haunted\n""".splitlines(), ""]
 
 
-def test_fractions_are_shown_as_they_are():
+def test_fractions_are_not_rounded():
     decision = decide(policy(predicates=[], priorities=[{"name": "MostRequestedPriority", "weight": 2}]), pod("p"), node("a"))
     decision.votes[0].raw = decision.votes[0].points = {"a": 33.7}
     decision.total = {"a": 33.7 * 2}
@@ -346,18 +346,18 @@ def test_fractions_are_shown_as_they_are():
 
 
 def terms(*terms):
-    """A required node affinity of these terms, each of (key, operator, values)."""
+    """Required node affinity with these terms, each a list of (key, operator, values)."""
     return {"affinity": {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": [{"matchExpressions": [
         {"key": key, "operator": operator, "values": values} for key, operator, values in term]} for term in terms]}}}}
 
 
 @table("spec, message", {
     "a label has another value": ({"nodeSelector": {"zone": "est"}}, " (zone In [est]: has zone=east)"),
-    "a label is not there": ({"nodeSelector": {"disk": "ssd", "zone": "east"}}, " (disk In [ssd]: has no disk)"),
-    "one of several values is asked for": (
+    "a label is missing": ({"nodeSelector": {"disk": "ssd", "zone": "east"}}, " (disk In [ssd]: has no disk)"),
+    "one of several values is required": (
         terms([("zone", "In", ["west", "est"])]), " (zone In [west, est]: has zone=east)"),
-    "no label is to be there": (terms([("zone", "DoesNotExist", [])]), " (zone DoesNotExist: has zone=east)"),
-    "of a term, what is met is not said": (
+    "the label must not exist": (terms([("zone", "DoesNotExist", [])]), " (zone DoesNotExist: has zone=east)"),
+    "requirements that are met are not shown": (
         terms([("zone", "In", ["east"]), ("gpu", "Exists", [])]), " (gpu Exists: has no gpu)"),
     "one of two terms is enough": (
         terms([("zone", "In", ["west"])], [("gpu", "Exists", [])]),
@@ -365,21 +365,21 @@ def terms(*terms):
     "a term is met, the selector is not": (
         {"nodeSelector": {"disk": "ssd"}, **terms([("zone", "In", ["east"])], [("zone", "In", ["west"])])},
         " (disk In [ssd]: has no disk)"),
-    "a term cannot be read, and the selector is not met": (
+    "a term is invalid, and the selector is not met": (
         {"nodeSelector": {"disk": "ssd"}, **terms([("zone", [None], ["east"])])}, " (disk In [ssd]: has no disk)"),
 })
-def test_the_labels_that_differ_are_said(spec, message):
+def test_the_labels_that_do_not_match_are_shown(spec, message):
     lines = shown(decide(policy(), pod("p", **spec), node("a", labels={"zone": "east"})), 200)
     assert lines[-3] == "  ✗ a  MatchNodeSelector: node(s) didn't match Pod's node affinity"
     assert lines[-2] == f"       a{message}"
 
 
 @table("status, message", {
-    "none at all": ({"allocatable": None}, "       a (does not say how many pods it takes)"),
-    "all but pods": ({"allocatable": {"cpu": "4", "memory": "4Gi"}}, "       a (does not say how many pods it takes)"),
-    "no room for pods": ({"allocatable": {"cpu": "4", "memory": "4Gi", "pods": "0"}}, "       a (0 of 0 pods)"),
+    "no allocatable": ({"allocatable": None}, "       a (does not say how many pods it takes)"),
+    "no number of pods": ({"allocatable": {"cpu": "4", "memory": "4Gi"}}, "       a (does not say how many pods it takes)"),
+    "a number of 0 pods": ({"allocatable": {"cpu": "4", "memory": "4Gi", "pods": "0"}}, "       a (0 of 0 pods)"),
 })
-def test_of_a_node_that_does_not_say_how_many_pods_it_takes_that_is_said(status, message):
+def test_a_node_that_takes_no_pods(status, message):
     lines = shown(decide(policy(), pod("p"), node("a", status=status)))
     assert lines[0] == "default/p stays pending: 0/1 nodes are available: 1 Too many pods."
     assert lines[-2] == message

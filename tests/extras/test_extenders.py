@@ -1,4 +1,4 @@
-"""HTTP extenders of the Policy, against a real HTTP server."""
+"""HTTP extenders, tested with a real HTTP server."""
 
 import base64
 import datetime
@@ -28,7 +28,7 @@ from scheduler_extras.show.text import Screen
 
 
 def decide(extenders, incoming=None, nodes="abc", priorities=()):
-    """The decision about a pod under a Policy with these extenders."""
+    """Return the decision about a pod under a Policy with these extenders."""
     policies = {"my-scheduler": read_policy({
         "kind": "Policy", "apiVersion": "v1", "predicates": [], "priorities": list(priorities),
         "extenders": extenders})}
@@ -36,7 +36,7 @@ def decide(extenders, incoming=None, nodes="abc", priorities=()):
 
 
 @pytest.mark.parametrize("names_only", [False, True])
-def test_a_filter_is_asked_about_the_nodes_and_its_reasons_are_kept(service, names_only):
+def test_a_filter_request_has_the_nodes_and_its_reasons_are_used(service, names_only):
     kept = {"NodeNames": ["b"]} if names_only else {"Nodes": {"items": [node("b")]}}
     service.answers["filter"] = 200, {**kept, "FailedNodes": {"a": "a is haunted"}}
     decision = decide([{"urlPrefix": service.url, "filterVerb": "filter", "nodeCacheCapable": names_only}])
@@ -51,42 +51,42 @@ def test_a_filter_is_asked_about_the_nodes_and_its_reasons_are_kept(service, nam
 
 @table("names_only, answer, feasible", {
     "names": (True, {"NodeNames": ["b"]}, ["b"]),
-    "nodes, though it was asked about names": (True, {"Nodes": {"items": [node("b")]}}, ["b"]),
-    "names, though it was asked about nodes": (False, {"NodeNames": ["b"], "Nodes": {"items": [node("c")]}}, ["c"]),
+    "nodes, if names were sent": (True, {"Nodes": {"items": [node("b")]}}, ["b"]),
+    "names and nodes, if nodes were sent": (False, {"NodeNames": ["b"], "Nodes": {"items": [node("c")]}}, ["c"]),
     "nothing": (False, {}, []),
     "null": (False, None, []),
-    "names in lower case, as many extenders answer": (True, {"nodenames": ["b"]}, ["b"]),
-    "names that begin with a small letter": (True, {"nodeNames": ["b"]}, ["b"]),
+    "names in lower case": (True, {"nodenames": ["b"]}, ["b"]),
+    "names in camel case": (True, {"nodeNames": ["b"]}, ["b"]),
     "nodes in lower case": (False, {"nodes": {"Items": [{"Metadata": {"name": "b", "labels": {"x": "y"}}}]}}, ["b"]),
-    "what nobody asked for, too": (False, {"nodes": {"items": [node("b")], "kind": "NodeList"}, "took": 3}, ["b"]),
+    "unknown fields": (False, {"nodes": {"items": [node("b")], "kind": "NodeList"}, "took": 3}, ["b"]),
     "names that are null": (True, {"nodeNames": None, "nodes": {"items": [node("b")]}}, ["b"]),
 })
-def test_what_a_filter_may_answer(service, names_only, answer, feasible):
+def test_valid_answers_of_a_filter(service, names_only, answer, feasible):
     service.answers["filter"] = 200, answer
     decision = decide([{"urlPrefix": service.url, "filterVerb": "filter", "nodeCacheCapable": names_only}])
     assert list(decision.total) == feasible
 
 
 @pytest.mark.parametrize("field", ["FailedNodes", "failedNodes"])
-def test_what_no_extender_lets_pass_is_counted_in_the_message(service, field):
+def test_the_message_counts_the_reasons_of_an_extender(service, field):
     service.answers["filter"] = 200, {"Nodes": {"items": []}, field: {"a": "a is haunted", "b": "a is haunted"}}
     decision = decide([{"urlPrefix": service.url, "filterVerb": "filter"}])
     assert decision.message == "0/3 nodes are available: 2 a is haunted."
 
 
 @table("kind, answer, message", {
-    "a configuration has them, too": (
+    "a configuration uses them": (
         "KubeSchedulerConfiguration", {"failedAndUnresolvableNodes": {"a": "a is lost", "b": "b is lost"}},
         "1 a is lost, 1 b is lost"),
-    "... and they count before the others": (
+    "... and they take precedence": (
         "KubeSchedulerConfiguration", {"FailedNodes": {"a": "a is haunted", "b": "b is haunted"},
                                        "FailedAndUnresolvableNodes": {"a": "a is lost"}},
         "1 a is lost, 1 b is haunted"),
-    "a Policy does not know them": (
+    "a Policy ignores them": (
         "Policy", {"FailedNodes": {"a": "a is haunted", "b": "b is haunted"}, "FailedAndUnresolvableNodes": {"a": 1}},
         "1 a is haunted, 1 b is haunted"),
 })
-def test_reasons_that_no_preemption_helps_against(service, kind, answer, message):
+def test_failed_and_unresolvable_nodes(service, kind, answer, message):
     service.answers["filter"] = 200, answer
     extenders = [{"urlPrefix": service.url, "filterVerb": "filter"}]
     read = {"Policy": lambda document, name: {name: read_policy(document)},
@@ -96,8 +96,8 @@ def test_reasons_that_no_preemption_helps_against(service, kind, answer, message
     assert decision.message == f"0/2 nodes are available: {message}."
 
 
-@table("host, score", {"as Go writes them": ("Host", "Score"), "in lower case": ("host", "score")})
-def test_scores_are_multiplied_by_the_weight_and_by_ten_and_added(service, host, score):
+@table("host, score", {"in Go's case": ("Host", "Score"), "in lower case": ("host", "score")})
+def test_scores_are_multiplied_by_ten_times_the_weight_and_added(service, host, score):
     service.answers["prioritize"] = 200, [{host: "a", score: 1}, {host: "b", score: 10}]
     decision = decide([{"urlPrefix": service.url, "prioritizeVerb": "prioritize", "weight": 3}],
                       priorities=[{"name": "LeastRequestedPriority", "weight": 1}])
@@ -114,13 +114,13 @@ def test_scores_of_a_node_that_is_named_twice_are_added(service):
     assert decision.total == {"a": 90, "b": 60, "c": 0}
 
 
-def test_a_reason_of_an_extender_has_a_bound(service):
+def test_a_long_reason_of_an_extender_is_cut(service):
     service.answers["filter"] = 200, {"FailedNodes": dict.fromkeys("abc", "x" * 100_000)}
     decision = decide([{"urlPrefix": service.url, "filterVerb": "filter"}])
     assert decision.message == f"0/3 nodes are available: 3 {'x' * 996} ...."
 
 
-def test_the_scores_of_an_extender_can_be_seen(service):
+def test_explain_shows_the_scores_of_an_extender(service):
     service.answers["prioritize"] = 200, [{"Host": "a", "Score": 1}, {"Host": "b", "Score": 10}]
     decision = decide([{"urlPrefix": service.url, "prioritizeVerb": "prioritize", "weight": 3}])
     names, scores, total = [line.split() for line in explain(decision, Screen())[1:4]]
@@ -128,33 +128,33 @@ def test_the_scores_of_an_extender_can_be_seen(service):
     assert (scores[0], scores[2:]) == ("extenders[0]", ["300", "30", "0"])
 
 
-@table("resources, container, asked", {
-    "no resources mean all pods": ([], {}, True),
-    "a request of one": (["example.com/fpga"], {"requests": {"example.com/fpga": "1"}}, True),
-    "a limit of one": (["example.com/fpga"], {"limits": {"example.com/fpga": "1"}}, True),
+@table("resources, container, called", {
+    "no managed resources mean all pods": ([], {}, True),
+    "a request": (["example.com/fpga"], {"requests": {"example.com/fpga": "1"}}, True),
+    "a limit": (["example.com/fpga"], {"limits": {"example.com/fpga": "1"}}, True),
     "another resource": (["example.com/fpga"], {"requests": {"example.com/gpu": "1"}}, False),
 })
-def test_an_extender_is_asked_about_pods_with_its_resources_only(service, resources, container, asked):
+def test_an_extender_is_called_only_for_pods_with_its_resources(service, resources, container, called):
     service.answers["filter"] = 200, {"Nodes": {"items": [node("a")]}}
     incoming = pod("p", containers=[{"name": "c", "resources": container}])
     decision = decide([{"urlPrefix": service.url, "filterVerb": "filter",
                         "managedResources": [{"name": name} for name in resources]}], incoming)
-    assert bool(service.asked) == asked
-    assert list(decision.total) == (["a"] if asked else ["a", "b", "c"])
+    assert bool(service.asked) == called
+    assert list(decision.total) == (["a"] if called else ["a", "b", "c"])
 
 
 @table("status, answer, why", {
-    "an error of its own": (200, {"Error": "the licence has expired"}, "the licence has expired"),
+    "an error": (200, {"Error": "the licence has expired"}, "the licence has expired"),
     "an error in lower case": (200, {"error": "the licence has expired"}, "the licence has expired"),
-    "a failure": (500, "oops", "it answers 500 Internal Server Error"),
-    "no JSON": (200, "<html>", "Expecting value: line 1 column 1 (char 0)"),
-    "JSON of another kind": (200, [], "the answer: expected an object, got []"),
-    "a name that is none": (200, {"nodeNames": [1]}, "the answer.nodeNames[0]: expected a string, got 1"),
-    "nodes that it was not asked about": (
+    "status 500": (500, "oops", "it answers 500 Internal Server Error"),
+    "an answer that is not JSON": (200, "<html>", "Expecting value: line 1 column 1 (char 0)"),
+    "a list instead of an object": (200, [], "the answer: expected an object, got []"),
+    "a name that is not a string": (200, {"nodeNames": [1]}, "the answer.nodeNames[0]: expected a string, got 1"),
+    "nodes that were not sent": (
         200, {"Nodes": {"items": [node("z")]}}, "passes nodes it was not asked about"),
-    "reasons that are none": (200, {"FailedNodes": {"a": 1}}, "FailedNodes[a]: expected a string, got 1"),
+    "a reason that is not a string": (200, {"FailedNodes": {"a": 1}}, "FailedNodes[a]: expected a string, got 1"),
 })
-def test_a_filter_that_fails_makes_the_pod_wait_unless_it_is_ignorable(service, status, answer, why, caplog):
+def test_a_failing_filter_keeps_the_pod_pending_unless_it_is_ignorable(service, status, answer, why, caplog):
     service.answers["filter"] = status, answer
     extender = {"urlPrefix": service.url, "filterVerb": "filter"}
     decision = decide([extender])
@@ -163,27 +163,27 @@ def test_a_filter_that_fails_makes_the_pod_wait_unless_it_is_ignorable(service, 
     assert caplog.messages == [f"extender {service.url}: filter: {why}; it is ignorable, so the pods go on without it"]
 
 
-def test_a_dead_extender_makes_the_pod_wait_and_says_so():
+def test_an_unreachable_extender_keeps_the_pod_pending():
     url = f"http://127.0.0.1:{free_port()}"
     decision = decide([{"urlPrefix": url, "filterVerb": "filter"}])
     assert decision.node is None and decision.message.startswith(f"extender {url}: filter: ")
-    assert decision.message.endswith("filter: [Errno 111] Connection refused"), "the same each time, so it is told once"
+    assert decision.message.endswith("filter: [Errno 111] Connection refused"), "the same each time, so that it is logged once"
 
 
 @table("status, answer", {
-    "a failure": (500, "oops"),
-    "no list": (200, {}),
-    "a score beyond ten": (200, [{"Host": "a", "Score": 11}]),
-    "a score that is none": (200, [{"Host": "a", "Score": "high"}]),
+    "status 500": (500, "oops"),
+    "an object instead of a list": (200, {}),
+    "a score above 10": (200, [{"Host": "a", "Score": 11}]),
+    "a score that is not a number": (200, [{"Host": "a", "Score": "high"}]),
 })
-def test_scores_that_cannot_be_had_are_left_out(service, status, answer, caplog):
+def test_the_scores_of_a_failing_extender_are_left_out(service, status, answer, caplog):
     service.answers["prioritize"] = status, answer
     decision = decide([{"urlPrefix": service.url, "prioritizeVerb": "prioritize", "weight": 1}])
     assert decision.scores == {} and decision.node
     assert caplog.messages[0].endswith("its scores are left out")
 
 
-def test_an_extender_is_not_asked_where_there_is_nothing_to_decide(service):
+def test_an_extender_is_not_called_if_there_is_nothing_to_decide(service):
     extenders = [{"urlPrefix": service.url, "filterVerb": "filter", "prioritizeVerb": "prioritize", "weight": 1}]
     service.answers["filter"] = 200, {"Nodes": {"items": [node("a")]}}
     assert decide(extenders, nodes="a").node == "a"
@@ -191,10 +191,10 @@ def test_an_extender_is_not_asked_where_there_is_nothing_to_decide(service):
     assert decide(extenders * 2, pod("p", tolerations=[]), nodes="").node is None
     service.answers["filter"] = 200, {"Nodes": {"items": []}}
     assert decide(extenders * 2, nodes="a").node is None
-    assert len(service.asked) == 2, "where no node is left, the next one is not asked"
+    assert len(service.asked) == 2, "if no node is left, the next extender is not called"
 
 
-def test_ignorable_extenders_are_asked_last(service):
+def test_ignorable_extenders_are_called_last(service):
     service.answers["first"] = 200, {"Nodes": {"items": [node("a"), node("b")]}}
     service.answers["last"] = 200, {"Nodes": {"items": [node("b")]}}
     decide([{"urlPrefix": service.url, "filterVerb": "last", "ignorable": True},
@@ -203,14 +203,14 @@ def test_ignorable_extenders_are_asked_last(service):
     assert [item["metadata"]["name"] for item in service.asked[1][1]["Nodes"]["items"]] == ["a", "b"]
 
 
-def test_two_extenders_at_one_address_both_count(service):
+def test_two_extenders_with_the_same_url_both_count(service):
     service.answers["one"] = 200, [{"Host": "a", "Score": 1}]
     service.answers["two"] = 200, [{"Host": "a", "Score": 2}]
     decision = decide([{"urlPrefix": service.url, "prioritizeVerb": verb, "weight": 1} for verb in ("one", "two")])
     assert decision.total == {"a": 30, "b": 0, "c": 0}
 
 
-def test_a_slow_extender_is_not_waited_for(service):
+def test_a_slow_extender_times_out(service):
     service.delay = 60
     service.answers["filter"] = 200, {"Nodes": {"items": []}}
     decision = decide([{"urlPrefix": service.url, "filterVerb": "filter", "httpTimeout": 200000000}])
@@ -224,12 +224,12 @@ def test_a_timeout_is_in_nanoseconds(service):
 
 
 @table("answer, text", {
-    "an error of its own": ((200, {"error": "disk quota exceeded"}), "disk quota exceeded"),
-    "a failure": ((500, "oops"), "it answers 500 Internal Server Error"),
+    "an error": ((200, {"error": "disk quota exceeded"}), "disk quota exceeded"),
+    "status 500": ((500, "oops"), "it answers 500 Internal Server Error"),
     "a long error": ((200, {"error": "x" * 5000}), "x" * 900),
-    "that it has, which is not so": ((200, {}), "says that the pod is bound to a, and it is not"),
+    "success, but the pod is not bound": ((200, {}), "says that the pod is bound to a, and it is not"),
 })
-def test_an_extender_that_does_not_bind_has_its_pod_back_off_and_that_is_said(service, answer, text):
+def test_if_an_extender_does_not_bind_its_pod_backs_off_with_an_event(service, answer, text):
     service.answers["bind"] = answer
     server = Server(node("a"), pod("p"))
     policies = {"my-scheduler": read_policy({
@@ -251,9 +251,9 @@ def test_an_extender_that_does_not_bind_has_its_pod_back_off_and_that_is_said(se
 @table("answer, bound, message", {
     "it binds": ({}, True, ""),
     "it fails": ({"Error": "no"}, False, "bind: no"),
-    "it says that it binds": ({}, False, "says that the pod is bound to a, and it is not"),
+    "it answers success without binding": ({}, False, "says that the pod is bound to a, and it is not"),
 })
-def test_an_extender_binds_instead_of_us(control_plane, service, tmp_path, answer, bound, message):
+def test_an_extender_binds_the_pod(control_plane, service, tmp_path, answer, bound, message):
     service.answers["bind"] = lambda: (200, answer, bound and control_plane.bind("p", "a"))[:2]
     control_plane.create(node("a"), pod("p"))
     uid = control_plane.pods()["default/p"]["metadata"]["uid"]
@@ -261,11 +261,11 @@ def test_an_extender_binds_instead_of_us(control_plane, service, tmp_path, answe
         "kind": "Policy", "apiVersion": "v1", "predicates": [], "priorities": [],
         "extenders": [{"urlPrefix": service.url, "bindVerb": "bind"}]}))
     run = run_scheduler("--server", control_plane.server, "--policy", tmp_path / "policy.json", "--once", "--dry-run")
-    assert (run.returncode, service.asked) == (0, []), "a dry run has nobody bind"
+    assert (run.returncode, service.asked) == (0, []), "a dry run does not call it"
     run = run_scheduler("--server", control_plane.server, "--policy", tmp_path / "policy.json", "--once")
     assert service.asked == [("bind", {"PodName": "p", "PodNamespace": "default", "PodUID": uid, "Node": "a"})]
     assert (run.returncode == 0) == bound and message in run.stderr
-    assert control_plane.placements() == ({"default/p": "a"} if bound else {}), "that is the extender's to do"
+    assert control_plane.placements() == ({"default/p": "a"} if bound else {}), "only the extender binds"
     assert len(control_plane.events("Scheduled")) == bound
 
 
@@ -288,16 +288,16 @@ def certificate(tmp_path_factory):
 
 
 @table("host, tls, works", {
-    "no CA is no check": ("localhost", {}, True),
-    "insecure is no check": ("localhost", {"insecure": True}, True),
-    "a CA, and the name in the certificate": ("127.0.0.1", {"caFile": "CERT"}, True),
-    "a CA, and another name": ("localhost", {"caFile": "CERT"}, False),
-    "a CA, and the name that the certificate is for": ("localhost", {"caFile": "CERT", "serverName": "127.0.0.1"}, True),
+    "no CA means no check": ("localhost", {}, True),
+    "insecure means no check": ("localhost", {"insecure": True}, True),
+    "a CA, and the host in the certificate": ("127.0.0.1", {"caFile": "CERT"}, True),
+    "a CA, and another host": ("localhost", {"caFile": "CERT"}, False),
+    "a CA, another host, and the serverName in the certificate": ("localhost", {"caFile": "CERT", "serverName": "127.0.0.1"}, True),
     "a CA as data": ("127.0.0.1", {"caData": "CERT"}, True),
-    "a CA as data in lines": ("127.0.0.1", {"caData": "CERT", "in lines": True}, True),
-    "data beside a file that is not there": ("127.0.0.1", {"caFile": "/nowhere", "caData": "CERT"}, True),
-    "a CA as data, and another name": ("localhost", {"caData": "CERT"}, False),
-    "data that take precedence over a file": ("127.0.0.1", {"caFile": "KEY", "caData": "CERT"}, True),
+    "a CA as data with line breaks": ("127.0.0.1", {"caData": "CERT", "in lines": True}, True),
+    "a CA as data, and a file that does not exist": ("127.0.0.1", {"caFile": "/nowhere", "caData": "CERT"}, True),
+    "a CA as data, and another host": ("localhost", {"caData": "CERT"}, False),
+    "a CA as data takes precedence over a file": ("127.0.0.1", {"caFile": "KEY", "caData": "CERT"}, True),
     "a client certificate": ("127.0.0.1", {"certFile": "CERT", "keyFile": "KEY"}, True),
     "a client certificate as data": ("127.0.0.1", {"certData": "CERT", "keyData": "KEY"}, True),
 })
@@ -329,7 +329,7 @@ KINDS = {"Policy": lambda document: {"my-scheduler": read_policy(document, ["Pre
 
 
 def remedy(extenders, objects=A_NODE_EACH, kind="Policy"):
-    """What is done, with these extenders, about a pod that fits nowhere."""
+    """Return the remedy of the decision about a pod that fits nowhere, with these extenders."""
     document = {"kind": kind, "apiVersion": CONFIGURATION_VERSION, "extenders": extenders}
     if kind == "Policy":
         document |= {"predicates": [{"name": "PodFitsResources"}], "priorities": []}
@@ -344,12 +344,12 @@ def remedy(extenders, objects=A_NODE_EACH, kind="Policy"):
 
 
 def victims(*uids, **more):
-    """What an extender says of a node."""
+    """The victims on a node in an extender's answer."""
     return {"Pods": [{"UID": uid} for uid in uids], **more}
 
 
 @pytest.mark.parametrize("names_only", [False, True])
-def test_an_extender_is_asked_who_may_go(service, names_only):
+def test_an_extender_is_called_with_the_victims(service, names_only):
     service.answers["preempt"] = 200, {"NodeNameToMetaVictims": {"c": victims("uid-c")}}
     message = remedy([{"urlPrefix": service.url, "preemptVerb": "preempt", "nodeCacheCapable": names_only}])
     assert message == "It preempts default/on-c on c, where that helps."
@@ -363,31 +363,31 @@ def test_an_extender_is_asked_who_may_go(service, names_only):
 
 
 @table("answer, message", {
-    "all": ({"NodeNameToMetaVictims": {name: victims(f"uid-{name}") for name in "abc"}}, "It preempts default/on-a on a"),
+    "all nodes": ({"NodeNameToMetaVictims": {name: victims(f"uid-{name}") for name in "abc"}}, "It preempts default/on-a on a"),
     "fewer nodes, in lower case": ({"nodenametometavictims": {"b": {"pods": [{"uid": "uid-b"}]}}}, "It preempts default/on-b on b"),
     "no node": ({"NodeNameToMetaVictims": {}}, "No preemption: the extenders leave no node."),
     "nothing": ({}, "No preemption: the extenders leave no node."),
-    "a node that it was not asked about": (
+    "a node that was not sent": (
         {"NodeNameToMetaVictims": {"z": victims("uid-z")}}, "names nodes it was not asked about."),
-    "a pod that is not there": (
+    "a pod that was not sent": (
         {"NodeNameToMetaVictims": {"a": victims("uid-b")}}, "names others than the pods on a."),
-    "nobody": ({"NodeNameToMetaVictims": {"a": victims(), "b": victims("uid-b")}}, "names no pod on a."),
-    "what cannot be read": ({"NodeNameToMetaVictims": {"a": []}}, "expected an object, got []."),
-    "an error": ("oops", "Expecting value: line 1 column 1 (char 0)."),
+    "no victims": ({"NodeNameToMetaVictims": {"a": victims(), "b": victims("uid-b")}}, "names no pod on a."),
+    "an invalid answer": ({"NodeNameToMetaVictims": {"a": []}}, "expected an object, got []."),
+    "an answer that is not JSON": ("oops", "Expecting value: line 1 column 1 (char 0)."),
 })
-def test_what_an_extender_says_of_those_who_may_go(service, answer, message):
+def test_answers_of_an_extender_about_victims(service, answer, message):
     service.answers["preempt"] = 200, answer
     extender = {"urlPrefix": service.url, "preemptVerb": "preempt"}
     text = remedy([extender])
     assert message in text and text.startswith(("It preempts", "No preemption"))
     if "No preemption: extender " in text:
         assert text.startswith(f"No preemption: extender {service.url}: preempt: ")
-        is_read = message == "names no pod on a."  # so that what else it says counts, if it is ignorable
+        is_read = message == "names no pod on a."  # then the rest of the answer of an ignorable extender counts
         otherwise = "on-b on b, where that helps." if is_read else "on-a on a, where the victim matters least."
         assert remedy([extender | {"ignorable": True}]) == f"It preempts default/{otherwise}"
 
 
-def test_extenders_are_asked_one_after_another_about_what_is_left(service):
+def test_each_extender_gets_the_nodes_that_the_previous_one_has_left(service):
     answers = [{name: victims(f"uid-{name}") for name in "bc"}, {"c": victims("uid-c")}]
     service.answers["preempt"] = lambda: (200, {"NodeNameToMetaVictims": answers[len(service.asked) - 1]})
     extender = {"urlPrefix": service.url, "preemptVerb": "preempt", "nodeCacheCapable": True}
@@ -396,20 +396,20 @@ def test_extenders_are_asked_one_after_another_about_what_is_left(service):
     assert [[*asked["NodeNameToMetaVictims"]] for _, asked in service.asked] == [[*"abc"], [*"bc"]]
 
 
-def test_once_an_extender_has_left_no_node_no_other_is_asked(service):
+def test_no_further_extender_is_called_if_no_node_is_left(service):
     service.answers["preempt"] = 200, {"NodeNameToMetaVictims": {}}
     extender = {"urlPrefix": service.url, "preemptVerb": "preempt"}
     assert remedy([extender, extender]) == "No preemption: the extenders leave no node."
     assert len(service.asked) == 1
 
 
-def test_nobody_is_asked_where_no_preemption_helps(service):
+def test_extenders_are_not_called_if_preemption_does_not_help(service):
     assert remedy([{"urlPrefix": service.url, "preemptVerb": "preempt"}], [node("a", cpu="0")]) == ""
     assert service.asked == []
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_how_many_budgets_an_extender_says_are_violated(service, kind):
+def test_the_violated_budgets_in_an_extenders_answer_count(service, kind):
     service.answers["preempt"] = 200, {"NodeNameToMetaVictims": {
         "a": victims("uid-a", NumPDBViolations=1), "c": victims("uid-c", NumPDBViolations=0)}}
     message = remedy([{"urlPrefix": service.url, "preemptVerb": "preempt"}], kind=kind)
@@ -417,8 +417,8 @@ def test_how_many_budgets_an_extender_says_are_violated(service, kind):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_nobody_goes_from_nodes_that_an_extender_refuses(service, kind, caplog):
-    """Each node has room, were it not for the extender."""
+def test_no_pod_is_preempted_on_nodes_that_an_extender_rejects(service, kind, caplog):
+    """Each node has room, but the extender rejects it."""
     roomy = [*(node(name) for name in "abc"), *A_NODE_EACH[3:]]
     service.answers["filter"] = 200, {"Nodes": {"items": []}, "FailedNodes": dict.fromkeys("abc", "no licence")}
     assert (remedy([{"urlPrefix": service.url, "filterVerb": "filter"}], roomy, kind), caplog.messages) == ("", [])

@@ -1,4 +1,4 @@
-"""Every extension point of rules of one's own, in the loop."""
+"""Each extension point of custom rules, called in the loop."""
 
 import json
 import threading
@@ -27,7 +27,7 @@ with as_in_the_script():
     import tutorial_rules  # noqa: F401 (registers its rules)
 
 
-def test_extension_points_are_called_in_the_frameworks_order(spy):
+def test_extension_points_are_called_in_the_order_of_the_framework(spy):
     server = Server(node("n"), node("m"), pod("p"))
     make_pass(server, spy)
     assert spy.seen == ["pre_enqueue", "pre_filter", "filter", "filter", "pre_score", "score", "score", "reduce",
@@ -35,8 +35,8 @@ def test_extension_points_are_called_in_the_frameworks_order(spy):
     assert server.placements()["p"] in "nm"
 
 
-def test_to_choose_a_node_is_not_to_act_on_it(spy):
-    """As --explain relies on."""
+def test_choosing_a_node_calls_no_hook_that_acts_on_it(spy):
+    """--explain relies on this."""
     cluster = new_cluster(Server(node("n"), node("m"), pod("p")))
     for reasons in ([], ["node(s) were full"]):
         spy.answers["filter"] = reasons
@@ -45,7 +45,7 @@ def test_to_choose_a_node_is_not_to_act_on_it(spy):
     assert set(spy.seen) == {"pre_enqueue", "pre_filter", "filter", "pre_score", "score", "reduce"}
 
 
-def test_a_dry_run_calls_no_rule_that_binds(spy):
+def test_a_dry_run_calls_no_bind_hook(spy):
     server = Server(node("n"), pod("p"))
     make_pass(server, spy, new_cluster(server, dry_run=True))
     assert "pre_bind" in spy.seen and not {"bind", "post_bind"} & set(spy.seen)
@@ -53,8 +53,8 @@ def test_a_dry_run_calls_no_rule_that_binds(spy):
 
 
 @table("asked, is_bound", {
-    "that has to be sent once": (1, True), "that it wants sent for ever": (10**6, False)})
-def test_among_manifests_a_rule_is_asked_again_at_once_after_what(spy, asked, is_bound):
+    "is sent once": (1, True), "is sent in each pass": (10**6, False)})
+def test_with_manifests_pre_bind_is_called_again_at_once_after_a_request_that(spy, asked, is_bound):
     requests = ([("PATCH", "/api/v1/namespaces/default/pods/p", {})], "it is to be seen")
     spy.answers["pre_bind"] = lambda *_: requests if spy.seen.count("pre_bind") <= asked else None
     cluster = cluster_of(node("n"), pod("p"))
@@ -66,7 +66,7 @@ def test_among_manifests_a_rule_is_asked_again_at_once_after_what(spy, asked, is
     assert [decision.waits for decision in decisions] == [waits] and bool(snapshot.nodes["n"].pods) == is_bound
 
 
-def test_pre_enqueue_keeps_a_pod_out_of_the_queue_and_that_is_said(spy, caplog):
+def test_pre_enqueue_keeps_a_pod_out_of_the_queue_and_logs_it(spy, caplog):
     spy.answers["pre_enqueue"] = lambda pod: "not yet" if pod.name == "early" else None
     server = Server(node("n"), pod("early"), pod("late"))
     make_pass(server, spy)
@@ -75,19 +75,19 @@ def test_pre_enqueue_keeps_a_pod_out_of_the_queue_and_that_is_said(spy, caplog):
 
 
 @table("point, answer, expected", {
-    "permit says False": ("permit", False, "permit: return None or seconds, or (seconds, why), not False"),
-    "permit says a word": ("permit", "no", "permit: return None or seconds, or (seconds, why), not 'no'"),
-    "pre_enqueue says True": ("pre_enqueue", True, "pre_enqueue: return None or a string, not True"),
-    "pre_enqueue says False": ("pre_enqueue", False, "pre_enqueue: return None or a string, not False"),
-    "post_filter says a request without a body": (
+    "permit returns False": ("permit", False, "permit: return None or seconds, or (seconds, why), not False"),
+    "permit returns a string": ("permit", "no", "permit: return None or seconds, or (seconds, why), not 'no'"),
+    "pre_enqueue returns True": ("pre_enqueue", True, "pre_enqueue: return None or a string, not True"),
+    "pre_enqueue returns False": ("pre_enqueue", False, "pre_enqueue: return None or a string, not False"),
+    "post_filter returns a request without a body": (
         "post_filter", ([("DELETE", "/api/v1/nodes/a")], "it goes"),
         "post_filter: return None or a list of requests, or (requests, why), not ([('DELETE', '/api/v1/nodes/a')], 'it goes')"),
-    "pre_bind says much": (
+    "pre_bind returns a long string": (
         "pre_bind", "no" * 50,
         f"pre_bind: return None or a list of requests, or (requests, why), not '{'no' * 27}n ..."),
-    "pre_bind says a word": ("pre_bind", "no", "pre_bind: return None or a list of requests, or (requests, why), not 'no'"),
-    "pre_bind says a number": ("pre_bind", 5, "pre_bind: return None or a list of requests, or (requests, why), not 5")})
-def test_a_hook_that_answers_something_else_fails_its_pod(spy, point, answer, expected, caplog):
+    "pre_bind returns a string": ("pre_bind", "no", "pre_bind: return None or a list of requests, or (requests, why), not 'no'"),
+    "pre_bind returns a number": ("pre_bind", 5, "pre_bind: return None or a list of requests, or (requests, why), not 5")})
+def test_an_invalid_answer_of_a_hook_fails_its_pod(spy, point, answer, expected, caplog):
     spy.answers |= {"filter": ["no"] if point == "post_filter" else [], point: answer}
     server = Server(node("n"), pod("p"))
     cluster, decisions = make_pass(server, spy)
@@ -98,7 +98,7 @@ def test_a_hook_that_answers_something_else_fails_its_pod(spy, point, answer, ex
 @table("change", {
     "the nodes": lambda failed: failed.clear(),
     "the reasons": lambda failed: [reasons.append("X") for reasons in failed["n"].values()] and None})
-def test_what_post_filter_does_to_what_it_is_shown_changes_nothing_for_others(spy, change):
+def test_post_filter_cannot_change_the_failures_of_other_pods(spy, change):
     spy.answers |= {"filter": ["no"], "post_filter": lambda pod, failed, snapshot: change(failed)}
     _, decisions = make_pass(Server(node("n"), pod("p"), pod("q")), spy)
     assert [{name: [*against.values()] for name, against in decision.failed.items()} for decision in decisions] == [
@@ -106,9 +106,9 @@ def test_what_post_filter_does_to_what_it_is_shown_changes_nothing_for_others(sp
 
 
 @table("point, calls", {
-    "after it": ("permit", ["reserve", "permit", "permit", "pre_bind", "bind"]),
-    "at the last": ("pre_bind", ["reserve", "permit", "pre_bind", "permit", "pre_bind", "bind"])})
-def test_no_reservation_is_made_twice_if_the_api_server_fails(spy, point, calls):
+    "after reserve": ("permit", ["reserve", "permit", "permit", "pre_bind", "bind"]),
+    "in the last step": ("pre_bind", ["reserve", "permit", "pre_bind", "permit", "pre_bind", "bind"])})
+def test_reserve_is_called_once_if_the_api_server_fails(spy, point, calls):
     spy.answers[point] = error_of(500, "away")
     server = Server(node("n"), pod("p"))
     cluster = new_cluster(server)
@@ -120,8 +120,8 @@ def test_no_reservation_is_made_twice_if_the_api_server_fails(spy, point, calls)
 
 
 @table("status, message", {
-    "the API server refuses": (403, "no"), "the API server fails": (500, "oops"), "no answer comes": (0, "away")})
-def test_a_reservation_that_cannot_be_made_is_forgotten_once(spy, status, message):
+    "the API server rejects a request": (403, "no"), "the API server fails": (500, "oops"), "no answer comes": (0, "away")})
+def test_a_failed_reserve_is_undone_once(spy, status, message):
     spy.answers["reserve"] = error_of(status, message)
     _, [decision] = make_pass(Server(node("n"), pod("p")), spy)
     assert decision.message == message and spy.seen[-2:] == ["reserve", "unreserve"]
@@ -129,18 +129,18 @@ def test_a_reservation_that_cannot_be_made_is_forgotten_once(spy, status, messag
 
 @table("point, answer, refused, reason, message", {
     "no node fits": ("filter", ["no"], [], "Unschedulable", "0/1 nodes are available: 1 no."),
-    "it is not permitted": ("permit", Unschedulable("no"), [], "Unschedulable",
+    "permit rejects the pod": ("permit", Unschedulable("no"), [], "Unschedulable",
                             'rejected pod "p" by permit plugin "Spy": no'),
-    "a rule breaks when it is asked for that": ("permit", RuntimeError("oops"), [], "SchedulerError",
+    "permit raises an exception": ("permit", RuntimeError("oops"), [], "SchedulerError",
                                                 f"{OOPS}, about node n"),
-    "a rule breaks as it takes note of the node": ("reserve", RuntimeError("oops"), [], "SchedulerError",
+    "reserve raises an exception": ("reserve", RuntimeError("oops"), [], "SchedulerError",
                                                    f"{OOPS}, about node n"),
-    "it cannot be prepared": ("pre_bind", Unschedulable("no"), [], "SchedulerError",
+    "pre_bind rejects the pod": ("pre_bind", Unschedulable("no"), [], "SchedulerError",
                               'running PreBind plugin "Spy": no'),
-    "what prepares it is refused": ("pre_bind", [("PATCH", "/api/v1/namespaces/default/pods/p", {})], [403],
+    "a request of pre_bind is rejected": ("pre_bind", [("PATCH", "/api/v1/namespaces/default/pods/p", {})], [403],
                                     "SchedulerError", "status 403")})
-def test_the_condition_has_kube_schedulers_reason_why(spy, point, answer, refused, reason, message):
-    """Only where it is Unschedulable, cluster autoscalers make nodes."""
+def test_the_condition_has_the_reason_of_kube_scheduler(spy, point, answer, refused, reason, message):
+    """Cluster autoscalers add nodes only for Unschedulable."""
     spy.answers[point] = answer
     server = Server(node("n"), pod("p"))
     server.failures["p"] = refused
@@ -149,7 +149,7 @@ def test_the_condition_has_kube_schedulers_reason_why(spy, point, answer, refuse
     assert [(condition["reason"], condition["message"]) for condition in conditions] == [(reason, message)]
 
 
-def test_the_reason_why_is_that_of_the_last_attempt(spy):
+def test_the_reason_is_that_of_the_last_attempt(spy):
     spy.answers["pre_bind"] = error_of(503, "trouble")
     server = Server(node("n"), pod("p"))
     cluster = live_cluster(server)
@@ -160,16 +160,16 @@ def test_the_reason_why_is_that_of_the_last_attempt(spy):
     assert body["status"]["conditions"][0]["reason"] == "Unschedulable"
 
 
-def test_what_a_rule_wants_deleted_and_is_not_there_is_no_change_of_manifests(spy):
-    """Passes would go on for ever."""
+def test_deleting_a_missing_object_does_not_count_as_a_change_of_manifests(spy):
+    """Otherwise passes would go on forever."""
     spy.answers |= {"permit": Unschedulable("no"), "unreserve": [("DELETE", "/api/v1/namespaces/a/configmaps/b", {})]}
     cluster = cluster_of(node("n"), pod("p"))
     make_passes(cluster, spy.policies, threading.Event(), once=False)
     assert spy.seen.count("permit") == 1
 
 
-@table("error", {"refused": Unschedulable("no"), "broken": RuntimeError("oops")})
-def test_what_prepared_a_binding_is_not_sent_again_if_that_is_given_up(spy, error):
+@table("error", {"pre_bind rejects the pod": Unschedulable("no"), "pre_bind raises an exception": RuntimeError("oops")})
+def test_requests_of_pre_bind_are_not_sent_again_if_the_binding_is_given_up(spy, error):
     spy.answers["pre_bind"] = [("PATCH", "/api/v1/namespaces/default/pods/p", {})]
     server = Server(node("n"), pod("p"))
     cluster = live_cluster(server)
@@ -179,8 +179,8 @@ def test_what_prepared_a_binding_is_not_sent_again_if_that_is_given_up(spy, erro
     assert len(server.sent("PATCH", "/pods/p")) == 1 and spy.seen.count("unreserve") == 1
 
 
-@table("lists", {"at once": [], "while lists fail, once they succeed": [500] * 3})
-def test_what_a_prepared_pod_has_to_have_undone_is_sent_once_when_its_policy_changes(lists, spy):
+@table("lists", {"at once": [], "once lists succeed again": [500] * 3})
+def test_unreserve_is_sent_once_if_the_policy_of_a_prepared_pod_changes(lists, spy):
     undo = "PATCH", "/api/v1/nodes/n", {}
     spy.answers |= {"pre_bind": [("PATCH", "/api/v1/namespaces/default/pods/p", {})], "unreserve": [undo]}
     server = Server(node("n"), pod("p"))
@@ -198,8 +198,8 @@ def test_what_a_prepared_pod_has_to_have_undone_is_sent_once_when_its_policy_cha
     assert server.placements() == {"p": "n"} and calls.count(undo[:2]) == 1
 
 
-def test_a_rule_that_notes_its_own_reservation_does_not_refuse_its_own_pod(spy):
-    """CheckVolumeBinding asks all predicates again only of a pod that has waited."""
+def test_a_rule_that_records_its_reservations_does_not_reject_the_same_pod(spy):
+    """CheckVolumeBinding runs all predicates again, but only for a pod that has waited."""
     taken = set()
     rule = FullRule("Device", lambda pod, node: ["taken"] if taken else [], title="Device", hooks={
         "reserve": lambda pod, node, snapshot: taken.add(pod.uid)})
@@ -231,8 +231,8 @@ def test_queue_sort_sorts_the_queue(spy):
 
 
 @table("key", {"fails": lambda pod: pod.nonsense, "returns None": lambda pod: None,
-               "returns what cannot be compared": lambda pod: 1 if pod.name == "a" else "1"})
-def test_queue_sort_that_fails_leaves_the_usual_order(spy, key, caplog):
+               "returns values that cannot be compared": lambda pod: 1 if pod.name == "a" else "1"})
+def test_a_failing_queue_sort_leaves_the_default_order(spy, key, caplog):
     spy.policies["my-scheduler"].predicates[0].hooks["queue_sort"] = key
     server = Server(node("n"), pod("a"), pod("b"))
     _, decisions = make_pass(server, spy)
@@ -242,18 +242,18 @@ def test_queue_sort_that_fails_leaves_the_usual_order(spy, key, caplog):
             f"line {line}): " in caplog.text)
 
 
-def test_what_post_filter_returns_is_sent_and_said(spy):
+def test_the_requests_of_post_filter_are_sent_and_its_remedy_is_shown(spy):
     wanted = [("PATCH", "/api/v1/nodes/n", {"spec": {"unschedulable": False}}), ("DELETE", "/api/v1/nodes/m", None)]
     spy.answers |= {"filter": ["node(s) were full"], "post_filter": (wanted, "It tidies up.")}
     server = Server(node("n"), pod("p"))
     _, [decision] = make_pass(server, spy)
-    assert spy.seen[-1] == "post_filter", "nothing was reserved, and nothing is unreserved"
+    assert spy.seen[-1] == "post_filter", "nothing was reserved, so nothing is unreserved"
     assert [(method, path, body) for method, path, _, body in server.requests if "/nodes/" in path] == wanted
     assert in_words(decision) == (
         "default/p stays pending: 0/1 nodes are available: 1 node(s) were full. It tidies up.")
 
 
-def test_post_filter_is_not_asked_where_there_are_no_nodes(spy):
+def test_post_filter_is_not_called_without_nodes(spy):
     _, [decision] = make_pass(Server(pod("p")), spy)
     assert decision.message == "no nodes available to schedule pods" and "post_filter" not in spy.seen
 
@@ -264,10 +264,10 @@ def test_post_filter_is_not_asked_where_there_are_no_nodes(spy):
     "PreBind": ("pre_bind", ["reserve", "permit", "pre_bind", "unreserve"]),
 })
 @table("error, message", {
-    "that refuses": (Unschedulable("no"), None),
-    "that breaks": (RuntimeError("oops"), f"{OOPS}, about node n"),
+    "rejects the pod": (Unschedulable("no"), None),
+    "raises an exception": (RuntimeError("oops"), f"{OOPS}, about node n"),
 })
-def test_a_hook_that_fails_leaves_its_pod_pending(spy, point, before, error, message):
+def test_a_failing_hook_leaves_its_pod_pending(spy, point, before, error, message):
     spy.answers[point] = error
     server = Server(node("n", cpu="1"), pod("p", {"cpu": "1"}), pod("a", {"cpu": "1"}))
     cluster, decisions = make_pass(server, spy)
@@ -281,17 +281,17 @@ def test_a_hook_that_fails_leaves_its_pod_pending(spy, point, before, error, mes
     del spy.answers[point]
     cluster.queue.clear()
     make_pass(server, spy, cluster)
-    assert len(server.placements()) == 2, "what was refused left nothing behind; this rule does not look at resources"
+    assert len(server.placements()) == 2, "the rejected pods left nothing behind; this rule does not check resources"
 
 
-def test_a_pod_that_is_refused_after_it_had_a_node_can_be_explained(spy):
+def test_a_pod_that_is_rejected_after_it_had_a_node_can_be_explained(spy):
     spy.answers["reserve"] = Unschedulable("no")
     _, [decision] = make_pass(Server(node("n"), node("m"), pod("p")), spy)
     assert [line.split() for line in explain(decision, Screen())[1:]] == [
         ["raw→points×weight", "m", "n"], ["Spy", "7→7×1", "7→7×1"], ["Total", "7", "7"], []]
 
 
-def test_pre_bind_sends_its_requests_and_is_asked_again_before_the_binding(spy):
+def test_pre_bind_sends_its_requests_and_is_called_again_before_the_binding(spy):
     requests = [[("PATCH", "/api/v1/namespaces/default/pods/p", {"metadata": {"labels": {"prepared": "yes"}}})], None]
     spy.answers["pre_bind"] = lambda *_: requests.pop(0)
     server = Server(node("n"), pod("p"))
@@ -303,7 +303,7 @@ def test_pre_bind_sends_its_requests_and_is_asked_again_before_the_binding(spy):
     assert server.placements() == {"p": "n"} and spy.seen.count("bind") == 1
 
 
-def test_unreserve_has_its_requests_sent(spy):
+def test_the_requests_of_unreserve_are_sent(spy):
     request = "PATCH", "/api/v1/namespaces/default/pods/p", {"metadata": {"labels": {"prepared": None}}}
     spy.answers |= {"permit": Unschedulable("no"), "unreserve": [request]}
     server = Server(node("n"), pod("p"))
@@ -311,7 +311,7 @@ def test_unreserve_has_its_requests_sent(spy):
     assert [(method, path, body) for method, path, _, body in server.requests if path == request[1]] == [request]
 
 
-def test_an_unreserve_that_breaks_changes_nothing(spy, caplog):
+def test_an_exception_in_unreserve_changes_nothing(spy, caplog):
     spy.answers |= {"permit": Unschedulable("no"), "unreserve": RuntimeError("oops")}
     server = Server(node("n"), pod("p"))
     _, [decision] = make_pass(server, spy)
@@ -319,9 +319,9 @@ def test_an_unreserve_that_breaks_changes_nothing(spy, caplog):
 
 
 @table("point, answer", {
-    "no node fits": ("filter", ["no"]), "it is rejected before nodes are asked": ("pre_filter", Rejected("no")),
-    "its nodes cannot be scored": ("pre_score", Unschedulable("no"))})
-def test_who_was_not_reserved_is_not_unreserved(spy, point, answer):
+    "no node fits": ("filter", ["no"]), "pre_filter rejects the pod": ("pre_filter", Rejected("no")),
+    "pre_score rejects the pod": ("pre_score", Unschedulable("no"))})
+def test_without_reserve_there_is_no_unreserve(spy, point, answer):
     spy.answers[point] = answer
     server = Server(node("n"), node("m"), pod("p"))
     cluster, _ = make_pass(server, spy)
@@ -329,36 +329,36 @@ def test_who_was_not_reserved_is_not_unreserved(spy, point, answer):
     assert point in spy.seen and "unreserve" not in spy.seen
 
 
-@table("is_so, after_it, message", {
-    "and has": (True, "post_bind", []),
-    "and has not": (False, "unreserve", ["default/p: rule Spy says that the pod is bound to n, and it is not"])})
-def test_a_rule_may_say_that_it_has_bound(spy, caplog, is_so, after_it, message):
+@table("is_bound, after_it, message", {
+    "and it is bound": (True, "post_bind", []),
+    "and it is not bound": (False, "unreserve", ["default/p: rule Spy says that the pod is bound to n, and it is not"])})
+def test_a_bind_hook_may_return_that_it_has_bound_the_pod(spy, caplog, is_bound, after_it, message):
     server = Server(node("n"), pod("p"))
 
     def bind(pod, node_name):
-        server.objects["pods", "default", "p"]["spec"] |= {"nodeName": node_name} if is_so else {}
+        server.objects["pods", "default", "p"]["spec"] |= {"nodeName": node_name} if is_bound else {}
         return True
 
     spy.answers["bind"] = bind
     cluster, _ = make_pass(server, spy, live_cluster(server))
     assert not [request for request in server.requests if request[1].endswith("/binding")]
     assert spy.seen[-1] == after_it and caplog.messages == message
-    assert [node.pods.keys() for node in cluster.cache.snapshot.nodes.values()] == [{"uid-p"} if is_so else set()]
+    assert [node.pods.keys() for node in cluster.cache.snapshot.nodes.values()] == [{"uid-p"} if is_bound else set()]
 
 
-def test_among_manifests_what_a_rule_says_it_has_bound_is_bound(spy):
-    """Else no pass would be the last one."""
+def test_with_manifests_a_pod_counts_as_bound_if_a_bind_hook_returns_that(spy):
+    """Otherwise passes would go on forever."""
     spy.answers["bind"] = True
     cluster, _ = make_pass(None, spy, cluster_of(node("n"), pod("p")))
     assert cluster.api.objects["pods", "default", "p"]["spec"]["nodeName"] == "n"
 
 
 @table("point, answer, message", {
-    "a bind that breaks": ("bind", RuntimeError("oops"), OOPS),
-    "a bind that returns a word": (
+    "bind raises an exception": ("bind", RuntimeError("oops"), OOPS),
+    "bind returns a string": (
         "bind", "done", "bind: return None or True or False, not 'done' ("),
-    "requests that are none": ("pre_bind", ["x"], None)})
-def test_why_a_rule_could_not_bind_is_said_in_an_event(spy, point, answer, message):
+    "pre_bind returns an invalid request": ("pre_bind", ["x"], None)})
+def test_an_event_has_the_reason_why_a_rule_could_not_bind(spy, point, answer, message):
     spy.answers[point] = answer
     server = Server(node("n"), pod("p"))
     cluster = live_cluster(server)
@@ -370,7 +370,7 @@ def test_why_a_rule_could_not_bind_is_said_in_an_event(spy, point, answer, messa
     assert server.placements() == {} and cluster.has_failed()
 
 
-def test_rules_that_do_not_return_from_bind_are_named_and_are_no_trouble_of_the_api_server(spy, monkeypatch, caplog):
+def test_bind_hooks_that_hang_are_named_and_not_counted_as_failures_of_the_api_server(spy, monkeypatch, caplog):
     replace(monkeypatch, "HOOK_SECONDS", 0.2)
     spy.answers["bind"] = lambda pod, node_name: threading.Event().wait(3600)
     server = Server(node("n"), *(pod(f"p-{i:02}") for i in range(12)))
@@ -381,19 +381,19 @@ def test_rules_that_do_not_return_from_bind_are_named_and_are_no_trouble_of_the_
     assert cluster.queue["uid-p-00"].published.messages["event"] == f"binding rejected: {message}"
 
 
-def test_many_bindings_that_break_at_a_time_are_no_trouble_of_the_api_server(spy):
+def test_many_exceptions_in_bind_are_not_counted_as_failures_of_the_api_server(spy):
     spy.answers["bind"] = RuntimeError("oops")
     server = Server(node("n"), *(pod(f"p-{i:02}") for i in range(40)))
     cluster, decisions = make_pass(server, spy, live_cluster(server))
     assert [record.retry.failures for record in cluster.queue.values()] == [1] * 40
-    assert not decisions, "none is shown that was not carried out"
+    assert not decisions, "a decision is shown only if it was carried out"
 
 
 @table("point, answer", {
     "pre_enqueue": ("pre_enqueue", RuntimeError("oops")), "queue_sort": ("queue_sort", RuntimeError("oops")),
     "post_filter": ("post_filter", RuntimeError("oops")), "post_bind": ("post_bind", RuntimeError("oops")),
-    "an unreserve that returns a word": ("unreserve", "no")})
-def test_a_hook_that_breaks_is_a_failure(spy, point, answer):
+    "an unreserve that returns a string": ("unreserve", "no")})
+def test_an_exception_in_a_hook_counts_as_a_failure(spy, point, answer):
     def breaks(pod):
         raise answer
     before = {"post_filter": {"filter": ["no"]}, "unreserve": {"permit": Unschedulable("no")}}
@@ -404,19 +404,19 @@ def test_a_hook_that_breaks_is_a_failure(spy, point, answer):
     assert FAILURE.is_set()
 
 
-def test_a_post_filter_may_have_no_remedy_in_an_empty_tuple(spy):
+def test_post_filter_may_return_an_empty_tuple(spy):
     spy.answers |= {"filter": ["no"], "post_filter": ()}
     _, [decision] = make_pass(Server(node("n"), pod("p")), spy)
     assert decision.remedy == "" and not FAILURE.is_set()
 
 
-def test_a_permit_that_returns_no_number_of_seconds_holds_nobody_for_ever(spy):
+def test_a_permit_that_returns_nan_does_not_hold_a_pod_forever(spy):
     spy.answers["permit"] = float("nan")
     _, [decision] = make_pass(Server(node("n"), pod("p")), spy)
     assert "rejected due to timeout" in decision.message
 
 
-def test_explain_says_by_which_rule_a_pod_is_not_tried_yet(tmp_path):
+def test_explain_names_the_rule_that_keeps_a_pod_out_of_the_queue(tmp_path):
     (tmp_path / "my_rules.py").write_text(
         "from scheduler import predicate\n@predicate('Mine', pre_enqueue=lambda pod: 'not before noon')\n"
         "def mine(pod, node): return []\n")
@@ -427,21 +427,21 @@ def test_explain_says_by_which_rule_a_pod_is_not_tried_yet(tmp_path):
     assert run.stdout.startswith("default/p waits: Mine: not before noon. If scheduled now")
 
 
-def test_a_bind_that_breaks_is_looked_into(spy, caplog):
+def test_an_exception_in_bind_is_logged_once_and_the_pod_backs_off(spy, caplog):
     spy.answers["bind"] = RuntimeError("oops")
     server = Server(node("n", cpu="1"), pod("p", {"cpu": "1"}))
     cluster, _ = make_pass(server, spy)
     assert caplog.messages == [f"default/p: {OOPS}"] and [record.retry.failures for record in cluster.queue.values()] == [1]
 
 
-def test_a_post_bind_that_breaks_changes_nothing(spy, caplog):
+def test_an_exception_in_post_bind_changes_nothing(spy, caplog):
     spy.answers["post_bind"] = RuntimeError("oops")
     server = Server(node("n"), pod("p"))
     make_pass(server, spy)
     assert server.placements() == {"p": "n"} and "oops" in caplog.text
 
 
-def test_a_pre_enqueue_that_breaks_holds_up_its_pod_only(spy, caplog):
+def test_an_exception_in_pre_enqueue_holds_only_its_pod(spy, caplog):
     spy.answers["pre_enqueue"] = lambda pod: 1 / 0 if pod.name == "bad" else None
     server = Server(node("n"), pod("bad"), pod("good"))
     make_pass(server, spy)
@@ -452,7 +452,7 @@ def test_a_pre_enqueue_that_breaks_holds_up_its_pod_only(spy, caplog):
     "pre_enqueue": ("pre_enqueue", False), "queue_sort": ("queue_sort", True), "post_filter": ("post_filter", False),
     "reserve": ("reserve", False), "unreserve": ("unreserve", False), "permit": ("permit", False),
     "pre_bind": ("pre_bind", False), "bind": ("bind", False), "post_bind": ("post_bind", True)})
-def test_a_hook_that_calls_sys_exit_fails_its_pod_only(spy, point, is_bound):
+def test_a_hook_that_calls_sys_exit_fails_only_its_pod(spy, point, is_bound):
     def leave(pod, *_):
         if pod.name == "bad":
             raise SystemExit(3)
@@ -473,29 +473,29 @@ def test_a_hook_that_calls_sys_exit_fails_its_pod_only(spy, point, is_bound):
     assert server.placements().keys() == ({"bad", "good"} if is_bound else {"good"})
 
 
-@table("answer, in_today, counted", {
-    "it fits no node": (["no"], "Unschedulable", "unschedulable"), "the rule is broken": (RuntimeError("oops"), "SchedulerError", "error"),
+@table("answer, in_1_36, counted", {
+    "no node fits": (["no"], "Unschedulable", "unschedulable"), "the rule raises an exception": (RuntimeError("oops"), "SchedulerError", "error"),
     "the API server fails": (error_of(503, "away"), "SchedulerError", "error"),
     "the pod is malformed": (Malformed("spec.affinity: expected an object"), "Unschedulable", "unschedulable")})
-@pytest.mark.parametrize("is_of_today", [False, True], ids=["1.20", "1.36"])
-def test_what_a_failed_predicate_is_called(spy, is_of_today, answer, in_today, counted):
-    """In 1.20 the condition says Unschedulable in any case; metrics tell errors apart in both."""
+@pytest.mark.parametrize("is_1_36", [False, True], ids=["1.20", "1.36"])
+def test_the_condition_and_the_metric_for_a_failure_in_a_predicate(spy, is_1_36, answer, in_1_36, counted):
+    """In 1.20 the condition is always Unschedulable. The metrics distinguish errors in both versions."""
     asked = []
     observer = SimpleNamespace(attempted=lambda decision, result: asked.append((decision.condition_reason, result)))
     spy.answers["pre_filter"] = answer if isinstance(answer, Exception) else None
     spy.answers["filter"] = answer
-    if is_of_today:
+    if is_1_36:
         [policy] = spy.policies.values()
         spy.policies = {"my-scheduler": Profile(policy.predicates, policy.priorities)}
     server = Server(node("n"), pod("p"))
     cluster = new_cluster(server)
     cluster.cycle.observer = observer
     make_pass(server, spy, cluster)
-    assert asked == [(in_today if is_of_today else "Unschedulable", counted)]
+    assert asked == [(in_1_36 if is_1_36 else "Unschedulable", counted)]
 
 
-def test_pre_enqueue_is_not_asked_about_an_assumed_pod(spy):
-    """It would lose its node, though it is on its way to it."""
+def test_pre_enqueue_is_not_called_for_an_assumed_pod(spy):
+    """The pod would lose its node while it is being bound."""
     server = Server(node("n"), pod("p"))
     cluster = live_cluster(server)
     spy.answers["permit"] = 60
@@ -505,14 +505,14 @@ def test_pre_enqueue_is_not_asked_about_an_assumed_pod(spy):
     assert server.placements() == {"p": "n"} and spy.seen.count("pre_enqueue") == 1
 
 
-def test_that_the_api_server_fails_before_a_binding_is_no_event(spy):
+def test_a_failure_of_the_api_server_before_the_binding_gives_no_event(spy):
     spy.answers["pre_bind"] = error_of(503, "away")
     server = Server(node("n"), pod("p"))
     make_pass(server, spy, live_cluster(server))
     assert server.sent("POST", "/events") == []
 
 
-def test_what_rules_have_reserved_is_undone_in_reverse_order():
+def test_unreserve_runs_in_reverse_order():
     order = []
     rules = [FullRule(name, lambda pod, node: (), hooks={
         "reserve": lambda *_, name=name: order.append(f"reserve {name}"), "permit": refuse,

@@ -1,6 +1,6 @@
-"""Random histories of preemption, in memory: requests fail, victims end slowly, budgets change, another replica takes over.
+"""Random histories of preemption, in memory: requests fail, victims terminate slowly, budgets change, another replica takes over.
 
-Who is deleted is compared with what kube-scheduler would do by what the script knows: see `kube_schedulers_choice`.
+The victims are compared with kube-scheduler's choice for the same snapshot: see `kube_schedulers_choice`.
 """
 
 import itertools
@@ -23,14 +23,14 @@ LEVELS = [-5, 0, 3, 7, 20]
 
 
 class Cluster(Server):
-    """An API server whose pods end slowly, and which fails by chance. `wrongs` says what ought not to have been asked of it."""
+    """An API server whose pods terminate slowly, and which fails at random. `wrongs`: the requests that should not have been sent."""
 
     def __init__(self, chance):
         self.chance, self.faults, self.wrongs, self.numbers = chance, 0.0, [], itertools.count(1)
-        self.slow = []  # places of pods whose deletion is accepted, and takes effect later, as behind a slow webhook
-        self.accepted = set()  # uids of pods whose deletion the replica that leads has been told of
-        self.unanswered = set()  # uids of pods whose deletion was carried out, while the answer said that it failed
-        self.is_budget_observed = chance.random() < 0.5  # by a controller, which counts who goes
+        self.slow = []  # keys of pods whose deletion is accepted but takes effect later, as with a slow webhook
+        self.accepted = set()  # uids of pods whose deletion was confirmed to the leader
+        self.unanswered = set()  # uids of pods whose deletion was carried out, but answered with a failure
+        self.is_budget_observed = chance.random() < 0.5  # by a controller that counts disruptions
         self.allowed = 1
         nodes = [node(f"n{i}", cpu=str(chance.randint(2, 5))) for i in range(3)]
         super().__init__(*nodes, budget(1))
@@ -43,7 +43,7 @@ class Cluster(Server):
         return f"x{next(self.numbers)}"
 
     def second(self):
-        """The second of a start time. It is another one each time, so that no two pods have started at once."""
+        """The second of a start time. It is unique, so that no two pods have started at the same time."""
         return f"{next(self.numbers):04}"
 
     def put(self, *objects):
@@ -52,17 +52,17 @@ class Cluster(Server):
             self.change(place)
 
     def change(self, place, **parts):
-        """Change parts of an object: it has another version then."""
+        """Change parts of an object, and its version."""
         thing = self.objects[place]
         version = {"resourceVersion": str(next(self.numbers))}
         self.objects[place] = thing | parts | {"metadata": thing["metadata"] | version | parts.get("metadata", {})}
 
     def pods(self):
-        """The pods as they are."""
+        """The current pods."""
         return [FullPod(thing) for (kind, *_), thing in [*self.objects.items()] if kind == "pods"]
 
     def free(self):
-        """The cpu that is free on each node, in millicores."""
+        """The free cpu of each node, in millicores."""
         free = {name: int(thing["status"]["allocatable"]["cpu"]) * 1000 for name, thing in self.by_name("nodes").items()}
         for pod in self.pods():
             if pod.node_name:
@@ -87,16 +87,16 @@ class Cluster(Server):
         return answer
 
     def carry_out(self, method, path, body, params, accept):
-        """Do what is asked for as an API server does, and what a kubelet does then."""
+        """Carry out a request like an API server, and then act like a kubelet."""
         if method == "DELETE":
             return self.delete(path, body)
         place = "pods", *path.split("/")[-4:-1:2]
         if "nominatedNodeName" in (body or {}).get("status", {}) and self.chance.random() < 0.03:
-            self.objects.pop(place, None)  # somebody deletes it just then
+            self.objects.pop(place, None)  # a user deletes it at this moment
             raise error_of(404, "not found")
         if place not in self.objects and path.endswith(("/status", "/binding")):
             raise error_of(404, "not found")
-        if place not in self.objects:  # it is not about a pod
+        if place not in self.objects:  # the request is not about a pod
             return super().request(method, path, body, params, accept)
         thing = self.objects[place]
         if path.endswith("/binding") and thing["spec"].get("nodeName"):
@@ -112,27 +112,27 @@ class Cluster(Server):
         return {"kind": "Pod"}
 
     def delete(self, path, body):
-        """Have a pod begin to end."""
+        """Start the termination of a pod."""
         place = "pods", *path.split("/")[-3::2]
         victim = self.objects.get(place)
         if victim is None:
             raise error_of(404, "not found")
         if any(victim["metadata"][name] != value for name, value in body["preconditions"].items()):
             raise error_of(409, "another uid, or version")
-        is_known = victim["metadata"]["uid"] not in self.unanswered  # or else kube-scheduler, too, may send it again
+        is_known = victim["metadata"]["uid"] not in self.unanswered  # otherwise kube-scheduler may send it again, too
         if is_known and ("deletionTimestamp" in victim["metadata"] or victim["metadata"]["uid"] in self.accepted):
-            self.wrongs.append(f"{place[2]} is to go twice")
+            self.wrongs.append(f"{place[2]} is deleted twice")
         if not any(pod.nominated_node == victim["spec"]["nodeName"] and pod.priority > victim["spec"]["priority"]
                    for pod in self.pods() if not (pod.node_name or pod.terminating)):
-            self.wrongs.append(f"{place[2]} is to go for nobody")
+            self.wrongs.append(f"{place[2]} is deleted without a preemptor")
         if self.chance.random() < 0.2:
             self.slow.append(place)
         else:
             self.change(place, metadata=TERMINATING)
         return {"kind": "Pod"}
 
-    def count_those_who_go(self):
-        """Have slow deletions take effect, and the budget's controller, if there is one, count who goes."""
+    def apply_deletions(self):
+        """Let slow deletions take effect, and let the budget's controller, if there is one, count the disruptions."""
         for place in self.slow:
             if place in self.objects:
                 self.change(place, metadata=TERMINATING)
@@ -143,9 +143,9 @@ class Cluster(Server):
         self.objects["poddisruptionbudgets", "default", "budget"] = budget(left, **observed)
 
     def go_on(self):
-        """Have time pass: some who leave have left and are replaced, pods come, people delete some, budgets change, nodes are cordoned."""
+        """Let time pass: victims terminate and are replaced, pods are created and deleted, budgets change, nodes are cordoned."""
         if self.chance.random() < 0.7:
-            self.count_those_who_go()
+            self.apply_deletions()
         for pod in self.pods():
             if pod.terminating and self.chance.random() < 0.4:
                 del self.objects["pods", pod.namespace, pod.name]
@@ -163,12 +163,12 @@ class Cluster(Server):
             self.cordon(self.chance.choice([*self.by_name("nodes")]), self.chance.random() < 0.5)
 
     def cordon(self, name, is_cordoned):
-        """Take a node out, or in again."""
+        """Cordon or uncordon a node."""
         self.change(("nodes", None, name), spec={"unschedulable": is_cordoned})
 
 
 class Replica:
-    """The API server as a replica sees it, which leads until it has asked for so many deletions."""
+    """The API server for a replica that leads until it has sent this many deletions."""
 
     def __init__(self, server, deletions):
         self.server_itself, self.deletions_left = server, deletions
@@ -177,7 +177,7 @@ class Replica:
         return getattr(self.server_itself, name)
 
     def kind_of_writer(self, _):
-        """One that is told what has come of a write whose answer was lost, as on a live cluster."""
+        """A Writer that finds out the result of a write whose answer was lost, as on a live cluster."""
         writer = Writer(self)
         writer.may_write = self.leads
         return writer
@@ -186,7 +186,7 @@ class Replica:
         return self.deletions_left > 0
 
     def request(self, method, path, *more, check=lambda: None, **options):
-        check()  # by a Writer: before this deletion counts
+        check()  # before this deletion counts
         if method == "DELETE" and not self.leads():
             self.wrongs.append(f"{path} is deleted by a replica that was deposed")
         self.deletions_left -= method == "DELETE"
@@ -196,49 +196,49 @@ class Replica:
         return answer
 
 
-def kube_schedulers_choice(pod, snapshot, is_of_today):
-    """Return the nodes from which kube-scheduler may make pods go for this one: {name: their uids}. Read from its source.
+def kube_schedulers_choice(pod, snapshot, is_1_36):
+    """Return the nodes that kube-scheduler may choose for a preemptor, with the uids of their victims. Derived from its source.
 
-    As simple as it can be where pods ask for nothing but cpu, and nodes may be cordoned. There are fewer nodes than it
-    would choose from by chance. Upstream: default_preemption.go.
+    It is simple, because pods request only cpu, nodes can only be cordoned, and there are too few nodes for sampling.
+    Upstream: default_preemption.go.
     """
     if pod.spec.get("preemptionPolicy") == "Never":
         return {}
     nodes = [each for each in snapshot.nodes.values() if not each.unschedulable]
-    assumed = set().union(*(each.pods for each in snapshot.nodes.values()))  # which ends their nominations
+    assumed = set().union(*(each.pods for each in snapshot.nodes.values()))  # an assumed pod is no longer nominated
     nominated = [other for other in snapshot.nominated if other.uid not in assumed]
     for place in nodes:
         is_home = any(other.uid == pod.uid and other.nominated_node == place.name for other in nominated)
         lower = [other for other in place.pods.values() if other.priority < pod.priority]
-        if is_home and any(waits_for(other, snapshot, is_of_today) for other in lower):
+        if is_home and any(waits_for(other, snapshot, is_1_36) for other in lower):
             return {}
     found = {}
     for place in nodes:
         promised = sum(other.requests["cpu"] for other in nominated
                        if other.nominated_node == place.name and other.uid != pod.uid and other.priority >= pod.priority)
-        victims, violations = victims_on(place, pod, promised, snapshot, is_of_today)
+        victims, violations = victims_on(place, pod, promised, snapshot, is_1_36)
         if victims:
-            first = max(victims, key=lambda other: other.priority) if is_of_today else victims[0]
+            first = max(victims, key=lambda other: other.priority) if is_1_36 else victims[0]
             highest = max(other.priority for other in victims)
             since = min(start_of(other) for other in victims if other.priority == highest)
             found[place.name] = victims, [violations, first.priority, sum(other.priority + 2**31 for other in victims), len(victims), -since]
-    # Otherwise than upstream's: where pods could not be deleted, another node is tried first.
+    # Unlike upstream, if victims on a node could not be deleted, other nodes are tried first.
     found = {name: choice for name, choice in found.items() if name not in pod.record.retry.refused} or found
     least = min((cost for _, cost in found.values()), default=None)
     return {name: {other.uid for other in victims} for name, (victims, cost) in found.items() if cost == least}
 
 
-def victims_on(node, pod, promised, snapshot, is_of_today):
-    """Return who goes from a node, those first that a budget protects, and how many of them these are."""
+def victims_on(node, pod, promised, snapshot, is_1_36):
+    """Return the victims on a node, those that a budget protects first, and the number of protected ones."""
     free = node.allocatable["cpu"] - promised - sum(other.requests["cpu"] for other in node.pods.values() if other.priority >= pod.priority)
     lower = [other for other in node.pods.values() if other.priority < pod.priority]
-    if is_of_today:  # of those that have not started, the last one counts as the first
+    if is_1_36:  # of the pods that have not started, the last one comes first
         lower.reverse()
-    lower.sort(key=lambda other: (-other.priority, start_of(other)) if is_of_today
-               else (-other.priority, start_of(other), other.key))  # of equal ones 1.20 takes any
+    lower.sort(key=lambda other: (-other.priority, start_of(other)) if is_1_36
+               else (-other.priority, start_of(other), other.key))  # the order of equal ones is random in 1.20
     budget_by_now = snapshot.objects["apis/policy/v1/poddisruptionbudgets"]["default/budget"]
     taken = 0
-    if budget_by_now["status"].get("observedGeneration"):  # by those whom other pods have chosen, until that is counted
+    if budget_by_now["status"].get("observedGeneration"):  # by victims of other pods that the controller has not counted yet
         taken = sum(victim.pod.labels.get("app") == "a" and uid not in {other.uid for other in lower}
                     and (not victim.pod.terminating or victim.budgets == {"default/budget": budget_by_now})
                     for uid, victim in snapshot.victims.items())
@@ -254,26 +254,26 @@ def victims_on(node, pod, promised, snapshot, is_of_today):
 
 
 def start_of(pod):
-    """When a pod has started: the later, the larger. One that has not is the youngest."""
+    """The start of a pod, as a number. A pod that has not started is the youngest."""
     return int(pod.raw["status"].get("startTime", "9999").removeprefix("2020-01-01T00:00:").removesuffix("Z"))
 
 
-def waits_for(pod, snapshot, is_of_today):
-    """Whether a pod is on its way out, and a pod that is nominated there waits for it: in 1.36 only if it was preempted."""
+def waits_for(pod, snapshot, is_1_36):
+    """Return whether a nominated pod waits for the termination of this pod: in 1.36 only if it was preempted."""
     if pod.uid in snapshot.victims:
         return True
-    return pod.terminating and (not is_of_today or any(
+    return pod.terminating and (not is_1_36 or any(
         condition.get("reason") == "PreemptionByScheduler" for condition in pod.raw["status"].get("conditions", [])))
 
 
-def compared(policies, server, is_of_today):
-    """Have each choice of a Policy compared with kube-scheduler's."""
+def compared(policies, server, is_1_36):
+    """Compare each choice of a Policy with kube-scheduler's."""
     [policy] = policies.values()
     plain = policy.run_post_filter
 
     def run_post_filter(decision, snapshot):
-        """Note where the choices differ."""
-        choice = kube_schedulers_choice(decision.pod, snapshot, is_of_today) if decision.fits_nowhere else {}
+        """Record a difference between the choices."""
+        choice = kube_schedulers_choice(decision.pod, snapshot, is_1_36) if decision.fits_nowhere else {}
         going = {*snapshot.victims} | {pod.uid for node in snapshot.nodes.values() for pod in node.pods.values() if pod.terminating}
         plain(decision, snapshot)
         uids = {body["preconditions"]["uid"] for method, _, body in decision.requests if method == "DELETE"}
@@ -288,28 +288,28 @@ def compared(policies, server, is_of_today):
 
 
 def settle(cluster, server, policies):
-    """Make passes until nothing changes any more."""
+    """Run passes until nothing changes any more."""
     for _ in range(30):
         run_pass(cluster, policies)
         wait_for_writes(cluster)
         cluster.results.handle(5)
-        server.count_those_who_go()
+        server.apply_deletions()
         for pod in server.pods():
             if pod.terminating:
                 del server.objects["pods", pod.namespace, pod.name]
         cluster.queue.end_backoff()
 
 
-def history(seed, is_of_today):
-    """Play one; return the API server as it is in the end."""
+def history(seed, is_1_36):
+    """Run a random history; return the API server in its final state."""
     chance = random.Random(seed)
     server = Cluster(chance)
-    policies = compared((configured if is_of_today else built)(), server, is_of_today)
+    policies = compared((configured if is_1_36 else built)(), server, is_1_36)
     replica, cluster = None, None
     server.faults = chance.choice([0.0, 0.1, 0.3])
     for _ in range(12):
         server.go_on()
-        if not (replica and replica.leads()):  # another one takes over, which has been told nothing
+        if not (replica and replica.leads()):  # another one takes over, with an empty cache
             replica = Replica(server, chance.choice([1, 2, 3, 5, 8, 13]))
             server.accepted.clear()
             cluster = new_cluster(replica)
@@ -317,11 +317,11 @@ def history(seed, is_of_today):
             run_pass(cluster, policies)
         except ApiError as error:
             cluster.errors.end_pass(error)
-        cluster.results.finish(60)  # or else two would bind at a time
+        cluster.results.finish(60)  # otherwise two replicas would bind at the same time
         wait_for_writes(cluster)
         cluster.queue.end_backoff()
     server.faults = 0.0
-    server.count_those_who_go()
+    server.apply_deletions()
     server.accepted.clear()
     for name in server.by_name("nodes"):
         server.cordon(name, False)
@@ -329,21 +329,21 @@ def history(seed, is_of_today):
     return server
 
 
-@pytest.mark.parametrize("is_of_today", [False, True], ids=["1.20", "1.36"])
+@pytest.mark.parametrize("is_1_36", [False, True], ids=["1.20", "1.36"])
 @pytest.mark.parametrize("tens", range(int(os.environ.get("EXAMPLES", 20)) // 10))
-def test_of_ten_histories_each_ends_well(tens, is_of_today, monkeypatch):
+def test_ten_random_histories(tens, is_1_36, monkeypatch):
     monkeypatch.setattr(time, "sleep", lambda seconds: None)
     for seed in range(10 * tens, 10 * tens + 10):
-        server = history(seed, is_of_today)
+        server = history(seed, is_1_36)
         assert server.wrongs == [], seed
         assert min(server.free().values()) >= 0, (seed, "overcommitted")
         pods = server.pods()
         for pod in pods:
-            is_kept_away = not is_of_today and any(  # in 1.20 by a nomination that is of no use
+            is_kept_away = not is_1_36 and any(  # in 1.20, by another pod's useless nomination
                 other.nominated_node and not other.node_name and other.priority >= pod.priority for other in pods if other is not pod)
             if not (pod.node_name or is_kept_away or pod.spec.get("preemptionPolicy")):
                 room = server.free()
                 for other in pods:
                     if other.node_name and other.priority < pod.priority:
                         room[other.node_name] += other.requests["cpu"]
-                assert pod.requests["cpu"] > max(room.values()), (seed, "forgotten, or it could have made room", pod.name)
+                assert pod.requests["cpu"] > max(room.values()), (seed, "the pod fits, or could preempt", pod.name)

@@ -1,4 +1,4 @@
-"""What a server, or a proxy in between, makes of HTTP: each answer is sent by a socket, byte for byte."""
+"""HTTP answers of odd servers and proxies, which are sent byte for byte through a socket."""
 
 import contextlib
 import re
@@ -24,7 +24,7 @@ EMPTY = b'{"kind": "List", "metadata": {"resourceVersion": "1"}, "items": []}'
 
 
 def answer(body=EMPTY, *headers, status="200 OK"):
-    """An answer with the length of its body."""
+    """An answer with a Content-Length."""
     return head(f"Content-Length: {len(body)}", *headers, status=status) + body
 
 
@@ -33,17 +33,17 @@ def head(*headers, status="200 OK"):
 
 
 def chunks(*sizes_and_texts):
-    """An answer in chunks, each of which may say another size than it has."""
+    """A chunked answer, whose chunks may have a wrong size."""
     return head("Transfer-Encoding: chunked") + b"".join(size.encode() + b"\r\n" + text + b"\r\n" for size, text in sizes_and_texts)
 
 
 class RawServer:
-    """Accepts connections; what it does on each is up to a list of steps: bytes are sent once a request has come."""
+    """A server that performs a list of steps on each connection. A step of bytes is sent after a request was received."""
 
     CLOSE, RESET = "close", "reset"
 
     def __init__(self, *connections, host="127.0.0.1"):
-        """connections: of each, its steps, one after another. The last one has all that come behind."""
+        """connections: the steps of each connection. Further connections use the last ones."""
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         self.listener = socket.create_server((host, 0), family=family)
         self.url = f"http://{f'[{host}]' if ':' in host else host}:{self.listener.getsockname()[1]}"
@@ -62,7 +62,7 @@ class RawServer:
             threading.Thread(target=self.serve, args=(connection, steps), daemon=True).start()
 
     def serve(self, connection, steps):
-        with contextlib.suppress(OSError):  # the client has gone, as it may
+        with contextlib.suppress(OSError):  # the client may disconnect
             self.take(connection, steps)
         connection.close()
 
@@ -73,7 +73,7 @@ class RawServer:
                 connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
             if step in (self.CLOSE, self.RESET):
                 break
-            if isinstance(step, tuple):  # (seconds, bytes) of an answer that has begun
+            if isinstance(step, tuple):  # (seconds, bytes): a further part of an answer
                 time.sleep(step[0])
                 connection.sendall(step[1])
                 continue
@@ -85,7 +85,7 @@ class RawServer:
             length = re.search(r"(?i)content-length: (\d+)", "".join(lines))
             body = file.read(int(length[1]) if length else 0)
             self.asked.append("".join(lines) + "\r\n" + body.decode())
-            if step is None:  # the connection ends just as it is used
+            if step is None:  # the connection is closed just when it is used again
                 break
             connection.sendall(step)
         file.close()
@@ -97,7 +97,7 @@ class RawServer:
 
 @pytest.fixture
 def raw():
-    """A function that starts such a server."""
+    """A function that starts a RawServer."""
     servers = []
     yield lambda *connections, **more: servers.append(RawServer(*connections, **more)) or servers[-1]
     for server in servers:
@@ -111,7 +111,7 @@ MORE = answer(b'{"kind": "Other"}')
 @table("first", {
     "103 Early Hints": head("Link: </style.css>", status="103 Early Hints") + answer(),
     "100 Continue": head(status="100 Continue") + answer(),
-    "several of them": head(status="102 Processing") + head(status="103 Early Hints") + head(status="103 Early Hints") + answer(),
+    "several provisional answers": head(status="102 Processing") + head(status="103 Early Hints") + head(status="103 Early Hints") + answer(),
 })
 def test_provisional_answers_are_skipped(first, raw):
     server = raw([first, MORE])
@@ -121,20 +121,20 @@ def test_provisional_answers_are_skipped(first, raw):
 
 
 @table("first, opened", {
-    "one that was read to its end": (answer(), 1),
-    "one in chunks": (chunks(("1f", EMPTY[:31]), (f"{len(EMPTY) - 31:X};name=value", EMPTY[31:]), ("0", b"")), 1),
-    "one with bytes behind it, which are no answer to anything": (answer() + MORE, 2),
-    "one that says Connection: close": (answer(EMPTY, "Connection: close"), 2),
-    "one of HTTP/1.0": (answer().replace(b"HTTP/1.1", b"HTTP/1.0"), 2),
+    "an answer with a Content-Length": (answer(), 1),
+    "a chunked answer": (chunks(("1f", EMPTY[:31]), (f"{len(EMPTY) - 31:X};name=value", EMPTY[31:]), ("0", b"")), 1),
+    "an answer with surplus bytes": (answer() + MORE, 2),
+    "an answer with Connection: close": (answer(EMPTY, "Connection: close"), 2),
+    "an answer of HTTP/1.0": (answer().replace(b"HTTP/1.1", b"HTTP/1.0"), 2),
 })
-def test_a_connection_is_used_again_only_after(first, opened, raw):
+def test_whether_a_connection_is_reused_after(first, opened, raw):
     server = raw([first, MORE], [MORE])
     api = ApiClient(server.url)
     assert [api.request("GET", NODES)["kind"] for _ in range(2)] == ["List", "Other"]
     assert server.opened == opened
 
 
-def test_bytes_that_come_late_behind_an_answer_go_to_no_other_request(raw):
+def test_surplus_bytes_after_an_answer_are_not_used_for_the_next_request(raw):
     server = raw([answer(), (0.05, MORE)], [answer()])
     api = ApiClient(server.url)
     api.request("GET", NODES)
@@ -142,30 +142,30 @@ def test_bytes_that_come_late_behind_an_answer_go_to_no_other_request(raw):
     assert api.request("GET", NODES)["kind"] == "List" and server.opened == 2
 
 
-def test_an_answer_may_last_as_long_as_its_connection(raw):
+def test_an_answer_may_end_with_its_connection(raw):
     server = raw([head("Connection: close") + EMPTY, RawServer.CLOSE])
     assert ApiClient(server.url).request("GET", NODES)["items"] == []
 
 
 @table("broken", {
-    "a Content-Length of 10 to the 20th": head("Content-Length: 100000000000000000000") + EMPTY,
-    "one of 10 to the 15th": head("Content-Length: 1000000000000000") + EMPTY,
-    "one that is negative": head("Content-Length: -5") + EMPTY,
-    "one that is no number": head("Content-Length: many") + EMPTY,
-    "two that differ": head("Content-Length: 5", f"Content-Length: {len(EMPTY)}") + EMPTY,
+    "a Content-Length of 10^20": head("Content-Length: 100000000000000000000") + EMPTY,
+    "a Content-Length of 10^15": head("Content-Length: 1000000000000000") + EMPTY,
+    "a negative Content-Length": head("Content-Length: -5") + EMPTY,
+    "a Content-Length that is not a number": head("Content-Length: many") + EMPTY,
+    "two different Content-Lengths": head("Content-Length: 5", f"Content-Length: {len(EMPTY)}") + EMPTY,
     "a chunk of -5": chunks(("-5", EMPTY), ("0", b"")),
     "a chunk without a size": chunks(("", EMPTY), ("0", b"")),
-    "a chunk that is longer than it says": chunks(("5", EMPTY), ("0", b"")),
-    "a chunk of 10 to the 15th": chunks(("38D7EA4C68000", EMPTY), ("0", b"")),
+    "a chunk that is longer than its size": chunks(("5", EMPTY), ("0", b"")),
+    "a chunk of 10^15": chunks(("38D7EA4C68000", EMPTY), ("0", b"")),
     "an unknown Transfer-Encoding": head("Transfer-Encoding: zip") + EMPTY,
-    "no HTTP": b"SSH-2.0-OpenSSH_9.6\r\n\r\n",
+    "another protocol": b"SSH-2.0-OpenSSH_9.6\r\n\r\n",
     "a status of 7": head(status="7 OK") + EMPTY,
     "a thousand headers": head(*[f"X-{i}: y" for i in range(1000)]) + EMPTY,
-    "bytes of any kind": bytes(range(256)) * 100 + b"\n",
-    "nothing": b"",
+    "arbitrary bytes": bytes(range(256)) * 100 + b"\n",
+    "no answer": b"",
 })
 @pytest.mark.parametrize("watches", [False, True])
-def test_an_answer_that_is_none_is_trouble(broken, watches, raw):
+def test_an_invalid_answer_counts_as_a_failure_of_the_server(broken, watches, raw):
     server = raw([broken, RawServer.CLOSE])
     api = ApiClient(server.url)
     with pytest.raises(ServerUnavailable, match=r"cannot reach http://127\.0\.0\.1:|has broken off"):
@@ -174,7 +174,7 @@ def test_an_answer_that_is_none_is_trouble(broken, watches, raw):
 
 
 @table("error", {"MemoryError": MemoryError(), "OverflowError": OverflowError("too large"), "ValueError": ValueError("odd")})
-def test_whatever_a_connection_raises_is_trouble(error, raw, monkeypatch):
+def test_any_exception_of_a_connection_counts_as_a_failure_of_the_server(error, raw, monkeypatch):
     def break_down(*arguments):
         raise error
     monkeypatch.setattr(Connection, "receive", break_down)
@@ -188,23 +188,23 @@ PODS = "/api/v1/namespaces/default/pods"
 OF_UID = {"preconditions": {"uid": "u"}}
 
 
-@table("what, is_sent_again", {
+@table("what, is_retried", {
     "GET": (("GET", NODES), True),
     "PUT": (("PUT", "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/l", {}), True),
     "PATCH": (("PATCH", f"{PODS}/p/status", {}), True),
-    "DELETE of a uid": (("DELETE", f"{PODS}/p", OF_UID), True),
-    "DELETE of whatever has that name": (("DELETE", f"{PODS}/p"), False),
+    "DELETE with a uid": (("DELETE", f"{PODS}/p", OF_UID), True),
+    "DELETE without a uid": (("DELETE", f"{PODS}/p"), False),
     "POST of a Binding": (("POST", f"{PODS}/p/binding", {}), True),
     "POST of an event": (("POST", "/api/v1/namespaces/default/events", {}), True),
     "another POST": (("POST", f"{PODS}", {}), False),
 })
 @pytest.mark.parametrize("ending", [None, RawServer.RESET])
-def test_a_request_on_an_idle_connection_that_ends_just_then_is_sent_once_more_if_that_does_no_harm(what, is_sent_again, ending, raw, monkeypatch):
+def test_a_request_is_retried_on_a_new_connection_if_that_is_safe(what, is_retried, ending, raw, monkeypatch):
     server = raw([answer(), ending], [MORE])
     api = ApiClient(server.url)
     api.request("GET", NODES)
     monkeypatch.setattr(Connection, "is_idle", lambda connection: True)  # as it was a moment ago
-    if is_sent_again:
+    if is_retried:
         assert api.request(*what)["kind"] == "Other" and server.opened == 2
     else:
         with pytest.raises(ServerUnavailable):
@@ -213,11 +213,11 @@ def test_a_request_on_an_idle_connection_that_ends_just_then_is_sent_once_more_i
 
 
 @table("ends, opened", {
-    "a new one ends before its answer": ([[None]], 1),
-    "the second one does, too": ([[answer(), None], [None]], 2),
-    "its answer has begun": ([[answer(), b"HTTP/1.1 200 OK\r\n", RawServer.CLOSE]], 1),
+    "a new connection is closed before the answer": ([[None]], 1),
+    "the second connection is closed, too": ([[answer(), None], [None]], 2),
+    "the answer has begun": ([[answer(), b"HTTP/1.1 200 OK\r\n", RawServer.CLOSE]], 1),
 })
-def test_it_is_not_sent_again_if(ends, opened, raw, monkeypatch):
+def test_a_request_is_not_retried_if(ends, opened, raw, monkeypatch):
     server = raw(*ends)
     api = ApiClient(server.url)
     if len(ends[0]) > 1:
@@ -228,8 +228,8 @@ def test_it_is_not_sent_again_if(ends, opened, raw, monkeypatch):
     assert server.opened == opened
 
 
-def test_a_request_is_checked_each_time_immediately_before_it_is_sent(raw, monkeypatch):
-    """A replica may have stopped leading while the request was prepared, or before it is sent once more."""
+def test_check_is_called_immediately_before_each_send(raw, monkeypatch):
+    """A replica may have lost the Lease while the request was prepared, or before it is retried."""
     server = raw([answer(), None], [MORE])
     api = ApiClient(server.url)
     api.request("GET", NODES)
@@ -243,15 +243,15 @@ def test_a_request_is_checked_each_time_immediately_before_it_is_sent(raw, monke
 
     with pytest.raises(Conflict):
         api.request("DELETE", f"{PODS}/p", OF_UID, check=check)
-    assert len(server.asked) == 2 and not api.pool.idle, "a GET, and the first DELETE"
+    assert len(server.asked) == 2 and not api.pool.idle, "only the GET and the first DELETE were sent"
 
 
 EVENT = b'{"type": "ADDED", "object": {"metadata": {"name": "a", "resourceVersion": "5"}}}\n'
 
 
-@table("first", {"in chunks": chunks((f"{len(EVENT):x}", EVENT)), "as long as the connection": head("Connection: close") + EVENT})
-def test_a_stream_may_be_silent_for_as_long_as_was_said(first, raw):
-    """However its end is to be told: it is not that of an answer, which has five seconds to begin."""
+@table("first", {"in chunks": chunks((f"{len(EVENT):x}", EVENT)), "until the connection is closed": head("Connection: close") + EVENT})
+def test_a_stream_may_be_silent_for_the_given_time(first, raw):
+    """The five seconds for an answer do not apply."""
     server = raw([first, (0.4, b"%x\r\n%b\r\n0\r\n\r\n" % (len(EVENT), EVENT) if b"chunked" in first else EVENT), RawServer.CLOSE])
     api = ApiClient(server.url)
     began = time.monotonic()
@@ -261,7 +261,7 @@ def test_a_stream_may_be_silent_for_as_long_as_was_said(first, raw):
         list(ApiClient(raw([first, (5, b"")]).url).watch(NODES, {}, silence=0.1))
 
 
-def test_a_watch_that_nobody_reads_on_closes_its_connection(raw):
+def test_closing_a_watch_closes_its_connection(raw):
     server = raw([head("Connection: close") + EVENT * 2, (5, b"")])
     stream = ApiClient(server.url).watch(NODES, {}, silence=5)
     assert next(stream)["type"] == "ADDED"
@@ -270,17 +270,17 @@ def test_a_watch_that_nobody_reads_on_closes_its_connection(raw):
 
 
 @table("first", {
-    "each byte after a while": [(0.1, answer()[i:i + 1]) for i in range(len(answer()))],
-    "provisional answers without an end": [(0.1, head(status="103 Early Hints"))] * 50,
+    "one byte at a time": [(0.1, answer()[i:i + 1]) for i in range(len(answer()))],
+    "endless provisional answers": [(0.1, head(status="103 Early Hints"))] * 50,
 })
-def test_an_answer_has_to_be_there_in_time(first, raw, monkeypatch):
+def test_a_slow_answer_times_out(first, raw, monkeypatch):
     replace(monkeypatch, "ANSWER_SECONDS", 1)
     server = raw([b"", *first])
     with pytest.raises(ServerUnavailable, match="timed out"):
         ApiClient(server.url).request("GET", NODES)
 
 
-def test_an_answer_may_be_so_large_and_no_larger(raw, monkeypatch):
+def test_the_size_of_an_answer_is_limited(raw, monkeypatch):
     replace(monkeypatch, "MAX_BYTES", len(EMPTY))
     assert ApiClient(raw([answer()]).url).request("GET", NODES)
     for larger in (answer(EMPTY + b" "), chunks(("10", EMPTY[:16]), (f"{len(EMPTY):x}", EMPTY), ("0", b"")), head("Connection: close") + EMPTY * 9):
@@ -288,9 +288,9 @@ def test_an_answer_may_be_so_large_and_no_larger(raw, monkeypatch):
             ApiClient(raw([larger, RawServer.CLOSE]).url).request("GET", NODES)
 
 
-@table("retry_after, seconds", {"two seconds": ("2", 2), "none": (None, None), "an hour: ten seconds": ("3600", 10), "a date": ("Wed, 21 Oct 2026 07:28:00 GMT", None)})
+@table("retry_after, seconds", {"two seconds": ("2", 2), "no Retry-After": (None, None), "an hour, limited to ten seconds": ("3600", 10), "a date": ("Wed, 21 Oct 2026 07:28:00 GMT", None)})
 @pytest.mark.parametrize("status", [429, 503])
-def test_a_request_is_sent_again_after_the_seconds_that_the_api_server_says(retry_after, seconds, status, raw, monkeypatch):
+def test_a_request_is_retried_after_the_seconds_of_retry_after(retry_after, seconds, status, raw, monkeypatch):
     headers = [f"Retry-After: {retry_after}"] if retry_after else []
     refusal = answer(b'{"kind": "Status", "message": "too many requests"}', *headers, status=f"{status} Busy")
     pauses = []
@@ -305,39 +305,39 @@ def test_a_request_is_sent_again_after_the_seconds_that_the_api_server_says(retr
         assert request[0](*request[1:])["items"] == [] and pauses == [seconds] * 2 * bool(seconds)
 
 
-def test_a_request_names_the_program_and_its_version(raw):
+def test_a_request_has_a_user_agent_with_the_version(raw):
     server = raw([answer()])
     ApiClient(server.url).request("GET", NODES)
     assert re.search(r"\r\nUser-Agent: scheduler_extras/[\d.]+\r\n", server.asked[0])
 
 
 @table("host, path, sent", {
-    "an address of IPv6": ("::1", "", "/api/v1/nodes"),
+    "an IPv6 address": ("::1", "", "/api/v1/nodes"),
     "a path": ("127.0.0.1", "/a-proxy", "/a-proxy/api/v1/nodes"),
-    "a path with other letters": ("127.0.0.1", "/büro", "/b%C3%BCro/api/v1/nodes"),
-    "one that is quoted already": ("127.0.0.1", "/b%C3%BCro", "/b%C3%BCro/api/v1/nodes"),
+    "a path with non-ASCII letters": ("127.0.0.1", "/büro", "/b%C3%BCro/api/v1/nodes"),
+    "a path that is already quoted": ("127.0.0.1", "/b%C3%BCro", "/b%C3%BCro/api/v1/nodes"),
 })
-def test_where_the_api_server_may_be(host, path, sent, raw):
+def test_urls_of_the_api_server(host, path, sent, raw):
     server = raw([answer()], host=host)
     options = read_arguments(["--server", f"{server.url}{path}/"])
     assert ApiClient(options.server).request("GET", NODES)["items"] == []
     assert server.asked[0].startswith(f"GET {sent} HTTP/1.1\r\nHost: {server.url.removeprefix('http://')}\r\n")
 
 
-def test_https_is_refused_with_a_reason(capsys):
+def test_an_https_url_is_an_error(capsys):
     with pytest.raises(SystemExit):
         read_arguments(["--server", "https://127.0.0.1:6443"])
     assert "--server: https needs a CA and a token, which kubectl proxy has: run it, and give its http:// URL" in capsys.readouterr().err
 
 
 @table("errors, pauses, attempts", {
-    "5xx: twice at once, then after longer and longer pauses": ([503] * 5, [1, 2, 4], 6),
-    "no answer: never at once": ([0] * 3, [1, 2, 4], 4),
-    "the API server says when: no sooner": ([(429, 3)] * 5, [3, 3, 3, 3, 4], 6),
-    "a refusal: never": ([403], [], 1),
-    "5xx without end: then it is given up": ([503] * 9, [1, 2, 4], 6),
+    "5xx: twice at once, then after increasing pauses": ([503] * 5, [1, 2, 4], 6),
+    "no answer: only after pauses": ([0] * 3, [1, 2, 4], 4),
+    "Retry-After: not earlier": ([(429, 3)] * 5, [3, 3, 3, 3, 4], 6),
+    "403: no retry": ([403], [], 1),
+    "endless 5xx: the last error is raised": ([503] * 9, [1, 2, 4], 6),
 })
-def test_a_request_that_matters_is_sent_again_for_some_seconds(errors, pauses, attempts, monkeypatch):
+def test_an_important_request_is_retried_for_some_seconds(errors, pauses, attempts, monkeypatch):
     waited, asked, left = [], [], iter(errors)
     replace(monkeypatch, "rest", waited.append)
 
@@ -351,9 +351,9 @@ def test_a_request_that_matters_is_sent_again_for_some_seconds(errors, pauses, a
     assert (waited, len(asked)) == (pauses, attempts)
 
 
-def test_the_heartbeat_goes_on_while_the_loop_waits_as_long_as_the_api_server_asks(monkeypatch):
+def test_the_heartbeat_goes_on_during_a_long_retry_after(monkeypatch):
     beats, waited = [], iter([False, False, True])
     replace(monkeypatch, "heartbeat", lambda: beats.append(1))
     replace(monkeypatch, "STOP", types.SimpleNamespace(wait=lambda seconds: next(waited)))
     rest(3600)
-    assert len(beats) == 2, "then a signal came"
+    assert len(beats) == 2, "until the signal"

@@ -1,4 +1,4 @@
-"""Replicas in the cluster: leader election, the service account, and the manifests of my-scheduler.yaml with RBAC on."""
+"""Replicas in the cluster: the service account, leader election, and the permissions in my-scheduler.yaml."""
 
 import base64
 import contextlib
@@ -41,8 +41,8 @@ replace_for_good("TOKEN_SECONDS", 0)
 sys.exit(main())"""
 
 
-class PodOfOurs:
-    """The files and variables that a pod of the ServiceAccount my-scheduler has."""
+class SchedulerPod:
+    """The files and environment variables of a pod with the ServiceAccount my-scheduler."""
 
     def __init__(self, control_plane, folder):
         self.control_plane, self.folder = control_plane, folder
@@ -79,53 +79,53 @@ def encoded(data):
 
 
 @pytest.fixture
-def pod_of_ours(no_lease, tmp_path):
-    """A pod of ours, with all that my-scheduler.yaml has; then that is deleted."""
+def scheduler_pod(no_lease, tmp_path):
+    """A SchedulerPod, with the objects of my-scheduler.yaml, which are deleted after the test."""
     folder = tmp_path / "serviceaccount"
     folder.mkdir()
-    pod_of_ours = PodOfOurs(no_lease, folder)
-    yield pod_of_ours
-    pod_of_ours.kubectl("delete", "--wait=false", "-f", "-", input=MANIFESTS)
+    scheduler_pod = SchedulerPod(no_lease, folder)
+    yield scheduler_pod
+    scheduler_pod.kubectl("delete", "--wait=false", "-f", "-", input=MANIFESTS)
 
 
-def test_in_a_pod_it_needs_no_proxy_and_a_token_that_expires_is_one_line_until_there_is_another(pod_of_ours, start_scheduler):
-    control_plane = pod_of_ours.control_plane
+def test_in_a_pod_the_program_needs_no_proxy_and_logs_an_expired_token_once(scheduler_pod, start_scheduler):
+    control_plane = scheduler_pod.control_plane
     control_plane.create(node("n"), pod("a"))
-    running = start_scheduler("--interval=0.1", **pod_of_ours.options)
+    running = start_scheduler("--interval=0.1", **scheduler_pod.options)
     wait_for("a is bound", lambda: control_plane.placements() == {"default/a": "n"})
     assert f"my-scheduler: watching https://127.0.0.1:{control_plane.port} with " in running.err
-    pod_of_ours.mount(pod_of_ours.expired())
+    scheduler_pod.mount(scheduler_pod.expired())
     control_plane.create(pod("b"), pod("c"))
-    wait_for("that is said", lambda: "has expired" in running.err)
-    time.sleep(2)  # in which it tries again
+    wait_for("the error is logged", lambda: "has expired" in running.err)
+    time.sleep(2)  # it retries meanwhile
     assert set(control_plane.placements()) == {"default/a"}
     [line] = [line for line in running.err.splitlines() if "401" in line]
-    assert line.endswith(f"https://127.0.0.1:{control_plane.port}: 401 Unauthorized: the token in {pod_of_ours.folder}/token has "
+    assert line.endswith(f"https://127.0.0.1:{control_plane.port}: 401 Unauthorized: the token in {scheduler_pod.folder}/token has "
                          "expired, or is for another cluster; trying again")
-    pod_of_ours.mount(pod_of_ours.token)
-    wait_for("all are bound", lambda: set(control_plane.placements()) == {"default/a", "default/b", "default/c"})
+    scheduler_pod.mount(scheduler_pod.token)
+    wait_for("all pods are bound", lambda: set(control_plane.placements()) == {"default/a", "default/b", "default/c"})
 
 
 @table("spoil, message", {
     "another CA": (lambda folder, ca: (folder / "ca.crt").write_bytes(ca), "certificate verify failed: .*; its certificate is checked with the CA in {}/ca.crt"),
-    "no certificate at all": (lambda folder, ca: (folder / "ca.crt").write_text("none"), "cannot read the CA in {}/ca.crt: .*"),
+    "a CA that is not a certificate": (lambda folder, ca: (folder / "ca.crt").write_text("none"), "cannot read the CA in {}/ca.crt: .*"),
     "an empty token": (lambda folder, ca: (folder / "token").write_text(""), "there is no token in {}/token"),
     "a token of two lines": (lambda folder, ca: (folder / "token").write_text("a\nb"), "there is no token in {}/token"),
     "another token": (lambda folder, ca: (folder / "token").write_text("a"), ".*: 401 Unauthorized: the token in {}/token has expired, or .*")})
-def test_what_is_wrong_with_the_service_account_is_said_and_nothing_is_sent(pod_of_ours, tmp_path, spoil, message):
+def test_an_invalid_service_account_gives_an_error(scheduler_pod, tmp_path, spoil, message):
     certificate = subprocess.run(["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=other", "-keyout", "/dev/null"],
                                  capture_output=True, check=True).stdout
-    spoil(pod_of_ours.folder, certificate)
-    run = run_scheduler("--once", **pod_of_ours.options)
-    assert run.returncode == 1 and re.search(message.format(pod_of_ours.folder), run.stderr.splitlines()[-1]), run.stderr
+    spoil(scheduler_pod.folder, certificate)
+    run = run_scheduler("--once", **scheduler_pod.options)
+    assert run.returncode == 1 and re.search(message.format(scheduler_pod.folder), run.stderr.splitlines()[-1]), run.stderr
 
 
-def test_two_replicas_are_ready_one_leads_and_only_one_that_stands_still_fails_its_probe(pod_of_ours, start_scheduler):
+def test_both_replicas_are_ready_one_leads_and_only_a_stopped_one_fails_its_probe(scheduler_pod, start_scheduler):
     ports = [free_port(), free_port()]
-    replicas = [start_scheduler("--leader-elect", "--listen", port, **pod_of_ours.options) for port in ports]
+    replicas = [start_scheduler("--leader-elect", "--listen", port, **scheduler_pod.options) for port in ports]
 
     def leads(port):
-        """Return what the metrics say of who leads."""
+        """Return whether the metrics of a replica show that it leads."""
         return "leader_election_master_status{name=\"my-scheduler\"} 1\n" in answer(port, "metrics").text
 
     wait_for("both are ready", lambda: all(answer(port, "readyz") for port in ports))
@@ -138,7 +138,7 @@ def test_two_replicas_are_ready_one_leads_and_only_one_that_stands_still_fails_i
 
 
 def answer(port, path):
-    """Return what a replica answers to a probe, or None."""
+    """Return a replica's answer to a probe, or None."""
     with contextlib.suppress(requests.RequestException):
         return requests.get(f"http://127.0.0.1:{port}/{path}", timeout=5)
 
@@ -147,7 +147,7 @@ def answer(port, path):
 
 
 def election(folder, **times):
-    """A KubeSchedulerConfiguration with leader election in less time than usual."""
+    """Write a KubeSchedulerConfiguration with leader election and short times; return its path."""
     path = folder / "config.json"
     path.write_text(json.dumps({
         "apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration",
@@ -157,7 +157,7 @@ def election(folder, **times):
 
 
 def lease(control_plane, method="GET", body=None):
-    """Read or replace the Lease, or None."""
+    """Read or replace the Lease; return it, or None if it does not exist."""
     try:
         return ApiClient(control_plane.server).request(method, f"{LEASES}/my-scheduler", body)
     except ApiError as error:
@@ -174,7 +174,7 @@ def no_lease(control_plane):
 
 
 def test_one_replica_schedules_and_another_takes_over_when_it_dies(no_lease, tmp_path, start_scheduler):
-    """It takes over 10 s, as a Lease runs out that a busy machine has time to renew."""
+    """This takes more than 10 s, because the Lease must be long enough to be renewed on a busy machine."""
     control_plane = no_lease
     control_plane.create(node("n"))
     times = election(tmp_path, leaseDuration="8s", renewDeadline="5s")
@@ -193,14 +193,14 @@ def test_one_replica_schedules_and_another_takes_over_when_it_dies(no_lease, tmp
     taken = time.monotonic() - died
     spec = lease(control_plane)["spec"]
     assert spec["holderIdentity"] != holder and spec["leaseTransitions"] == 1 and spec["leaseDurationSeconds"] == 8
-    assert taken > 2, "when the Lease of 8 s has run out, and not before"
+    assert taken > 2, "only after the Lease of 8 s has expired"
 
     second.terminate()
     assert second.wait(60) == 0
-    assert lease(control_plane)["spec"]["holderIdentity"] == "", "it lets go of the Lease"
+    assert lease(control_plane)["spec"]["holderIdentity"] == "", "it releases the Lease"
 
 
-def test_a_leader_that_stops_lets_the_next_lead_at_once(no_lease, tmp_path, start_scheduler):
+def test_after_a_leader_stops_the_next_one_leads_at_once(no_lease, tmp_path, start_scheduler):
     control_plane = no_lease
     times = election(tmp_path, leaseDuration="100s", renewDeadline="90s")
     arguments = ["--server", control_plane.server, "--policy", times, "--interval=0.1"]
@@ -210,11 +210,11 @@ def test_a_leader_that_stops_lets_the_next_lead_at_once(no_lease, tmp_path, star
     assert first.wait(60) == 0
     control_plane.create(node("n"), pod("p"))
     start_scheduler(*arguments)
-    wait_for("the next one binds, without waiting for 100 s", lambda: control_plane.placements())
+    wait_for("the next one binds, before 100 s are over", lambda: control_plane.placements())
 
 
-def test_a_single_pass_lets_go_of_the_lease(no_lease, tmp_path):
-    for _attempt in range(5):  # a busy machine may keep it from renewing the Lease in time, or while it ends
+def test_a_single_pass_releases_the_lease(no_lease, tmp_path):
+    for _attempt in range(5):  # on a busy machine it may fail to renew or to release the Lease
         run = run_scheduler("--server", no_lease.server, "--once", "--policy", election(tmp_path, retryPeriod="10ms"))
         if (run.returncode, lease(no_lease)["spec"]["holderIdentity"]) == (0, ""):
             return
@@ -224,10 +224,10 @@ def test_a_single_pass_lets_go_of_the_lease(no_lease, tmp_path):
 def test_a_leader_that_cannot_renew_stops(no_lease, tmp_path, start_scheduler):
     control_plane = no_lease
     leader = start_scheduler("--server", control_plane.server, "--interval=0.1", "--policy", election(tmp_path))
-    wait_for("it leads", lambda: "became leader" in leader.err)
+    wait_for("the replica leads", lambda: "became leader" in leader.err)
 
     def message():
-        """Return what it has said, but for what it says of an answer about the Lease that a busy machine delays."""
+        """Return its log without warnings about late answers, which appear on a busy machine."""
         return [line for line in leader.err.splitlines() if "leader election: " not in line]
 
     for words, line in zip(("watching", "no pods to schedule", "became leader"), message()):
@@ -238,7 +238,7 @@ def test_a_leader_that_cannot_renew_stops(no_lease, tmp_path, start_scheduler):
         try:
             lease(control_plane, "PUT", stolen)
             break
-        except AssertionError:  # it was renewed in between
+        except AssertionError:  # the leader has renewed it meanwhile
             stolen = lease(control_plane)
     assert leader.wait(60) == 1
     assert message()[3:] == ["leader election lost", "bound 0, 0 pending"]
@@ -246,7 +246,7 @@ def test_a_leader_that_cannot_renew_stops(no_lease, tmp_path, start_scheduler):
 
 
 class Leases:
-    """An API server with a Lease, or that answers with a status."""
+    """An API server with a Lease, or one that answers with a status."""
 
     def __init__(self, lease):
         self.lease = lease
@@ -260,24 +260,24 @@ class Leases:
 
 
 def held_by(identity, **more):
-    """A Lease."""
+    """A Lease with this holder."""
     return {"metadata": {"name": "my-scheduler", "resourceVersion": "1"}, "spec": {
         "holderIdentity": identity, "leaseTransitions": 4, **more}}
 
 
 @table("lease, after, held, message", {
-    "there is none yet": (404, 0, True, []),
-    "nobody holds it": (held_by(""), 0, True, []),
-    "another one holds it": (held_by("another"), 0, False, []),
-    "and has not renewed it, but may still": (held_by("another"), 14.9, False, []),
-    "and has not renewed it in time": (held_by("another"), 15, True, []),
+    "it does not exist": (404, 0, True, []),
+    "it has no holder": (held_by(""), 0, True, []),
+    "another replica holds it": (held_by("another"), 0, False, []),
+    "another replica has not renewed it, but it has not expired": (held_by("another"), 14.9, False, []),
+    "another replica has not renewed it, and it has expired": (held_by("another"), 15, True, []),
     "it cannot be read": (403, 0, False, ["leader election: status 403"]),
-    "it is no Lease": ({"metadata": {}, "spec": []}, 0, False, [
+    "it is malformed": ({"metadata": {}, "spec": []}, 0, False, [
         "leader election: spec: expected an object, got []"]),
-    "it counts in words": (held_by("", leaseTransitions="four"), 0, False, [
+    "its number of transitions is a string": (held_by("", leaseTransitions="four"), 0, False, [
         'leader election: can only concatenate str (not "int") to str']),
 })
-def test_who_holds_the_lease(lease, after, held, message, monkeypatch, caplog):
+def test_the_lease_is_acquired_or_not(lease, after, held, message, monkeypatch, caplog):
     now = [1000.0]
     monkeypatch.setattr(time, "monotonic", lambda: now[0])
     leases = Leases(lease)
@@ -292,8 +292,8 @@ def test_who_holds_the_lease(lease, after, held, message, monkeypatch, caplog):
         assert spec["leaseTransitions"] == (0 if lease == 404 else 5)
 
 
-def test_a_lease_is_as_old_as_its_answer_not_as_the_question(monkeypatch):
-    """It may have been renewed just before that, and its holder leads on for some seconds."""
+def test_the_age_of_a_lease_counts_from_the_answer_not_from_the_request(monkeypatch):
+    """It may have been renewed just before the answer, and then its holder still leads."""
     now = [1000.0]
     monkeypatch.setattr(time, "monotonic", lambda: now[0])
     leases = Leases(held_by("another"))
@@ -313,12 +313,12 @@ def test_a_lease_is_as_old_as_its_answer_not_as_the_question(monkeypatch):
     assert election.acquire()
 
 
-def test_a_replica_that_waits_says_so_once_and_who_leads(caplog):
+def test_a_waiting_replica_logs_each_leader_once(caplog):
     caplog.set_level("INFO", "scheduler")
     leases, waits = Leases(held_by("another")), []
 
     class Stop:
-        """An event that is set at the fourth time; before the third, somebody else leads."""
+        """An event that is set at the fourth wait. Before the third, another replica becomes the leader."""
 
         def wait(self, seconds):
             waits.append(seconds)
@@ -330,7 +330,7 @@ def test_a_replica_that_waits_says_so_once_and_who_leads(caplog):
     assert caplog.messages == [f"{election.identity} waits: {leader} leads" for leader in ("another", "a third one")]
 
 
-def test_the_lease_may_have_another_name_and_place():
+def test_the_lease_may_have_another_name_and_namespace():
     leases = Leases(404)
     asked = []
     plain = leases.request
@@ -341,7 +341,7 @@ def test_the_lease_may_have_another_name_and_place():
     assert leases.lease["metadata"] == {"namespace": "team", "name": "ours", "resourceVersion": "2"}
 
 
-def test_of_two_that_try_at_once_one_leads(caplog):
+def test_a_conflict_on_the_lease_means_that_another_replica_leads(caplog):
     leases = Leases(held_by(""))
     election = LeaderElection(leases, "my-scheduler", {})
 
@@ -354,7 +354,7 @@ def test_of_two_that_try_at_once_one_leads(caplog):
     assert not election.acquire() and caplog.messages == []
 
 
-def test_who_is_answered_by_no_api_server_does_not_lead(caplog):
+def test_an_answer_that_is_not_a_lease_does_not_make_a_leader(caplog):
     leases = Leases(404)
     plain = leases.request
     leases.request = lambda method, path, body=None: {"items": 7} if method == "POST" else plain(method, path, body)
@@ -365,8 +365,8 @@ def test_who_is_answered_by_no_api_server_does_not_lead(caplog):
 
 # ---- the permissions -----------------------------------------------------------------------------------
 
-def test_with_these_rights_nothing_is_forbidden_and_no_right_is_idle(pod_of_ours, tmp_path):
-    control_plane = pod_of_ours.control_plane
+def test_the_permissions_are_sufficient_and_all_are_used(scheduler_pod, tmp_path):
+    control_plane = scheduler_pod.control_plane
     storage_class = {"apiVersion": "storage.k8s.io/v1", "kind": "StorageClass",
                      "volumeBindingMode": "WaitForFirstConsumer"}
     volumes = [{**storage_class, "metadata": {"name": "local"}, "provisioner": "kubernetes.io/no-provisioner"},
@@ -378,7 +378,7 @@ def test_with_these_rights_nothing_is_forbidden_and_no_right_is_idle(pod_of_ours
                  "metadata": {"name": name, "namespace": "default"}, "spec": {
                      "storageClassName": name, "accessModes": ["ReadWriteOnce"],
                      "resources": {"requests": {"storage": "1Gi"}}}} for name in ("local", "made")]
-    pod_of_ours.kubectl("apply", "-f", "-", input=yaml.safe_dump_all(volumes))
+    scheduler_pod.kubectl("apply", "-f", "-", input=yaml.safe_dump_all(volumes))
     control_plane.request("PATCH", "persistentvolumes/disk/status", {"status": {"phase": "Available"}},
                           headers={"Content-Type": "application/merge-patch+json"})
     claims = {name: [{"name": "v", "persistentVolumeClaim": {"claimName": name}}] for name in ("local", "made")}
@@ -386,8 +386,8 @@ def test_with_these_rights_nothing_is_forbidden_and_no_right_is_idle(pod_of_ours
                          *(pod(name, volumes=claims[name]) for name in claims))
     (tmp_path / "policy.json").write_text('{"kind": "Policy", "apiVersion": "v1"}')
     log = ""
-    for _ in range(2):  # the second time, the Lease is there to be updated
-        run = run_scheduler("--once", "--leader-elect", "-v", "--policy", tmp_path / "policy.json", **pod_of_ours.options)
+    for _ in range(2):  # the second run updates the Lease
+        run = run_scheduler("--once", "--leader-elect", "-v", "--policy", tmp_path / "policy.json", **scheduler_pod.options)
         assert run.returncode == 0, run.stderr
         log += run.stderr
     assert "orbidden" not in log and "RBAC" not in log, log
@@ -404,23 +404,23 @@ def test_with_these_rights_nothing_is_forbidden_and_no_right_is_idle(pod_of_ours
     roles = [thing for thing in yaml.safe_load(MANIFESTS)["items"] if thing["kind"] in ("ClusterRole", "Role")]
     granted = {(group, resource, verb) for role in roles for rule in role["rules"] for group in rule["apiGroups"]
                for resource in rule["resources"] for verb in rule["verbs"]}
-    # These are listed for a namespaceSelector, and for a CSIDriver's storageCapacity, which this API server drops.
-    # And only a KubeSchedulerConfiguration has VolumeAttachments looked at. A pod is read if its Binding fails. An event
-    # is counted up after five minutes.
+    # Namespaces are listed for a namespaceSelector, and capacities for a CSIDriver's storageCapacity; this API server
+    # drops both fields. VolumeAttachments are listed only with a KubeSchedulerConfiguration. A pod is read if its
+    # Binding fails. The count of an event is patched after five minutes.
     unused = {("", "namespaces", "list"), ("storage.k8s.io", "csistoragecapacities", "list"),
               ("storage.k8s.io", "volumeattachments", "list"), ("", "pods", "get"), ("", "events", "patch")}
     watched, listed = ({right[:2] for right in granted if right[2] == verb} for verb in ("watch", "list"))
-    assert watched == listed, "what is listed is watched from then on; of what was listed last, the run may not live to do so"
+    assert watched == listed, "listed resources are watched, too; this run may end before it watches the last ones"
     assert {right for right in used if right[2] != "watch"} == {
         right for right in granted - unused if right[2] != "watch"}
     assert {("", "pods", "watch"), ("", "nodes", "watch")} <= used
-    pod_of_ours.kubectl("delete", "--wait=false", "-f", "-", input=yaml.safe_dump_all(volumes))
+    scheduler_pod.kubectl("delete", "--wait=false", "-f", "-", input=yaml.safe_dump_all(volumes))
 
 
 # ---- the image -----------------------------------------------------------------------------------------
 
 def test_each_instruction_of_the_dockerfile_works(tmp_path):
-    """No image is built: what it copies is there, its command starts, and its packages are in the ranges of requirements.txt."""
+    """No image is built: the copied files exist, the command starts, and the packages are in the ranges of requirements.txt."""
     lines = [line.split() for line in (ROOT / "scheduler_extras" / "examples" / "Dockerfile").read_text().splitlines() if line[:1].isupper()]
     assert [line[0] for line in lines] == ["FROM", "RUN", "COPY", "COPY", "USER", "ENTRYPOINT"]
     for _, source, target in lines[2:4]:

@@ -1,4 +1,4 @@
-"""Manifests as people give them: the forms of files and streams, what is left out, and where a mistake stands."""
+"""Manifests as users write them: formats of files and streams, skipped objects, and the lines of errors."""
 
 import json
 import re
@@ -12,11 +12,11 @@ from scheduler_extras.deciding.rule import DURING_SCHEDULING
 
 
 @table("text", {
-    "a List, as kubectl get -o yaml writes it": "list.yaml",
+    "a YAML List, as from kubectl get -o yaml": "list.yaml",
     "JSON": "list.json",
     "several documents": "documents.yaml",
 })
-def test_manifests_come_in_every_form(text, tmp_path):
+def test_manifests_are_read_in_each_format(text, tmp_path):
     node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n", "creationTimestamp": None},
             "status": {"allocatable": {"cpu": 4, "memory": "8Gi", "pods": "10"}}}
     pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"},
@@ -48,85 +48,85 @@ items:
         "default/young stays pending: 0/1 nodes are available: 1 Insufficient cpu.")
 
 
-def test_a_pod_that_affects_an_earlier_one_is_followed_by_a_second_look_which_says_nothing_twice():
+def test_a_pending_pod_that_is_tried_again_is_printed_once():
     run = run_scheduler("--cluster", DEMO, "--output=json")
     assert [json.loads(line)["pod"] for line in run.stdout.splitlines()].count("default/warehouse") == 1
 
 
 @table("thing, message", {
-    "text": ("just text", 'skipped: expected a Kubernetes object with kind and metadata.name, got "just text"'),
+    "a string": ("just text", 'skipped: expected a Kubernetes object with kind and metadata.name, got "just text"'),
     "an object without a name": (
         {"kind": "Pod"}, "Pod{}: metadata.name: Required value; spec.containers: Required value"),
-    "a PriorityClass of no number": (
+    "a PriorityClass with a value that is not a number": (
         {"kind": "PriorityClass", "metadata": {"name": "c"}, "value": "high"},
         'PriorityClass c{}: value: expected a whole number, got "high"'),
-    "a node whose taints are none": (
+    "a node with invalid taints": (
         {"kind": "Node", "metadata": {"name": "n"}, "spec": {"taints": "gpu"}},
         'Node n{}: spec.taints: expected a list, got "gpu"'),
-    "a pod that requests what is no amount": (
+    "a pod with an invalid quantity": (
         pod("p", {"cpu": "much"}), 'Pod p{}: spec.containers[0].resources.requests.cpu: "much" is not a '
         "quantity of 0 or more, such as 100m, 0.5 or 1.5Gi"),
-    "... in a unit that there is not": (
+    "... with an unknown unit": (
         pod("p", {"memory": "512MB"}), 'Pod p{}: spec.containers[0].resources.requests.memory: "512MB" is not a '
         'quantity of 0 or more, such as 100m, 0.5 or 1.5Gi; did you mean "512M"?'),
-    # Bars of the picture took all memory, where a node was full to minus some billion times what it has.
-    "a running pod that requests less than nothing": (
+    # The bars for a node that is used to minus a billion times its capacity used to take all memory.
+    "a running pod with a negative request": (
         pod("p", {"example.com/gpu": "-2M"}, nodeName="a"), 'Pod p{}: spec.containers[0].resources.requests.example.com/gpu: '
         '"-2M" is not a quantity of 0 or more, such as 100m, 0.5 or 1.5Gi'),
-    "... by less than what is counted": (
+    "a pod with a negative request below the smallest unit": (
         pod("p", {"cpu": "-0.5m"}), 'Pod p{}: spec.containers[0].resources.requests.cpu: "-0.5m" is not a '
         "quantity of 0 or more, such as 100m, 0.5 or 1.5Gi"),
-    # BalancedResourceAllocation gave it -74 points, for which the rule was blamed.
-    "a node that has less than nothing": (
+    # BalancedResourceAllocation used to give it -74 points.
+    "a node with a negative quantity": (
         {"kind": "Node", "metadata": {"name": "n"}, "status": {"allocatable": {"cpu": -1.0}}},
         "Node n{}: status.allocatable.cpu: -1 is not a quantity of 0 or more, such as 100m, 0.5 or 1.5Gi"),
-    "... or takes fewer pods than none": (
+    "a node with a negative number of pods": (
         {"kind": "Node", "metadata": {"name": "n"}, "status": {"allocatable": {"pods": "-1"}}},
         'Node n{}: status.allocatable.pods: "-1" is not a quantity of 0 or more, such as 100m, 0.5 or 1.5Gi'),
-    "a pod whose container is called a list": (
+    "a pod whose container's name is a list": (
         {"kind": "Pod", "metadata": {"name": "p"}, "spec": {"containers": [{"name": ["c"]}]}},
         'Pod p{}: spec.containers[0].name: expected a string, got ["c"]'),
-    "a pod whose schedulerName is none": (
+    "a pod whose schedulerName is a boolean": (
         pod("p", schedulerName=False), "Pod p{}: spec.schedulerName: expected a string, got false"),
-    "a pod on the host's network by a text": (
+    "a pod whose hostNetwork is a string": (
         pod("p", hostNetwork="true"), 'Pod p{}: spec.hostNetwork: expected true or false, got "true"'),
     "a pod with an empty toleration": (
         pod("p", tolerations=[None]), "Pod p{}: spec.tolerations[0].operator: must be Exists when `key` is empty"),
-    "a Service that selects as a ReplicaSet does": (
+    "a Service with a selector like a ReplicaSet's": (
         {"kind": "Service", "metadata": {"name": "s"}, "spec": {"selector": {"matchLabels": {"app": "x"}}}},
         'Service s{}: spec.selector[matchLabels]: expected a string, got {{"app": "x"}}'),
-    "a default class of pods by a text": (
+    "a PriorityClass whose globalDefault is a string": (
         {"kind": "PriorityClass", "metadata": {"name": "c"}, "value": 5, "globalDefault": "false"},
         'PriorityClass c{}: globalDefault: expected true or false, got "false"'),
-    "a default class of volumes without quotes": (
+    "a default StorageClass without quotes": (
         {"kind": "StorageClass", "metadata": {"name": "s", "annotations": {
             "storageclass.kubernetes.io/is-default-class": True}}},
         "StorageClass s{}: metadata.annotations.storageclass.kubernetes.io/is-default-class: expected a string, got true; "
         "put it in quotes"),
-    "a Service that selects by a list": (
+    "a Service whose selector is a list": (
         {"kind": "Service", "metadata": {"name": "s"}, "spec": {"selector": ["web"]}},
         'Service s{}: spec.selector: expected an object, got ["web"]'),
-    "a claim for a size in a unit that there is not": (
+    "a claim for a size with an unknown unit": (
         claim("c", resources={"requests": {"storage": "5GB"}}),
         'PersistentVolumeClaim c{}: spec.resources.requests.storage: "5GB" is not a quantity of 0 or more, such as 100m, 0.5 '
         'or 1.5Gi; did you mean "5G"?'),
-    "... for a size that is none": (
+    "a claim whose requests are not an object": (
         claim("c", resources={"requests": 5}), "PersistentVolumeClaim c{}: spec.resources.requests: expected an object, got 5"),
     "a claim that is bound to a number": (
         claim("c", volumeName=7), "PersistentVolumeClaim c{}: spec.volumeName: expected a string, got 7"),
-    "a claim that selects volumes by no label": (
+    "a claim with a selector with an empty label key": (
         claim("c", selector={"matchLabels": {"": ":"}}), 'PersistentVolumeClaim c{}: spec.selector.matchLabels: invalid label key: ""'),
-    "a volume that is used in a way that is a list": (
+    "a volume whose access mode is a list": (
         volume("v", accessModes=[["RWO"]]), "PersistentVolume v{}: spec.accessModes[0]: expected one of ReadOnlyMany, "
         'ReadWriteMany, ReadWriteOnce, ReadWriteOncePod, got ["RWO"]'),
-    "a budget of a number as a text": (
+    "a budget whose minAvailable is a number in quotes": (
         kind("PodDisruptionBudget", "b", spec={"minAvailable": "1"}),
         'PodDisruptionBudget b{}: spec.minAvailable: expected a number of pods, or a share such as "50%", got "1"'),
-    "a scaler of a number as a text": (
+    "an autoscaler whose minReplicas is a string": (
         kind("HorizontalPodAutoscaler", "h", spec={"minReplicas": "2", "maxReplicas": 3, "scaleTargetRef": {"kind": "Deployment"}}),
         'HorizontalPodAutoscaler h{}: spec.minReplicas: expected a whole number, got "2"'),
 })
-def test_an_object_that_cannot_be_read_is_left_out_and_the_run_goes_on(thing, message):
+def test_a_malformed_object_is_skipped_with_a_message(thing, message):
     others = [node("a"), pod("other")]
     for text in (yaml.safe_dump({"kind": "List", "items": [others[0], thing, others[1]]}),
                  yaml.safe_dump_all([others[0], thing, others[1]])):
@@ -138,17 +138,17 @@ def test_an_object_that_cannot_be_read_is_left_out_and_the_run_goes_on(thing, me
 @table("thing", {
     "a label": (pod("p", labels={"app": None}),),
     "an annotation": (pod("p", metadata={"annotations": {"a": None}}),),
-    "a node's label that is asked for": (pod("p", nodeSelector={"disk": None}),),
+    "a nodeSelector": (pod("p", nodeSelector={"disk": None}),),
     "a request": (pod("p", {"cpu": None}),),
-    "a value that is chosen from": (pod("p", affinity={"nodeAffinity": {f"required{DURING_SCHEDULING}": {"nodeSelectorTerms": [
+    "a value in node affinity": (pod("p", affinity={"nodeAffinity": {f"required{DURING_SCHEDULING}": {"nodeSelectorTerms": [
         {"matchExpressions": [{"key": "disk", "operator": "In", "values": [None]}]}]}}}),),
 })
-def test_null_in_a_map_is_an_empty_text_or_none_of_a_resource_as_for_an_api_server(thing):
+def test_null_in_a_map_is_an_empty_string_or_a_zero_quantity_as_in_an_api_server(thing):
     run = run_scheduler("--cluster", "-", input=yaml.safe_dump_all([node("a", labels={"disk": None}), thing[0]]))
     assert (run.returncode, run.stderr) == (0, "") and run.stdout.startswith("default/p -> a ")
 
 
-def test_an_object_that_does_not_count_may_say_anything():
+def test_objects_of_other_kinds_are_not_validated():
     run = run_scheduler("--cluster", "-", input=yaml.safe_dump_all([node("a"), pod("p"), kind("ConfigMap", "c", spec=7)]))
     assert (run.returncode, run.stderr) == (0, "")
 
@@ -157,19 +157,19 @@ def test_an_object_that_does_not_count_may_say_anything():
     "a claim with annotations that are a list": (
         WITH_CLAIM, {"kind": "PersistentVolumeClaim", "metadata": {"name": "c", "annotations": []}, "spec": {"accessModes": MODES}},
         "metadata.annotations: expected an object, got []"),
-    "... or that is bound": (
+    "a bound claim with annotations that are a list": (
         WITH_CLAIM, {"kind": "PersistentVolumeClaim", "metadata": {"name": "c", "annotations": []},
                      "spec": {"accessModes": MODES, "volumeName": "v"}},
         "metadata.annotations: expected an object, got []"),
     "a class whose provisioner is a list": (
         WITH_CLAIM, {"kind": "StorageClass", "metadata": {"name": "s"}, "provisioner": []},
         "provisioner: expected a string, got []"),
-    "a node that takes a list of volumes": (
+    "a CSINode whose count is a list": (
         WITH_CLAIM,
         {"kind": "CSINode", "metadata": {"name": "n"}, "spec": {"drivers": [{"name": "p", "allocatable": {"count": []}}]}},
         "count: expected a whole number, got []"),
 })
-def test_what_a_rule_cannot_read_is_why_the_pod_stays_pending(spec, thing, message):
+def test_a_pod_stays_pending_because_of_a_malformed_object_that_a_rule_reads(spec, thing, message):
     made = {"kind": "StorageClass", "metadata": {"name": "s"}, "provisioner": "p",
             "volumeBindingMode": "WaitForFirstConsumer"}
     _, below = pictured(node("n"), made, claim("c", of="s"), pod("p", labels={"app": "web"}, **spec), thing,
@@ -180,43 +180,43 @@ def test_what_a_rule_cannot_read_is_why_the_pod_stays_pending(spec, thing, messa
 @table("thing, message", {
     "a CronJob": ({"kind": "CronJob", "metadata": {"name": "c"}, "spec": {"jobTemplate": {}}},
                   "-: CronJob c: no Jobs are created on its schedule here\n"),
-    "... that is suspended": ({"kind": "CronJob", "metadata": {"name": "c"}, "spec": {"suspend": True, "jobTemplate": {}}}, ""),
-    "a workload of somebody else's": ({"kind": "Rollout", "metadata": {"name": "c"}, "spec": {"template": {}}},
+    "a suspended CronJob": ({"kind": "CronJob", "metadata": {"name": "c"}, "spec": {"suspend": True, "jobTemplate": {}}}, ""),
+    "a workload of another API": ({"kind": "Rollout", "metadata": {"name": "c"}, "spec": {"template": {}}},
                                       "-: Rollout c: no pods are created from its template here; add the pods themselves\n"),
-    "a template of pods that no controller makes": (
+    "a PodTemplate": (
         {"apiVersion": "v1", "kind": "PodTemplate", "metadata": {"name": "c"}, "template": {"spec": {"containers": []}}}, ""),
     "a template of nodes": ({"kind": "NodePool", "metadata": {"name": "c"}, "spec": {"template": {"spec": {"taints": []}}}}, ""),
-    "a template of texts": ({"kind": "SealedSecret", "metadata": {"name": "c"}, "spec": {"template": {"type": "Opaque"}}}, ""),
-    "what admission obeys": (
+    "a template of secrets": ({"kind": "SealedSecret", "metadata": {"name": "c"}, "spec": {"template": {"type": "Opaque"}}}, ""),
+    "a LimitRange": (
         {"kind": "LimitRange", "metadata": {"name": "x"}},
         "-: LimitRange x: its requests and limits are not applied here; add them to the pods themselves\n"),
     "a quota": (
         {"kind": "ResourceQuota", "metadata": {"name": "x"}},
         "-: ResourceQuota x: it is not enforced here\n"),
-    "a class that gives nothing here": (
+    "a RuntimeClass that does not exist": (
         pod("q", runtimeClassName="gvisor"), 'Pod q: spec.runtimeClassName: there is no RuntimeClass "gvisor"\n'),
-    "a kind that is nearly one that is read": (
+    "a kind with a typo": (
         {"kind": "PriorityClas", "metadata": {"name": "x"}},
         f'-: PriorityClas x{LEFT_OUT}: no matches for kind "PriorityClas" in version "scheduling.k8s.io/v1"; '
         'did you mean "PriorityClass"?\n'),
-    "a kind in small letters": (
+    "a kind in lower case": (
         {"kind": "pod", "metadata": {"name": "x"}},
         f'-: pod x{LEFT_OUT}: no matches for kind "pod" in version "v1"; did you mean "Pod"?\n'),
-    "a kind of another group with a name that is near": (
+    "a kind of another group that resembles a known one": (
         {"apiVersion": "apiregistration.k8s.io/v1", "kind": "APIService", "metadata": {"name": "v1.example.com"}}, ""),
-    "... and of a group whose kinds are read": (
+    "a kind of a known group that resembles a known one": (
         {"apiVersion": "apps/v1", "kind": "StatefulSets", "metadata": {"name": "x"}},
         f'-: StatefulSets x{LEFT_OUT}: no matches for kind "StatefulSets" in version "apps/v1"; did you mean "StatefulSet"?\n'),
-    "a schema in which a field is named as one of pods": (
+    "a schema with fields named like those of pods": (
         {"kind": "CustomResourceDefinition", "metadata": {"name": "x"}, "spec": {"resources": {"type": "object"}, "ports": [{"appProtocol": "x"}]}}, ""),
     "a kind that no rule reads": ({"kind": "ConfigMap", "metadata": {"name": "x"}}, ""),
 })
-def test_what_is_odd_in_a_manifest_is_said(thing, message):
+def test_remarks_about_manifests(thing, message):
     run = run_scheduler("--cluster", "-", input=yaml.safe_dump_all([node("a"), pod("p"), thing]), cwd=ROOT)
     assert (run.returncode, run.stderr) == (" is skipped " in message, message)
 
 
-def test_a_node_has_its_capacity_unless_it_says_what_is_allocatable():
+def test_the_default_of_allocatable_is_the_capacity():
     capacity = {"capacity": {"cpu": "2", "memory": "4Gi", "pods": "10"}}
     statuses = capacity, {**capacity, "allocatable": None}, {**capacity, "allocatable": {"cpu": "1"}}
     nodes = cluster_of(*({"kind": "Node", "metadata": {"name": f"n-{i}"}, "status": status}
@@ -228,18 +228,18 @@ LONG = '{"kind": "Pod", "metadata": {"name": "p"}, "spec": {"schedulerName": "my
 
 
 @table("text, message", {
-    "a tab that indents": (
+    "a tab as indentation": (
         "kind: Pod\nmetadata:\n\tname: p\n", "line 3: a tab; YAML is indented with spaces: name: p"),
-    "a key that comes twice": ("kind: Pod\nkind: Pod\n", 'line 2: duplicate key "kind": kind: Pod'),
-    "... as --- is missing between two objects": (
+    "a duplicate key": ("kind: Pod\nkind: Pod\n", 'line 2: duplicate key "kind": kind: Pod'),
+    "... because --- is missing between two objects": (
         "kind: Pod\nmetadata: {name: p}\nkind: Pod\n",
         'line 3: duplicate key "kind"; if a second object begins here, the line --- is missing above it: kind: Pod'),
-    "... of another kind": ("kind: Pod\nspec:\n  a: 1\n  a: 2\n", 'line 4: duplicate key "a": a: 2'),
-    "another mistake": ("a: b: c", "line 1: mapping values are not allowed in this context: a: b: c"),
-    "the place in JSON is quoted whole": (LONG, f"line 1: Expecting property name enclosed in double quotes: {LONG}"),
-    "but of a line that is very long, what is near": (
+    "a duplicate key in a nested object": ("kind: Pod\nspec:\n  a: 1\n  a: 2\n", 'line 4: duplicate key "a": a: 2'),
+    "another syntax error": ("a: b: c", "line 1: mapping values are not allowed in this context: a: b: c"),
+    "a long line of JSON": (LONG, f"line 1: Expecting property name enclosed in double quotes: {LONG}"),
+    "a very long line of JSON, which is cut": (
         '{"a": ' + "1" * 1000 + " x}", "line 1: Expecting ',' delimiter: " + "1" * 150 + " x}"),
 })
-def test_the_place_of_a_mistake_in_a_file_is_named(text, message):
+def test_a_syntax_error_has_the_line(text, message):
     run = run_scheduler("--cluster", "-", input=text)
     assert (run.returncode, run.stderr) == (2, f"-: {message}\n")

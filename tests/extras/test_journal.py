@@ -1,4 +1,4 @@
-"""The journal of a run: what it has of each decision, and that it is bounded. The page shows it: see test_page.py."""
+"""The journal of a run: its records of decisions, and its limits. For the page that shows it, see test_page.py."""
 
 import itertools
 import json
@@ -28,19 +28,19 @@ SHIPPED = load_policies(ROOT / "policy.json", "my-scheduler")
 
 
 def data_of(page):
-    """The journal that is inside a page."""
+    """The journal in a page."""
     return json.loads(re.search(r'<script type="application/json" id="data">(.*?)</script>', page, re.S)[1])
 
 
 def frames_of(*arguments, kind="decision", **options):
-    """The frames of a run, of one kind."""
+    """The frames of one kind that a run produces."""
     run = run_scheduler(*arguments, "--output=html", **options)
     assert run.returncode == 0 and run.stdout.isascii(), run.stderr
     return [frame for frame in data_of(run.stdout)["frames"] if frame["kind"] == kind]
 
 
 def record(journal, decision):
-    """Record a decision about a cluster in which no pod waits."""
+    """Record a decision in a cluster without pending pods."""
     journal.decided(types.SimpleNamespace(snapshot=decision.snapshot, queue={}, due=[]), decision)
 
 
@@ -53,11 +53,11 @@ def journal_of(*decisions, budget=journals.ALL):
 
 
 def frames(journal, kind="decision"):
-    """What a page receives of a journal."""
+    """The frames of one kind that a page receives."""
     return [frame for frame in json.loads(journal.frames.state()[1])["frames"] if frame["kind"] == kind]
 
 
-def test_a_decision_has_what_each_rule_has_answered():
+def test_a_decision_has_the_answers_of_each_rule():
     [report] = [each for each in frames_of("--cluster", DEMO, "--seed=1") if each["pod"] == "default/report"]
     assert report["node"] == "node-a" and report["fit"] == ["node-a", "node-b"] and report["nodes"] == 5
     assert [(vote["title"], vote["weight"], vote["raw"], vote["points"]) for vote in report["votes"]] == [
@@ -69,7 +69,7 @@ def test_a_decision_has_what_each_rule_has_answered():
     assert report["asks"] == [["affinity", "nodeAffinity: preferred: weight: 1, preference: zone In east"]]
 
 
-def test_what_a_pod_asks_for_names_well_known_labels_without_their_domain():
+def test_well_known_labels_are_shown_without_their_domain():
     affinity = json.loads(json.dumps(APART).replace('"zone"', '"kubernetes.io/hostname"'))
     [decision] = frames(journal_of(decide(SHIPPED, pod("p", **affinity), node("a"))))
     assert decision["asks"] == [["affinity", "podAntiAffinity: required: topologyKey: hostname, app: db"]]
@@ -87,38 +87,38 @@ ZONED = [node("a", labels={"zone": "east"}), node("b", labels={"zone": "west"}, 
 
 
 def about(decision, name):
-    """What is against a node, in words, and what is to blame."""
+    """The reason against a node in words, and the blamed parts."""
     against = decision["against"][decision["out"][name]]
     return against["words"], against["blame"]
 
 
 @table("incoming, objects, words, blame, help", {
-    "cpu is short": (
+    "too little cpu": (
         pod("p", {"cpu": "9"}), [node("a"), pod("q", {"cpu": "1"}, nodeName="a")], "needs cpu 9, free 3", ["room:cpu"], "6 cpu more on a"),
-    "memory is short": (
+    "too little memory": (
         pod("p", {"memory": "9Gi"}), [node("a")], "needs memory 9Gi, free 8Gi", ["room:memory"], "1Gi memory more on a"),
     "the node is full": (pod("p"), [node("a", pods="0")], "has 0 of 0 pods", ["room:pods"], "a pod less on a"),
     "a taint": (
         pod("p"), [node("a", taints=[{"key": "x/gpu", "value": "true", "effect": "NoSchedule"}])],
         "taint gpu=true", ["taint:x/gpu=true:NoSchedule"], "tolerate x/gpu=true"),
     "a label is missing": (pod("p", nodeSelector={"disk": "ssd"}), [node("a")], "no disk", ["label:disk"], "label a disk=ssd"),
-    "a label is another one": (
+    "a label has another value": (
         pod("p", nodeSelector={"disk": "ssd"}), [node("a", labels={"disk": "hdd"})], "disk=hdd, not ssd", ["label:disk"], "label a disk=ssd"),
-    "it is pinned to another node": (
+    "the pod is pinned to another node": (
         pod("p", nodeSelector={HOSTNAME: "b"}), [node("a", labels={HOSTNAME: "a"})], f"{HOSTNAME}=a, not b", [f"label:{HOSTNAME}"],
         f"do without {HOSTNAME}=b in the pod"),
-    "it is cordoned": (pod("p"), [node("a", unschedulable=True)], "cordoned", ["cordon"], "uncordon a"),
-    "a pod has the port": (
+    "the node is cordoned": (pod("p"), [node("a", unschedulable=True)], "cordoned", ["cordon"], "uncordon a"),
+    "another pod has the host port": (
         pod("p", **PORT), [node("a"), pod("q", nodeName="a", **PORT)], "q has port 80", ["pod:default/q"], "free port 80 on a"),
-    "its own anti-affinity": (pod("p", **APART), ZONED, "not with db", ["pod:default/db"], "move db away from a"),
-    "the anti-affinity of another": (
+    "the pod's anti-affinity": (pod("p", **APART), ZONED, "not with db", ["pod:default/db"], "move db away from a"),
+    "the anti-affinity of another pod": (
         pod("p", metadata=LABELLED), [ZONED[0], pod("q", nodeName="a", **APART)], "not with q", ["pod:default/q"], "move q away from a"),
-    "nobody is there that it wants": (
+    "affinity that matches no pod": (
         pod("p", **TOGETHER), ZONED[:2], "no pod that it wants in zone east", ["label:zone"], "a pod that it wants near a"),
     "more than maxSkew": (
         pod("p", **SPREAD), [*ZONED[:1], node("b", labels={"zone": "west"}, cpu="0", unschedulable=True), ZONED[2]],
         "1 in zone east, 0 in west, maxSkew 1", ["label:zone"], "uncordon b")})
-def test_of_a_node_that_does_not_fit_it_has_the_cause_and_the_least_change_that_would_help(incoming, objects, words, blame, help):
+def test_the_cause_and_the_smallest_change_that_helps_for_a_node_that_does_not_fit(incoming, objects, words, blame, help):
     [decision] = frames(journal_of(decide(ALL, incoming, *objects)))
     assert about(decision, "a") == (words, blame) and decision["help"] == help
 
@@ -129,16 +129,16 @@ def test_a_pod_pinned_to_a_cordoned_node_is_helped_by_uncordoning_it():
     assert decision["help"] == "uncordon old"
 
 
-def test_of_several_changes_the_smallest_is_named():
+def test_the_smallest_of_several_changes_is_named():
     nodes = [node("small", cpu="1"), node("large", cpu="8"), node("old", cpu="7")]
     [decision] = frames(journal_of(decide(SHIPPED, pod("p", {"cpu": "10"}), *nodes)))
     assert decision["help"] == "2 cpu more on large"
     [hopeless] = frames(journal_of(decide(SHIPPED, pod("p", {"cpu": "10"}, nodeSelector={"x": "y"}), *nodes)))
-    assert hopeless["help"] == "", "more than one thing is in the way on each node"
+    assert hopeless["help"] == "", "each node would need more than one change"
 
 
 def random_cluster(seed):
-    """A pod and nodes, of which each rule of the shipped Policy may refuse some."""
+    """A pod and nodes, some of which each rule of the shipped Policy may reject."""
     dice = random.Random(seed)
     nodes = [node(f"n{i}", cpu=str(dice.randint(1, 8)), labels={"disk": dice.choice("ab")}, unschedulable=dice.random() < .2,
                   taints=[{"key": "t", "effect": "NoSchedule"}] if dice.random() < .3 else []) for i in range(6)]
@@ -147,12 +147,12 @@ def random_cluster(seed):
 
 
 @table("seed", {f"cluster {seed}": (seed,) for seed in range(12)})
-def test_what_would_be_without_a_predicate_is_what_a_policy_without_it_decides(seed):
+def test_the_result_without_a_predicate_matches_a_policy_without_it(seed):
     incoming, *objects = random_cluster(*seed) if isinstance(seed, tuple) else random_cluster(seed)
     [decision] = frames(journal_of(decide(SHIPPED, incoming, *objects)))
     optional = [rule.title for rule in SHIPPED["my-scheduler"].predicates if not rule.always]
     refusing = {*itertools.chain(*(group["by"] for group in decision["against"]))}
-    assert decision["without"].keys() == refusing, "of the others, all nodes would stay as they are"
+    assert decision["without"].keys() == refusing, "without another one, nothing would change"
     for title in refusing & {*optional}:
         policy = {"kind": "Policy", "apiVersion": "v1", "predicates": [{"name": name} for name in optional if name != title],
                   "priorities": [{"name": rule.name, "weight": rule.weight} for rule in SHIPPED["my-scheduler"].priorities]}
@@ -162,18 +162,18 @@ def test_what_would_be_without_a_predicate_is_what_a_policy_without_it_decides(s
         assert [vote["title"] for vote in there["votes"]] == [vote.title for vote in other.votes]
 
 
-def test_it_is_bounded_and_what_is_dropped_is_in_the_base(monkeypatch):
+def test_old_decisions_are_dropped_and_merged_into_the_base_state(monkeypatch):
     replace(monkeypatch, "MAX_DECISIONS", 3)
     decisions = [decide(SHIPPED, pod(f"p{i}"), node("a", cpu=str(i + 1))) for i in range(8)]
     journal = journal_of(*decisions)
     state = json.loads(journal.frames.state()[1])
     assert [frame["pod"] for frame in state["frames"] if frame["kind"] == "decision"] == [f"default/p{i}" for i in (5, 6, 7)]
-    assert state["policy"]["kind"] == "policy" and state["nodes"]["a"]["room"]["cpu"] == 5000, "as before p5"
+    assert state["policy"]["kind"] == "policy" and state["nodes"]["a"]["room"]["cpu"] == 5000, "the state before p5"
     assert journal.frames.since(2, 0) is None and len(journal.frames.since(journal.frames.number - 1, 0)) == 1
     assert [frame["pod"] for frame in json.loads(journal.frames.state(most=2000)[1])["frames"] if "pod" in frame] == ["default/p7"]
 
 
-def test_without_time_for_it_decisions_are_recorded_in_brief_and_the_next_ones_in_full_again():
+def test_decisions_are_recorded_in_brief_while_there_is_no_time():
     journal = journal_of()
     journal.unwatched.free_at = math.inf
     record(journal, decide(SHIPPED, pod("p"), node("a")))
@@ -184,7 +184,7 @@ def test_without_time_for_it_decisions_are_recorded_in_brief_and_the_next_ones_i
     assert [frame["pod"] for frame in frames(journal)] == ["default/q"]
 
 
-def test_while_a_page_is_open_the_first_decision_of_an_idle_loop_is_recorded_in_any_case(monkeypatch):
+def test_with_an_open_page_the_first_decision_of_an_idle_loop_is_always_recorded(monkeypatch):
     monkeypatch.setattr(journals, "IDLE", 1e6)
     journal = journal_of()
     journal.watched.free_at = math.inf
@@ -194,28 +194,28 @@ def test_while_a_page_is_open_the_first_decision_of_an_idle_loop_is_recorded_in_
     assert [frame["pod"] for frame in frames(journal)] == ["default/p"] and len(journal.skipped) == 1
 
 
-def test_a_mistake_in_it_does_not_stop_the_scheduler(caplog):
+def test_an_exception_in_the_journal_does_not_stop_the_scheduler(caplog):
     decision = decide(SHIPPED, pod("p"), node("a"))
     decision.votes = None
     assert frames(journal_of(decision)) == [] and "the page: TypeError" in caplog.text
 
 
-def test_a_pod_that_is_tried_again_with_the_same_result_is_recorded_once():
+def test_a_retry_with_the_same_result_is_not_recorded():
     decision = decide(SHIPPED, pod("p", {"cpu": "9"}), node("a"))
     assert len(frames(journal_of(decision, decision))) == 1
 
 
-def test_who_makes_room_is_recorded():
+def test_victims_are_recorded():
     [outcome, *_] = frames_of("--cluster", ROOT / "scheduler_extras/examples/preemption.yaml", "--preempt", kind="outcome")
     assert outcome["victims"] == ["default/backup", "default/cleanup"] and "preempts" in outcome["remedy"]
 
 
-def test_what_no_rule_looks_at_is_noted():
+def test_unchecked_fields_are_noted():
     decision, *_ = frames_of("--cluster", ROOT / "scheduler_extras/examples/affinity.yaml")
     assert any("MatchInterPodAffinity, which looks at that, is not active" in note for note in decision["notes"])
 
 
-def test_of_5000_nodes_a_decision_takes_little_room():
+def test_a_decision_about_5000_nodes_is_small():
     nodes = [node(f"node-{i}", cpu=str(4 + i % 3)) for i in range(5000)]
     [decision] = frames(journal_of(decide(SHIPPED, pod("p", {"cpu": "5"}), *nodes)))
     assert len(json.dumps(decision)) < 200_000 and decision["against"][0]["blame"] == ["room:cpu"] and decision["without"] == {}
@@ -230,18 +230,18 @@ def test_a_run_on_a_cluster_ends_with_its_page():
         server.stop()
 
 
-def test_a_pod_that_is_explained_has_a_page_of_its_own():
+def test_explain_gives_a_page_with_only_that_pod():
     [decision] = frames_of("--cluster", DEMO, "--explain", "report")
     assert decision["pod"] == "default/report"
 
 
-def test_a_comparison_is_no_page():
+def test_a_comparison_cannot_be_a_page():
     run = run_scheduler("--cluster", DEMO, "--compare", "policy.json", "--output=html")
     assert run.returncode == 2 and "--compare needs --cluster, and excludes --explain, --fits and --output html" in run.stderr
 
 
 class Listener:
-    """A page that is open: the server-sent events that it has received."""
+    """An open page, which receives server-sent events."""
 
     def __init__(self, port):
         url = f"http://127.0.0.1:{port}/events"
@@ -250,27 +250,27 @@ class Listener:
         self.frames = self.all_frames()
 
     def answers(self, url):
-        """Whether the server is there."""
+        """Return whether the server answers."""
         try:
             return requests.get(url.removesuffix("events"), timeout=5).ok
         except requests.ConnectionError:
             return False
 
     def all_frames(self):
-        """The frames as they come."""
+        """Yield the frames as they arrive."""
         while True:
             lines = [*itertools.takewhile(bool, map(bytes.decode, self.lines))]
             data = json.loads("".join(line.removeprefix("data: ") for line in lines[1:]) if lines[0] != "event: version" else "[]")
             yield from {"event: state": lambda: data["frames"], "event: frames": lambda: data}.get(lines[0], list)()
 
     def until(self, is_wanted):
-        """The next frame that is wanted."""
+        """Return the next frame for which this is true."""
         return next(filter(is_wanted, self.frames))
 
 
 @pytest.fixture
 def sandbox(tmp_path, start_scheduler):
-    """A sandbox on a copy of the demo: its folder, and a page that is open."""
+    """A sandbox with a copy of the demo: its folder, and an open page."""
     for path in (DEMO, ROOT / "policy.json"):
         (tmp_path / path.name).write_text(path.read_text())
     port = free_port()
@@ -279,7 +279,7 @@ def sandbox(tmp_path, start_scheduler):
 
 
 def edit(path, before, after):
-    """Edit a file, as an editor does that writes a new one in its place."""
+    """Edit a file by replacing it with a new one, as some editors do."""
     text = path.read_text()
     assert before in text
     (path.parent / "new").write_text(text.replace(before, after, 1))
@@ -298,9 +298,9 @@ def test_a_sandbox_decides_again_when_a_file_or_the_policy_changes(sandbox):
 
 
 @table("file, before, after, message", {
-    "manifests that are no YAML": ("demo.yaml", "kind: Node", "kind: [", "still showing the last good files"),
-    "a Policy with a mistake": ("policy.json", "PodFitsResources", "PodFits", "still using the last good Policy")})
-def test_a_file_that_cannot_be_read_is_a_line_and_the_last_good_one_stays(file, before, after, message, sandbox):
+    "invalid manifests": ("demo.yaml", "kind: Node", "kind: [", "still showing the last good files"),
+    "an invalid Policy": ("policy.json", "PodFitsResources", "PodFits", "still using the last good Policy")})
+def test_an_invalid_file_gives_a_line_and_the_last_good_one_stays(file, before, after, message, sandbox):
     folder, page = sandbox
     good = (folder / file).read_text()
     page.until(lambda frame: frame["kind"] == "queue")

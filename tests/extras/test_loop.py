@@ -1,4 +1,4 @@
-"""Passes against a cluster in memory that misbehaves on purpose: what real ones do seldom, at the worst moment."""
+"""Passes of the loop with a misbehaving API server in memory."""
 
 import dataclasses
 import functools
@@ -40,7 +40,7 @@ from scheduler_extras.rules.selectors import OWNERS
 pytestmark = pytest.mark.usefixtures("cache_mode")
 
 
-def test_pods_come_in_order_of_priority_then_age_and_each_sees_those_before_it():
+def test_pods_are_tried_by_priority_then_age_and_each_sees_the_ones_before_it():
     server = Server(node("n", cpu="3"),
                     pod("young", {"cpu": "1"}, metadata={"creationTimestamp": "2024-01-02T00:00:00Z"}),
                     pod("old", {"cpu": "1"}, metadata={"creationTimestamp": "2024-01-01T00:00:00Z"}),
@@ -52,7 +52,7 @@ def test_pods_come_in_order_of_priority_then_age_and_each_sees_those_before_it()
     assert decisions[-1].message == "0/1 nodes are available: 1 Insufficient cpu."
 
 
-def test_a_binding_names_the_pod_by_its_uid():
+def test_a_binding_has_the_uid_of_the_pod():
     server = Server(node("n"), pod("web"))
     make_pass(scheduler_of(server))
     [(_, path, _, body)] = server.sent("POST", "/binding")
@@ -60,7 +60,7 @@ def test_a_binding_names_the_pod_by_its_uid():
     assert (body["metadata"]["uid"], body["target"]["name"]) == ("uid-web", "n")
 
 
-def test_a_pass_over_what_is_watched_asks_nothing(monkeypatch):
+def test_a_pass_sends_no_requests_with_watches(monkeypatch):
     without_streams(monkeypatch)
     server = Server(node("n"), pod("running", nodeName="n"), pod("stuck", nodeSelector={"disk": "ssd"}))
     cluster = new_live_cluster(server)
@@ -70,7 +70,7 @@ def test_a_pass_over_what_is_watched_asks_nothing(monkeypatch):
     assert server.requests == []
 
 
-def test_other_kinds_are_read_only_when_a_rule_needs_them_and_once_in_a_pass():
+def test_other_kinds_are_listed_only_if_a_rule_needs_them_and_once_in_a_pass():
     server = Server(node("n"), pod("plain"), pod("plainer"))
     make_pass(scheduler_of(server))
     assert {path for method, path, _, _ in server.requests if method == "GET"} == {"/api/v1/pods", "/api/v1/nodes"}
@@ -85,7 +85,7 @@ def test_other_kinds_are_read_only_when_a_rule_needs_them_and_once_in_a_pass():
     assert not server.sent("GET", "/namespaces"), "no pod has a namespaceSelector"
 
 
-def test_trouble_with_what_a_rule_looks_at_fails_its_pod_only():
+def test_a_failed_list_for_a_rule_fails_only_the_pods_that_need_it():
     server = Server(node("n", cpu="1"), pod("a", {"cpu": "1"}), pod("b", volumes=[
         {"name": "v", "persistentVolumeClaim": {"claimName": "c"}}]), pod("c", {"cpu": "1"}))
     server.failures["persistentvolumeclaims"] = [503] * 3
@@ -96,7 +96,7 @@ def test_trouble_with_what_a_rule_looks_at_fails_its_pod_only():
         ("a", None), ("b", "status 503"), ("c", "0/1 nodes are available: 1 Insufficient cpu.")]
 
 
-def test_a_rule_may_look_at_what_it_likes_and_what_it_may_not_fails_its_pods_only():
+def test_a_forbidden_list_of_a_custom_rule_fails_only_the_pods_that_need_it():
     def nosy(pod, nodes, snapshot):
         return pod.name == "curious" and snapshot.objects["secrets"]
 
@@ -108,7 +108,7 @@ def test_a_rule_may_look_at_what_it_likes_and_what_it_may_not_fails_its_pods_onl
         ("curious", None, "status 403"), ("discreet", "n", None)]
 
 
-def test_lists_are_paged_and_a_page_that_has_expired_ends_the_pass():
+def test_lists_are_paged_and_an_expired_page_ends_the_pass():
     server = Server(node("n"), *(pod(f"pod-{i}") for i in range(5)))
     server.page = 2
     server.failures["pods"] = [None, 410]
@@ -120,7 +120,7 @@ def test_lists_are_paged_and_a_page_that_has_expired_ends_the_pass():
     assert not any("resourceVersion" in params and "continue" in params for _, _, params, _ in server.requests)
 
 
-def test_a_pass_over_manifests_goes_on_however_long_it_takes(monkeypatch):
+def test_a_pass_over_manifests_has_no_time_limit(monkeypatch):
     clock = Clock(monkeypatch)
     cluster, decided = new_cluster(Server(node("n"), *(pod(name) for name in "abc"))), []
 
@@ -133,14 +133,14 @@ def test_a_pass_over_manifests_goes_on_however_long_it_takes(monkeypatch):
 
 
 @table("status, code", {
-    "it is bound": (201, 0),
-    "somebody bound it": (409, 0),
-    "it is gone": (404, 0),
-    "forbidden": (403, 1),
+    "the pod is bound": (201, 0),
+    "another scheduler has bound the pod": (409, 0),
+    "the pod is gone": (404, 0),
+    "the Binding is forbidden": (403, 1),
     "the API server failed": (500, 1),
     "no answer came": (0, 1),
 })
-def test_a_single_pass_tells_by_its_exit_code_whether_all_could_be_written(status, code):
+def test_the_exit_code_of_a_single_pass(status, code):
     server = Server(node("n"), pod("p"))
     server.failures["binding"] = [] if status == 201 else [status] * 3
     run = functools.partial(run_to_the_end, scheduler_of(server), SimpleNamespace(
@@ -148,8 +148,8 @@ def test_a_single_pass_tells_by_its_exit_code_whether_all_could_be_written(statu
     assert run(once=True) == code
 
 
-@table("once, code", {"a single pass has failed": (True, 1), "the loop has not": (False, 0)})
-def test_if_a_signal_ends_it(once, code):
+@table("once, code", {"a single pass": (True, 1), "the loop": (False, 0)})
+def test_the_exit_code_after_a_signal(once, code):
     server, stop = Server(node("n"), pod("p"), pod("q")), threading.Event()
     policies = SimpleNamespace(reload_if_changed=lambda: {"my-scheduler": POLICY})
     cluster = new_cluster(server, lambda decision: stop.set())
@@ -157,10 +157,10 @@ def test_if_a_signal_ends_it(once, code):
 
 
 @table("is_tried, message", {
-    "that this scheduler has tried in vain": (True, [
+    "after this scheduler has tried it": (True, [
         "default/p is on n, but this scheduler did not bind it; is a second my-scheduler running? Start both with --leader-elect"]),
-    "that it never tried, as while another replica led": (False, [])})
-def test_a_pod_that_something_else_binds(caplog, is_tried, message):
+    "before this scheduler has tried it": (False, [])})
+def test_a_pod_that_another_scheduler_binds(caplog, is_tried, message):
     server = Server(node("n", cpu="1"), pod("p", {"cpu": "2"}))
     cluster = scheduler_of(server)
     if is_tried:
@@ -172,7 +172,7 @@ def test_a_pod_that_something_else_binds(caplog, is_tried, message):
     assert caplog.messages == message and not cluster.queue
 
 
-def test_a_pod_that_was_bound_and_deleted_leaves_its_room():
+def test_the_room_of_a_deleted_pod_is_free():
     server = Server(node("n", cpu="1"), pod("a", {"cpu": "1"}))
     cluster = scheduler_of(server)
     make_pass(cluster)
@@ -190,7 +190,7 @@ def test_a_pod_that_is_listed_twice_counts_once():
     assert make_pass(cluster) == 1 and server.placements()["p"] == "n"
 
 
-def test_a_pod_that_is_no_object_is_named_and_passed_over(caplog):
+def test_a_malformed_pod_is_skipped_with_a_message(caplog):
     server = Server(node("n"), pod("p"))
     plain = server.request
 
@@ -205,18 +205,18 @@ def test_a_pod_that_is_no_object_is_named_and_passed_over(caplog):
     assert caplog.messages == ["pod worse is skipped: spec: expected an object, got 7"]
 
 
-def test_nothing_is_written_by_a_replica_that_does_not_lead_any_more():
+def test_a_replica_that_has_lost_the_lease_writes_nothing():
     server, decided = Server(node("n"), *(pod(f"pod-{i:02}") for i in range(40))), []
     cluster = scheduler_of(server)
     cluster.writer.may_write = lambda: len(decided) < 20
     make_pass(cluster, decided)
     bound = len(server.placements())
-    assert len(decided) == 40 and bound in range(21)  # others were about to be sent
+    assert len(decided) == 40 and bound in range(21)  # the others were still in the queue
     make_pass(cluster, decided)
     assert bound == len(server.placements()) == len(server.sent("POST", "/binding"))
 
 
-def test_two_copies_by_mistake_are_noticed(monkeypatch, caplog):
+def test_a_warning_is_logged_if_a_second_scheduler_is_running(monkeypatch, caplog):
     monkeypatch.setattr(Server, "kind_of_writer", Writer, raising=False)
     server = Server(node("n"), node("m", unschedulable=True), pod("p"), pod("q"))
     plain = server.request
@@ -235,21 +235,21 @@ def test_two_copies_by_mistake_are_noticed(monkeypatch, caplog):
 
 
 @table("thing, message", {
-    "a pod with a quantity that is none": (
+    "a pod with an invalid quantity": (
         pod("odd", {"cpu": "much"}), 'pod default/odd is skipped: '
         '"much" is not a quantity of 0 or more, such as 100m, 0.5 or 1.5Gi'),
-    "a node that has less than nothing": (
+    "a node with a negative quantity": (
         node("odd", cpu="-1"), 'node odd is skipped: '
         '"-1" is not a quantity of 0 or more, such as 100m, 0.5 or 1.5Gi'),
-    "a pod whose containers are no list": (
+    "a pod whose containers are not a list": (
         pod("odd", containers={}), "pod default/odd is skipped: containers: expected a list, got {}"),
-    "a pod whose tolerations are no objects": (
+    "a pod whose tolerations are not objects": (
         pod("odd", tolerations=["all"]),
         'pod default/odd is skipped: tolerations[0]: expected an object, got "all"'),
-    "a node with a taint that is none": (
+    "a node with an invalid taint": (
         node("odd", taints=[7]), "node odd is skipped: spec.taints[0]: expected an object, got 7"),
 })
-def test_a_malformed_object_is_named_in_a_line_once_and_the_others_go_on(thing, message, caplog):
+def test_a_malformed_object_is_logged_once_and_other_pods_are_scheduled(thing, message, caplog):
     server = Server(node("n"), thing, pod("fine"))
     cluster = scheduler_of(server)
     make_pass(cluster)
@@ -260,23 +260,23 @@ def test_a_malformed_object_is_named_in_a_line_once_and_the_others_go_on(thing, 
 
 
 @table("spec", {
-    "one that has ended": ({"status": {"phase": "Failed"}},),
-    "one that is being deleted": ({"metadata": {"deletionTimestamp": "2024-01-01T00:00:00Z"}},),
-    "one with scheduling gates": ({"schedulingGates": [{"name": "quota"}]},),
+    "a pod that has ended": ({"status": {"phase": "Failed"}},),
+    "a pod that is being deleted": ({"metadata": {"deletionTimestamp": "2024-01-01T00:00:00Z"}},),
+    "a pod with scheduling gates": ({"schedulingGates": [{"name": "quota"}]},),
 })
-def test_pods_that_are_passed_over(spec):
+def test_pods_that_are_not_tried(spec):
     server, decisions = Server(node("n"), pod("p", **spec[0])), []
     make_pass(scheduler_of(server), decisions)
     assert decisions == [] and server.placements() == {}
 
 
-def test_nothing_is_added_to_a_node_with_a_pod_that_cannot_be_read():
+def test_no_pod_is_placed_on_a_node_with_a_malformed_pod():
     server = Server(node("a"), node("b", cpu="1"), pod("odd", {"cpu": "much"}, nodeName="a"), pod("fine"))
     make_pass(scheduler_of(server))
     assert server.placements() == {"odd": "a", "fine": "b"}
 
 
-def test_a_rule_that_fails_on_a_pod_fails_that_pod_only():
+def test_an_exception_in_a_rule_fails_only_its_pod():
     def broken(pod, node):
         if pod.name == "odd":
             raise KeyError("surprise")
@@ -290,7 +290,7 @@ def test_a_rule_that_fails_on_a_pod_fails_that_pod_only():
     assert decisions[1].message == f"KeyError in broken: 'surprise' (test_loop.py, line {broken.__code__.co_firstlineno + 2}), about node n"
 
 
-def test_no_nodes_is_said_as_kube_scheduler_says_it():
+def test_without_nodes_the_message_is_that_of_kube_scheduler():
     decisions = []
     make_pass(scheduler_of(Server(pod("web"))), decisions)
     assert decisions[0].message == "no nodes available to schedule pods"
@@ -303,13 +303,13 @@ def test_ties_are_broken_at_random():
     assert len(counts) == 4 and len({server.placements()[f"p-{i}"] for i in range(8)}) > 1
 
 
-def test_a_stop_finishes_the_pod_in_hand():
+def test_a_stop_ends_the_pass_after_the_current_pod():
     server, stop = Server(node("n"), pod("a"), pod("b"), pod("c")), threading.Event()
     run_pass(scheduler_of(server), {"my-scheduler": POLICY}, lambda decision: stop.set(), stop)
     assert list(server.placements()) == ["a"]
 
 
-def test_trouble_is_said_once_and_its_end_too(caplog, monkeypatch):
+def test_failures_and_recovery_are_logged_once(caplog, monkeypatch):
     caplog.set_level("INFO", "scheduler")
     server = Server(node("n"), pod("a"))
     server.failures["pods"] = [500, 500, 500] * 2 + [429, 500, 500, 500, 500]
@@ -318,12 +318,12 @@ def test_trouble_is_said_once_and_its_end_too(caplog, monkeypatch):
     cluster.on_rest = lambda: next(rests) == 6 and stop.set()
     policy_file = PolicyFile(ROOT / "policy.json", "my-scheduler")
     assert run_to_the_end(cluster, policy_file, stop, 0.5, False) == 0
-    assert waits == [1, 2, 4, 8], "and then it rests, as always"
+    assert waits == [1, 2, 4, 8], "then the loop waits as usual"
     assert caplog.messages == ["status 500", "status 429", "status 500", "the API server answers again"]
     assert server.placements() == {"a": "n"}
 
 
-def test_a_snapshot_knows_the_pods_of_all_schedulers_that_are_nominated_to_a_node():
+def test_a_snapshot_has_the_nominated_pods_of_all_schedulers():
     nominated = {"status": {"nominatedNodeName": "n"}}
     server = Server(
         node("n"), pod("ours", **nominated), pod("gated", schedulingGates=[{"name": "quota"}], **nominated),
@@ -337,17 +337,17 @@ def test_a_snapshot_knows_the_pods_of_all_schedulers_that_are_nominated_to_a_nod
 
 
 @table("function, code", {
-    "a rule that says no": (lambda pod, node: ["no"], 0),
-    "a rule that breaks": (lambda pod, node: 1 / 0, 1),
-    "a rule that answers nonsense": (lambda pod, node: 7, 1)})
-def test_a_single_pass_in_which_a_rule_breaks_has_failed(function, code):
+    "a rule that rejects the node": (lambda pod, node: ["no"], 0),
+    "a rule that raises an exception": (lambda pod, node: 1 / 0, 1),
+    "a rule that returns an invalid value": (lambda pod, node: 7, 1)})
+def test_the_exit_code_of_a_single_pass_with(function, code):
     policies = SimpleNamespace(reload_if_changed=lambda: {"my-scheduler": FullPolicy([FullRule("R", function)], [])})
     cluster = scheduler_of(Server(node("n"), pod("p")))
     assert run_to_the_end(cluster, policies, threading.Event(), 1, once=True) == code
 
 
-def test_old_nodes_are_not_kept():
-    """Others come in their places again and again, and each pass has another kind of pod."""
+def test_deleted_nodes_are_garbage_collected():
+    """Nodes are replaced again and again, and each pass has another kind of pod."""
     server = Server()
     cluster, alive = scheduler_of(server), []
     for generation in range(100):
@@ -358,21 +358,21 @@ def test_old_nodes_are_not_kept():
         make_pass(cluster)
         alive += map(weakref.ref, cluster.refresh_snapshot().nodes.values())
     gc.collect()
-    assert sum(seen() is not None for seen in alive) < 250, "of 500"
+    assert sum(seen() is not None for seen in alive) < 250, "fewer than 250 of 500 nodes are left"
 
 
 @table("breaks", {
-    "rules that work": lambda: None, "a rule that breaks": lambda: 1 / 0,
+    "valid rules": lambda: None, "a rule that raises an exception": lambda: 1 / 0,
     "a rule that calls sys.exit": lambda: sys.exit("no"),
 })
-def test_what_rules_need_for_a_first_pod_is_looked_up_before_its_turn(breaks):
-    """Once, not in each pass; and for no pod are rules asked that may say something else each time."""
+def test_resources_that_rules_need_are_listed_before_the_first_pod(breaks):
+    """This happens once, not in each pass, and only for steady rules."""
     asked = []
     predicate("Own", steady=True, metadata=lambda pod, nodes, snapshot: breaks())(lambda pod, node, metadata: [])
-    priority("Moody", metadata=lambda pod, nodes, snapshot: asked.append(pod))(lambda pod, node, metadata: 1)
+    priority("Changing", metadata=lambda pod, nodes, snapshot: asked.append(pod))(lambda pod, node, metadata: 1)
     try:
         policy = read_policy({"kind": "Policy", "apiVersion": "v1"})
-        policy.priorities.append(PRIORITIES["Moody"])
+        policy.priorities.append(PRIORITIES["Changing"])
         cluster = cluster_of(node("n"))
         cluster.begin_pass({"my-scheduler": policy})
         assert cluster.cache.objects.keys() >= {*OWNERS} and asked == []
@@ -382,4 +382,4 @@ def test_what_rules_need_for_a_first_pod_is_looked_up_before_its_turn(breaks):
         assert "replicasets" not in cluster.cache.objects
         cluster.begin_pass({"my-scheduler": dataclasses.replace(policy)})
     finally:
-        del PREDICATES["Own"], PRIORITIES["Moody"]
+        del PREDICATES["Own"], PRIORITIES["Changing"]

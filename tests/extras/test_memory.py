@@ -1,4 +1,4 @@
-"""What is remembered of rules' answers changes no decision: random sequences, decided with memory and without it."""
+"""The cache of rules' answers changes no decision: random sequences are decided with the cache and without it."""
 
 import collections
 import contextlib
@@ -56,12 +56,8 @@ CONFIGURATIONS = {
 GOLDEN = ROOT / "tests" / "golden"
 
 
-class Memory(dict):
-    """A dict that a test can see disappear."""
-
-
 def random_node(dice, i):
-    """A node like many, or with taints, labels, images."""
+    """A random node, which may have taints, labels and images."""
     labels = {HOSTNAME: f"n{i}", ZONE: dice.choice("abc")} if dice.random() < 0.9 else {}
     if dice.random() < 0.3:
         labels["disk"] = "ssd"
@@ -73,7 +69,7 @@ def random_node(dice, i):
 
 
 def random_kind(dice):
-    """What a kind of pods asks for."""
+    """Random arguments of `pod`, for several pods of the same kind."""
     app, spec = dice.choice("xyz"), {}
     selector = {"matchLabels": {"app": dice.choice("xyz")}}
     term = {"topologyKey": dice.choice([ZONE, HOSTNAME]), "labelSelector": selector}
@@ -106,13 +102,13 @@ def random_kind(dice):
     return {"requests": requests, "namespace": dice.choice(["default", "other"]), "labels": {"app": app}, **spec}
 
 
-def change_something(dice, server, mood):
-    """Have somebody else change the cluster."""
+def change_something(dice, server, state):
+    """Change the cluster, as other programs would."""
     nodes, pods = server.all("nodes"), [item for item in server.all("pods") if item["spec"].get("nodeName")]
     what = dice.randrange(7)
     if what == 0 and len(nodes) > 2:
         server.delete(dice.choice(nodes))
-    elif what in (1, 2):  # a new one, or another one under its name
+    elif what in (1, 2):  # a new node, or another one with the same name
         server.put(random_node(dice, dice.randrange(14)))
     elif what == 3 and pods:
         server.delete(dice.choice(pods))
@@ -122,7 +118,7 @@ def change_something(dice, server, mood):
     elif what == 5:
         server.put({"kind": "Namespace", "metadata": {"name": "other", "labels": {"team": dice.choice("ab")}}})
     else:
-        mood[0] += 1
+        state[0] += 1
     services = server.all("services")
     if services and dice.random() < 0.3:
         server.delete(dice.choice(services))
@@ -132,13 +128,13 @@ def change_something(dice, server, mood):
 
 
 def by_the_plain_loops(pod, snapshot, policy):
-    """What the script's two loops find by a Policy's rules: why nodes do not fit, and the totals of those that do."""
+    """Return the result of the script's two loops with a Policy's rules: the failed nodes, and the totals of the others."""
     def ready(rules, nodes, make=lambda each: Rule(each.rule.title, each.function)):
-        """The rules, with what they have prepared, as those of the script."""
+        """Return the prepared rules as rules of the script."""
         return [make(each) for each in prepare(rules, pod, nodes, snapshot)]
 
     def scored(each):
-        """A priority, whose scores are numbers as in the script: None is nan."""
+        """Return a priority whose scores are numbers, as in the script: nan for None."""
         def function(pod, node):
             score = each.function(pod, node)
             return math.nan if score is None else score
@@ -153,8 +149,8 @@ def by_the_plain_loops(pod, snapshot, policy):
     return failed, plain.prioritize(pod, feasible) if len(feasible) > 1 else dict.fromkeys(feasible)
 
 
-def says_what_the_plain_loops_find(decision, snapshot, policy):
-    """Assert it, unless a rule has refused the pod as a whole: the loops do not know of that."""
+def matches_the_plain_loops(decision, snapshot, policy):
+    """Assert it, unless a rule has rejected the pod as a whole, which the loops cannot. Return whether it was compared."""
     with contextlib.suppress(Unschedulable):
         failed, total = by_the_plain_loops(decision.pod, snapshot, policy)
         assert decision.failed == failed and decision.total.keys() == total.keys()
@@ -167,8 +163,8 @@ STEPS, SEEDS = 60, range(int(os.environ.get("EXAMPLES", 5)))
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_a_sequence_is_decided_as_it_is_without_memory(seed, changing_rules, monkeypatch):
-    replace(monkeypatch, "within", lambda seconds, function, *arguments, **more: function(*arguments))  # in no thread
+def test_a_random_sequence_is_decided_as_without_the_cache(seed, changing_rules, monkeypatch):
+    replace(monkeypatch, "within", lambda seconds, function, *arguments, **more: function(*arguments))  # not in a thread
     dice, server = random.Random(seed), Server()
     for i in range(10):
         server.put(random_node(dice, i))
@@ -181,7 +177,7 @@ def test_a_sequence_is_decided_as_it_is_without_memory(seed, changing_rules, mon
         for title, body in CONFIGURATIONS.items()}
     cluster, title = new_cluster(server), dice.choice([*policies])
     cluster.cache.snapshot.is_live = True
-    snapshot, remembered = cluster.refresh_snapshot(policies[title]), 0
+    snapshot, cached = cluster.refresh_snapshot(policies[title]), 0
     for step in range(STEPS):
         if dice.random() < 0.25:
             change_something(dice, server, changing_rules)
@@ -194,23 +190,23 @@ def test_a_sequence_is_decided_as_it_is_without_memory(seed, changing_rules, mon
         snapshot = cluster.refresh_snapshot(policies[title])
         without = new_cluster(server)
         plain = schedule(FullPod(waiting), without.refresh_snapshot(policies[title]), policy)
-        remembered += bool(snapshot.answers.entries)
+        cached += bool(snapshot.answers.entries)
         thing = cluster.cache.pods[f"{kind['namespace']}/p{step}"]
         vars(thing).update(record=PodRecord(thing))
         decision = schedule(thing, snapshot, policy)
         assert everything(decision) == everything(plain), f"seed {seed}, step {step}, {title}: {kind}"
         if not policy.always_check_all:
-            says_what_the_plain_loops_find(decision, without.snapshot, policy)
+            matches_the_plain_loops(decision, without.snapshot, policy)
         if decision.node:
             cluster.cycle.assume(decision)
             server.put({**waiting, "spec": {**waiting["spec"], "nodeName": decision.node}})
         else:
             server.delete(waiting)
-    assert remembered > STEPS / 2
+    assert cached > STEPS / 2
 
 
 def change_owners(dice, server):
-    """Have an owner come, change or go; or all of a namespace, which comes again bit by bit."""
+    """Create, change or delete an owner, or delete all owners of a namespace."""
     there = [thing for resource in OWNING_RESOURCES for thing in server.all(resource)]
     if there and dice.random() < 0.3:
         server.delete(dice.choice(there))
@@ -223,8 +219,8 @@ def change_owners(dice, server):
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_a_sequence_with_owners_is_decided_as_it_is_without_memory(seed):
-    """Pods of two namespaces spread by what selects them, and by their controllers, which come, change and go."""
+def test_a_random_sequence_with_owners_is_decided_as_without_the_cache(seed):
+    """Pods of two namespaces are spread by their services and controllers, which are created, changed and deleted."""
     dice, server = random.Random(seed), Server()
     for i in range(9):
         server.put(node(f"n{i}", labels={ZONE: "abc"[i % 3], HOSTNAME: f"n{i}"}))
@@ -262,7 +258,7 @@ DRIVERS = ["csi.example.com", "kubernetes.io/gce-pd"]
 
 
 def change_claims(dice, server):
-    """Have something come, change or go that claims to volumes rest on."""
+    """Create, change or delete an object on which the binding of claims depends."""
     name, driver, zone = dice.choice("abcdef"), dice.choice(DRIVERS), dice.choice("abc")
     reach = {"required": {"nodeSelectorTerms": [{"matchExpressions": [{"key": ZONE, "operator": "NotIn", "values": [zone]}]}]}}
     disk = {"csi": {"driver": driver, "volumeHandle": f"h-{name}"}} if driver == DRIVERS[0] else {"gcePersistentDisk": {"pdName": name}}
@@ -287,8 +283,8 @@ def change_claims(dice, server):
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_a_sequence_with_claims_is_decided_as_it_is_without_memory(seed, monkeypatch):
-    """One cluster remembers, the other one is new for each decision."""
+def test_a_random_sequence_with_claims_is_decided_as_without_the_cache(seed, monkeypatch):
+    """One cluster keeps its cache, the other one is new for each decision."""
     dice, server = random.Random(seed), Server()
     policies = load_policies("DefaultProvider", "my-scheduler") if seed % 2 else read_configuration(
         {"kind": "KubeSchedulerConfiguration", "apiVersion": CONFIGURATION_VERSION}, "my-scheduler")
@@ -324,7 +320,7 @@ def test_a_sequence_with_claims_is_decided_as_it_is_without_memory(seed, monkeyp
         server.delete(waiting)
         if decision.node:
             with contextlib.suppress(Unschedulable):
-                bind_volumes(thing, snapshot.nodes[decision.node], snapshot)  # sets volumes aside
+                bind_volumes(thing, snapshot.nodes[decision.node], snapshot)  # reserves volumes
             if dice.random() < 0.3:
                 thing.record.restore_assumed()
             cluster.cycle.assume(decision)
@@ -334,7 +330,7 @@ def test_a_sequence_with_claims_is_decided_as_it_is_without_memory(seed, monkeyp
 
 
 class NotingPod(FullPod):
-    """A pod that notes which of its attributes are looked at, while there is a set to note them in."""
+    """A pod that records which of its attributes are read, if there is a set for them."""
 
     noted = None
 
@@ -343,7 +339,7 @@ class NotingPod(FullPod):
         if noted is None or name.startswith("__"):
             return super().__getattribute__(name)
         noted.add(name)
-        NotingPod.noted = None  # what an attribute itself looks at is its own affair
+        NotingPod.noted = None  # attributes that this attribute reads do not count
         try:
             return super().__getattribute__(name)
         finally:
@@ -351,7 +347,7 @@ class NotingPod(FullPod):
 
 
 def golden_cases():
-    """Yield (Policies, the cluster's objects, pods in their JSON) of kube-scheduler's own decisions."""
+    """Yield (Policies, the cluster's objects, pending pods as JSON) of kube-scheduler's recorded decisions."""
     for line in itertools.islice(gzip.open(GOLDEN / "decisions.jsonl.gz", "rt"), 0, None, 3):
         case = json.loads(line)["case"]
         waiting = [thing for thing in case["objects"] if thing["kind"] == "Pod" and not thing["spec"].get("nodeName")]
@@ -367,8 +363,8 @@ def golden_cases():
         yield read_configuration(configuration, "kube"), case["cluster"], waiting
 
 
-def test_what_golden_cases_come_to_is_what_the_plain_loops_find():
-    """Of all rules, whoever keeps their answers; only extenders and alwaysCheckAllPredicates are not the script's."""
+def test_golden_cases_match_the_plain_loops():
+    """All rules are compared. The script has no extenders and no alwaysCheckAllPredicates."""
     compared = 0
     for policies, objects, raws in golden_cases():
         [policy] = policies.values()
@@ -376,20 +372,20 @@ def test_what_golden_cases_come_to_is_what_the_plain_loops_find():
             continue
         snapshot = cluster_of(*objects).refresh_snapshot(policies)
         for waiting in map(FullPod, raws):
-            compared += says_what_the_plain_loops_find(schedule(waiting, snapshot, policy), snapshot, policy)
+            compared += matches_the_plain_loops(schedule(waiting, snapshot, policy), snapshot, policy)
     assert compared > 1000
 
 
-def test_all_that_a_built_in_rule_looks_at_is_noted():
-    """Each is asked about pods of golden cases, as it is when it decides, and by a pod that notes more simply."""
-    asked = collections.defaultdict(collections.Counter)  # Policy or Profile -> rule -> about how many pods it was asked
+def test_all_attributes_that_a_built_in_rule_reads_are_recorded():
+    """Each rule runs on pods of golden cases, once with the real recording, and once with the simpler one of NotingPod."""
+    asked = collections.defaultdict(collections.Counter)  # Policy or Profile -> rule -> number of pods
     for policies, objects, raws in golden_cases():
         [policy] = policies.values()
         snapshot = cluster_of(*objects).refresh_snapshot(policies)
         questions = [(rule, "reasons") for rule in policy.predicates_to_ask()]
         questions += [(rule, "score") for rule in policy.priorities]
         for raw, (rule, question) in itertools.product(raws, questions):
-            if asked[type(policy)][rule.name] == 20:  # more take long, and differ little
+            if asked[type(policy)][rule.name] == 20:  # more would take long, and add little
                 continue
             with contextlib.suppress(Unschedulable):
                 for prepared in prepare([rule] if rule.steady else [], FullPod(raw), snapshot.nodes, snapshot):
@@ -412,7 +408,7 @@ def test_all_that_a_built_in_rule_looks_at_is_noted():
                 if getattr(rule.function, "func", rule.function).__module__.startswith("scheduler")]
     steady = {rule.name for rule in built_in if rule.steady}
     assert {rule.name for rule in built_in} - steady == {"RandomPriority"}
-    assert asked[FullPolicy].keys() >= steady - {"Preemption"}  # which no golden case names
+    assert asked[FullPolicy].keys() >= steady - {"Preemption"}  # no golden case has it
     assert asked[Profile].keys() >= steady & OVERRIDES.keys() - {"Preemption"}
 
 
@@ -421,7 +417,7 @@ ATTRIBUTES = ["labels", "node_name", "tolerations", "name", "requests", "is_late
 
 
 def random_rule(dice, depth=4):
-    """A function of (pod, node) that looks at this and that, and at other things depending on what it finds."""
+    """A function of (pod, node) that reads random attributes, depending on the values of others."""
     if depth == 0 or dice.random() < 0.15:
         answer = dice.choice(["", "", "a reason", "another"])
         return lambda pod, node: answer
@@ -444,7 +440,7 @@ def random_rule(dice, depth=4):
 
 
 def random_pod(dice, i):
-    """A pod that is like others in much, and in much not."""
+    """A random pod that shares many attributes with others."""
     more = {"tolerations": [{"key": "k", "operator": "Equal", "value": dice.choice("0123456789")}]} if dice.random() < 0.5 else {}
     if dice.random() < 0.3:
         more["volumes"] = [{"name": "disk", "gcePersistentDisk": {"pdName": dice.choice("ab")}}]
@@ -454,12 +450,12 @@ def random_pod(dice, i):
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_whatever_a_steady_rule_looks_at_it_is_asked_as_if_nothing_were_remembered(seed, monkeypatch):
-    """Rules that nobody has said anything of; some pods have an attribute that others lack."""
+def test_the_answers_of_any_steady_rule_are_those_without_the_cache(seed, monkeypatch):
+    """The rules declare nothing but steady, and some pods have an attribute that others lack."""
     plain = FullPod.__init__
 
     def late(pod, raw):
-        """Read an annotation, where it is there."""
+        """Set an attribute if the pod has an annotation."""
         plain(pod, raw)
         if "late" in pod.annotations:
             pod.is_late = True
@@ -483,7 +479,7 @@ def test_whatever_a_steady_rule_looks_at_it_is_asked_as_if_nothing_were_remember
             waiting.record = PodRecord(waiting)
             CHOSEN.update([waiting] * dice.randrange(2))
             decision = schedule(waiting, snapshot, policy)
-            assert says_what_the_plain_loops_find(decision, snapshot, policy) or not decision.node
+            assert matches_the_plain_loops(decision, snapshot, policy) or not decision.node
             for rule in policy.rules():
                 for each in snapshot.nodes.values():
                     message = decision.failed.get(each.name, {}).get(rule.title)

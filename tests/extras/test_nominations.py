@@ -9,7 +9,7 @@ from helpers.preempting import (
     OFF,
     TERMINATING,
     A,
-    apart,
+    anti_affinity,
     built,
     configuration,
     configured,
@@ -60,7 +60,7 @@ def test_for_whom_a_nominated_pod_waits(policies, condition, waits):
 })
 def test_the_room_that_a_node_has_for_a_nominated_pod(nominated, message):
     decision, snapshot = decide([node("n", cpu="1", labels=HOST), *([nominated] if nominated else []),
-                                 incoming(nominated="n" if nominated is None else None, affinity=apart("a"))])
+                                 incoming(nominated="n" if nominated is None else None, affinity=anti_affinity("a"))])
     assert (decision.message or "").startswith(f"0/1 nodes are available: {message}" if message else "")
     assert (decision.node is None) == (message is not None)
     assert snapshot.nodes["n"].requested["cpu"] == 0

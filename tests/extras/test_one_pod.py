@@ -1,4 +1,4 @@
-"""--explain of one pod: what decides, what follows, and where the pod stands."""
+"""--explain for one pod: the Policy that is used, the steps after the decision, and the pod's state."""
 
 import json
 import re
@@ -17,56 +17,56 @@ from scheduler_extras.show.report import in_json
 
 
 @table("key, first", {
-    "a pending pod, for which the run places others first": (
+    "a pending pod with other pods before it": (
         "default/report", "is pending. After 3 other pods, with policy.json:"),
-    "the namespace default needs no naming": ("report", "is pending. After 3 other pods, with policy.json:"),
-    "the first one of a run": ("web-1", "is pending. If scheduled now with policy.json:"),
-    "one that has a node, as if it had none": (
+    "a pod without its namespace, which is default": ("report", "is pending. After 3 other pods, with policy.json:"),
+    "the first pod of a run": ("web-1", "is pending. If scheduled now with policy.json:"),
+    "a pod with a node": (
         "default/database",
         "is on node-a and belongs to default-scheduler. If scheduled now with the default profile of "
         "kube-scheduler 1.36:"),
-    "another scheduler's": ("default/foreign", "belongs to other-scheduler. If scheduled now with policy.json:"),
-    "the cluster's own scheduler's, by that one's rules": (
+    "a pod of another scheduler": ("default/foreign", "belongs to other-scheduler. If scheduled now with policy.json:"),
+    "a pod of the default scheduler, with its rules": (
         "default/plain",
         "belongs to default-scheduler. If scheduled now with the default profile of "
         "kube-scheduler 1.36:"),
-    "one whose scheduler's name is nearly ours": (
+    "a pod whose scheduler's name is a typo of ours": (
         "default/slip", "names my-sheduler (did you mean my-scheduler?). If scheduled now with policy.json:"),
-    "one with scheduling gates": ("default/gated", "has scheduling gates (quota). If scheduled now with policy.json:"),
+    "a pod with scheduling gates": ("default/gated", "has scheduling gates (quota). If scheduled now with policy.json:"),
 })
-def test_explain_a_pod_and_who_decides(key, first, tmp_path):
+def test_the_first_line_has_the_pods_state_and_the_policy(key, first, tmp_path):
     run_one = explain_one(tmp_path, key)
     assert run_one.returncode == 0, run_one.stderr
     key = f"default/{key.removeprefix('default/')}"
     assert " ".join(run_one.stdout.split()).startswith(f"{key} {first} {key} ")
 
 
-def test_the_policy_that_is_given_explains_any_pod(tmp_path):
+def test_a_given_policy_is_used_for_any_pod(tmp_path):
     run = explain_one(tmp_path, "default/plain", "--policy", "policy.json")
     assert run.stdout.startswith(
         "default/plain belongs to default-scheduler. If scheduled now with policy.json:\n")
 
 
-@table("asks, what, rule", {
+@table("fields, what, rule", {
     "resources": ({"requests": {"cpu": "1"}}, "resource requests", "PodFitsResources"),
     "host ports": ({"containers": [{"ports": [{"hostPort": 80}]}]}, "host ports", "PodFitsHostPorts"),
-    "labels of the node": ({"nodeSelector": {"disk": "ssd"}}, "a node selector", "MatchNodeSelector"),
-    "more elaborately": (
+    "a node selector": ({"nodeSelector": {"disk": "ssd"}}, "a node selector", "MatchNodeSelector"),
+    "node affinity": (
         {"affinity": {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": [
             {"matchExpressions": [{"key": "a", "operator": "Exists"}]}]}}}}, "required node affinity",
         "MatchNodeSelector"),
     "a disk": ({"volumes": [{"name": "v", "iscsi": {"iqn": "x"}}]}, "a network disk", "NoDiskConflict"),
     "a claim": ({"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "x"}}]}, "claims",
                 "CheckVolumeBinding"),
-    "to be spread": ({"topologySpreadConstraints": [
+    "a spread constraint": ({"topologySpreadConstraints": [
         {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule"}]}, "required spreading",
                      "EvenPodsSpread"),
-    "company": ({"affinity": {"podAffinity": {REQUIRED: [TERM]}}}, "required pod affinity", "MatchInterPodAffinity"),
-    "to be alone": ({"affinity": {"podAntiAffinity": {REQUIRED: [TERM]}}}, "required pod anti-affinity",
+    "pod affinity": ({"affinity": {"podAffinity": {REQUIRED: [TERM]}}}, "required pod affinity", "MatchInterPodAffinity"),
+    "pod anti-affinity": ({"affinity": {"podAntiAffinity": {REQUIRED: [TERM]}}}, "required pod anti-affinity",
                     "MatchInterPodAffinity"),
 })
-def test_what_no_rule_looks_at_is_said_of_each_pod_and_once_where_pods_are_placed(asks, what, rule, tmp_path):
-    path = manifest(tmp_path, node("a"), pod("p", **asks), pod("q", **asks))
+def test_unchecked_fields_are_explained_for_each_pod_and_logged_once(fields, what, rule, tmp_path):
+    path = manifest(tmp_path, node("a"), pod("p", **fields), pod("q", **fields))
     always = [{"name": name} for name in MANDATORY_PREDICATES]
     (tmp_path / "none.json").write_text(json.dumps({
         "kind": "Policy", "apiVersion": "v1", "predicates": always, "priorities": []}))
@@ -81,18 +81,18 @@ def test_what_no_rule_looks_at_is_said_of_each_pod_and_once_where_pods_are_place
 
 
 @table("spec", {
-    "a label value that is a word of constraints": ({"topologySpreadConstraints": [{
+    "a label value that equals a keyword of constraints": ({"topologySpreadConstraints": [{
         "whenUnsatisfiable": "ScheduleAnyway", "labelSelector": {"matchLabels": {"rule": "DoNotSchedule"}}}]},),
     "preferred affinity": ({"affinity": {"podAffinity": {f"preferred{DURING_SCHEDULING}": [
         {"weight": 1, "podAffinityTerm": {"topologyKey": REQUIRED}}]}}},),
     "no required terms": ({"affinity": {"podAffinity": {REQUIRED: []}}},),
-    "what nobody can read": ({"topologySpreadConstraints": [7]},),
+    "an invalid constraint": ({"topologySpreadConstraints": [7]},),
 })
-def test_what_is_not_required_is_not_missed(spec):
+def test_optional_fields_are_not_reported_as_unchecked(spec):
     assert decide(policy(predicates=[], priorities=[]), pod("p", **spec[0]), node("a")).unchecked == []
 
 
-def test_where_taints_are_not_looked_at_that_is_said_too():
+def test_unchecked_taints_are_reported():
     [configured] = read_configuration({
         "kind": "KubeSchedulerConfiguration", "apiVersion": CONFIGURATION_VERSION, "profiles": [
             {"plugins": {"filter": {"disabled": [{"name": "TaintToleration"}]}}}]}, "my-scheduler").values()
@@ -116,7 +116,7 @@ def test_the_rules_of_a_configuration_have_the_names_of_its_plugins(tmp_path):
 
 
 def explain_one(folder, key, *arguments):
-    """Run --explain for one pod of the demo, to which a few have been added."""
+    """Run --explain for one pod of the demo, which has a few more pods here."""
     manifest(folder, pod("foreign", schedulerName="other-scheduler"), pod("plain", schedulerName=""),
              pod("slip", schedulerName="my-sheduler"),
              pod("gated", schedulingGates=[{"name": "quota"}]))
@@ -124,7 +124,7 @@ def explain_one(folder, key, *arguments):
                          cwd=ROOT)
 
 
-def test_a_pod_on_a_node_does_not_stand_in_its_own_way(tmp_path):
+def test_an_assigned_pod_is_explained_without_its_own_requests_and_ports(tmp_path):
     there = pod("there", {"cpu": "3"}, nodeName="a", containers=[
         {"name": "c", "image": "i", "ports": [{"hostPort": 80}], "resources": {"requests": {"cpu": "3"}}}])
     run = run_scheduler("--cluster", manifest(tmp_path, node("a"), there), "--explain", "there", "--output=json")
@@ -132,13 +132,13 @@ def test_a_pod_on_a_node_does_not_stand_in_its_own_way(tmp_path):
     assert run_scheduler("--cluster", manifest(tmp_path, node("a"), there)).stderr.startswith("no pods to schedule")
 
 
-def test_json_of_one_pod_is_its_record_and_nothing_else(tmp_path):
+def test_the_json_output_has_only_the_record_of_the_pod(tmp_path):
     run = explain_one(tmp_path, "default/training", "--output=json")
     assert json.loads(run.stdout)["pod"] == "default/training"
     assert json.loads(run.stdout)["node"] == "node-gpu"
 
 
-def test_explain_a_pod_that_is_not_there(tmp_path):
+def test_explain_a_pod_that_does_not_exist(tmp_path):
     run = explain_one(tmp_path, "kube-system/nobody")
     assert (run.returncode, run.stdout) == (1, "")
     assert run.stderr.splitlines()[-1] == (
@@ -168,19 +168,19 @@ def test_explain_on_the_control_plane_binds_and_writes_nothing(control_plane):
     assert control_plane.get("events")["items"] == []
 
 
-def test_a_rejection_whatever_the_node_says_so():
+def test_a_rejection_for_all_nodes_is_marked():
     claims = pod("p", volumes=[{"name": "v", "persistentVolumeClaim": {"claimName": "none"}}])
     assert shown(decide(policy(), claims, node("a", unschedulable=True)))[2:] == [
         '  ✗ a  CheckVolumeBinding (whatever the node): persistentvolumeclaim "none" not',
         "       found", ""]
 
 
-def test_where_each_node_has_one_reason_nothing_is_said_of_two():
+def test_without_nodes_with_several_reasons_there_is_no_line_about_them():
     lines = shown(decide(policy(), pod("p", {"cpu": "2"}), node("a", cpu="1", unschedulable=True), node("b", cpu="1")))
     assert lines[0].endswith("0/2 nodes are available: 1 Insufficient cpu, 1 node(s)") and lines[2].startswith("  ✗ ")
 
 
-def test_all_failing_predicates_are_shown_where_the_policy_has_all_asked():
+def test_all_failing_predicates_are_shown_with_always_check_all_predicates():
     lines = shown(decide(policy(alwaysCheckAllPredicates=True), pod("p", {"cpu": "2"}),
                          node("a", cpu="1", unschedulable=True), node("b", cpu="1"), node("c", cpu="1")))
     assert lines[2] == "  Some nodes have more than one reason, so the numbers add up to 4."
@@ -193,22 +193,22 @@ def test_all_failing_predicates_are_shown_where_the_policy_has_all_asked():
 
 
 def waiting_pod(**more):
-    """A pod that another process has placed, but not bound yet, as its condition says."""
+    """A pod with a condition of another process, which has placed it but not bound it yet."""
     condition = {"type": "PodScheduled", "status": "False", "reason": "Waiting", "message": "Gang does not permit the binding to a yet"}
     return pod("p", status={"conditions": [condition | more]})
 
 
 @table("objects, message", {
-    "its condition says so": ([waiting_pod()], "waits: Gang does not permit the binding to a yet"),
-    "its condition says that it fits nowhere": ([waiting_pod(reason="Unschedulable")], "is pending"),
+    "its condition has the reason Waiting": ([waiting_pod()], "waits: Gang does not permit the binding to a yet"),
+    "its condition has the reason Unschedulable": ([waiting_pod(reason="Unschedulable")], "is pending"),
 })
-def test_a_pod_that_another_process_has_placed_is_explained_as_one_that_waits(objects, message, tmp_path):
+def test_a_pod_that_another_process_has_placed_is_shown_as_waiting(objects, message, tmp_path):
     path = manifest(tmp_path, node("a"), node("b"), *objects)
     run = run_scheduler("--cluster", path, "--explain", "p")
     assert " ".join(run.stdout.split()).startswith(f"default/p {message}. If scheduled now with policy.json: ")
 
 
-def test_a_pod_that_waits_is_said_to_wait():
+def test_a_waiting_pod_is_shown_as_waiting():
     decision = decide(policy(), pod("p"), node("a"))
     assert in_words(decision).endswith(")") and in_json(decision)["waits"] == ""
     decision.waits = "volumes are being bound or provisioned on a"
@@ -258,25 +258,25 @@ def mine(pod, node):
 
 
 @table("label, decided", {
-    "all agree": ("x", "-> a (1 of 1 nodes fit, score 1)"),
-    "permit denies": ("denied", 'stays pending: rejected pod "p" by permit plugin "Mine": not on a Monday'),
-    "permit waits": (
+    "all hooks agree": ("x", "-> a (1 of 1 nodes fit, score 1)"),
+    "permit rejects the pod": ("denied", 'stays pending: rejected pod "p" by permit plugin "Mine": not on a Monday'),
+    "permit holds the pod": (
         "held", "-> a (1 of 1 nodes fit, score 1) waits: Mine does not permit the binding to a yet: 1 of 2 pods"),
-    "something has to take effect": (
+    "pre_bind sends a request": (
         "prepared", "-> a (1 of 1 nodes fit, score 1) waits: Mine prepares the binding to a: it is to be seen"),
-    "something is to come by itself": (
+    "pre_bind waits": (
         "awaited", "-> a (1 of 1 nodes fit, score 1) waits: Mine prepares the binding to a: it comes"),
-    "one breaks": ("broken", "stays pending: ZeroDivisionError in pre_bind: division by zero (Mine: rules.py, line 19), about node a"),
+    "pre_bind raises an exception": ("broken", "stays pending: ZeroDivisionError in pre_bind: division by zero (Mine: rules.py, line 19), about node a"),
 })
-@pytest.mark.parametrize("on", ["manifests", "a cluster"])
-def test_explain_goes_on_with_what_rules_say_before_the_binding(label, decided, on, tmp_path):
+@pytest.mark.parametrize("source", ["manifests", "a cluster"])
+def test_explain_runs_the_hooks_before_the_binding(label, decided, source, tmp_path):
     (tmp_path / "rules.py").write_text(WHAT_FOLLOWS)
     (tmp_path / "policy.json").write_text(json.dumps({"kind": "Policy", "apiVersion": "v1", "predicates": [
         {"name": "Mine"}], "priorities": []}))
     things = node("a"), pod("p", labels={label: "yes"})
     server = ApiServer(*things)
     try:
-        place = ["--server", server.url] if on == "a cluster" else ["--cluster", manifest(tmp_path, *things)]
+        place = ["--server", server.url] if source == "a cluster" else ["--cluster", manifest(tmp_path, *things)]
         run = run_scheduler(*place, "--plugins", tmp_path / "rules.py", "--policy", tmp_path / "policy.json", "--explain", "p")
         assert {asked.method for asked in server.asked} <= {"GET"} and server.placements() == {}, "nothing is sent"
     finally:
@@ -285,8 +285,8 @@ def test_explain_goes_on_with_what_rules_say_before_the_binding(label, decided, 
     assert f"default/p {decided} " in " ".join(run.stdout.split()) + " "
 
 
-@table("of", {"a pending pod": pod("p"), "one that is on its best node": pod("p", nodeName="a")})
-def test_rules_see_an_explained_pod_on_its_node_once(of, tmp_path):
+@table("of", {"a pending pod": pod("p"), "a pod on its best node": pod("p", nodeName="a")})
+def test_an_explained_pod_counts_once_on_its_node(of, tmp_path):
     (tmp_path / "rules.py").write_text(
         "from scheduler import predicate\n\n"
         "def permit(pod, node, snapshot):\n"
@@ -302,8 +302,8 @@ def test_rules_see_an_explained_pod_on_its_node_once(of, tmp_path):
     assert "does not permit the binding to a yet: 1 of 300m" in " ".join(run.stdout.split()), run
 
 
-@table("label, held", {"permit denies": ("denied", False), "permit waits": ("held", True), "all agree": ("x", False)})
-def test_json_says_whether_a_pod_is_held(label, held, tmp_path):
+@table("label, held", {"permit rejects the pod": ("denied", False), "permit holds the pod": ("held", True), "all hooks agree": ("x", False)})
+def test_the_json_output_has_whether_a_pod_is_held(label, held, tmp_path):
     (tmp_path / "rules.py").write_text(WHAT_FOLLOWS)
     (tmp_path / "policy.json").write_text(json.dumps({"kind": "Policy", "apiVersion": "v1", "predicates": [
         {"name": "Mine"}], "priorities": []}))
@@ -315,19 +315,19 @@ def test_json_says_whether_a_pod_is_held(label, held, tmp_path):
 
 @table("of, message", {
     "a pending pod": (pod("p"), "is pending"),
-    "one that has a node": (pod("p", nodeName="a"), "is on a"),
-    "another scheduler's": (pod("p", schedulerName="other"), "belongs to other"),
-    "one with scheduling gates": (pod("p", schedulingGates=[{"name": "quota"}]), "has scheduling gates (quota)"),
-    "one whose node is not there": (pod("p", nodeName="gone"), "is on gone (no such node)"),
-    "another scheduler's that has a node": (pod("p", schedulerName="other", nodeName="a"), "is on a and belongs to other"),
-    "one on a node, being deleted": (
+    "a pod with a node": (pod("p", nodeName="a"), "is on a"),
+    "a pod of another scheduler": (pod("p", schedulerName="other"), "belongs to other"),
+    "a pod with scheduling gates": (pod("p", schedulingGates=[{"name": "quota"}]), "has scheduling gates (quota)"),
+    "a pod on a node that does not exist": (pod("p", nodeName="gone"), "is on gone (no such node)"),
+    "a pod of another scheduler with a node": (pod("p", schedulerName="other", nodeName="a"), "is on a and belongs to other"),
+    "a terminating pod": (
         pod("p", nodeName="a", metadata={"deletionTimestamp": "2024-01-01T00:00:00Z"}),
         "is on a and is being deleted"),
-    "another scheduler's, with gates": (
+    "a pod of another scheduler with scheduling gates": (
         pod("p", schedulerName="other", schedulingGates=[{"name": "quota"}]),
         "has scheduling gates (quota) and belongs to other"),
 })
-def test_heading_and_json_say_in_a_sentence_where_a_pod_stands(of, message, tmp_path):
+def test_the_heading_and_the_json_output_have_the_state_of_the_pod(of, message, tmp_path):
     path, sentence = manifest(tmp_path, node("a"), of), f"default/p {message}. If scheduled now with policy.json"
     run = run_scheduler("--cluster", path, "--explain", "p")
     assert " ".join(run.stdout.split()).startswith(f"{sentence}: "), run
@@ -335,7 +335,7 @@ def test_heading_and_json_say_in_a_sentence_where_a_pod_stands(of, message, tmp_
     assert json.loads(run.stdout)["stands"] == sentence
 
 
-def test_what_another_process_says_of_a_pod_is_shown_on_the_control_plane(control_plane):
+def test_the_waiting_condition_of_another_process_is_shown(control_plane):
     control_plane.create(node("a"), pod("p"))
     [waiting] = waiting_pod()["status"]["conditions"]
     control_plane.request("PATCH", "namespaces/default/pods/p/status", {"status": {"conditions": [waiting]}},
@@ -349,13 +349,13 @@ OWN_RULE = "from scheduler import predicate\n\n@predicate('Mine')\ndef mine(pod,
 
 @table("rule, arguments, code", {
     "a rule that fails": ("1 / 0", [], 1),
-    "a rule with an answer of the wrong kind": ("None", [], 1),
+    "a rule that returns None": ("None", [], 1),
     "one pod is explained": ("1 / 0", ["--explain", "p"], 1),
     "Policies are compared": ("1 / 0", ["--compare", ROOT / "policy.json"], 1),
     "a rule that finds no node": ("['closed']", [], 0),
-    "a rule that is content": ("[]", ["--explain", "p"], 0),
+    "a rule that accepts the node": ("[]", ["--explain", "p"], 0),
 })
-def test_a_rule_that_failed_is_exit_code_1(rule, arguments, code, tmp_path):
+def test_a_failing_rule_gives_exit_code_1(rule, arguments, code, tmp_path):
     (tmp_path / "rules.py").write_text(OWN_RULE.format(rule))
     (tmp_path / "policy.json").write_text(
         '{"kind": "Policy", "apiVersion": "v1", "predicates": [{"name": "Mine"}], "priorities": []}')
@@ -370,7 +370,7 @@ def test_a_rule_that_failed_is_exit_code_1(rule, arguments, code, tmp_path):
     assert run.returncode == code, run
 
 
-def test_a_write_that_is_refused_is_exit_code_1():
+def test_a_rejected_write_gives_exit_code_1():
     server = ApiServer(node("a"), pod("p"))
     server.faults["binding"] = answering(403)
     try:

@@ -1,4 +1,4 @@
-"""The arguments of plugins in a KubeSchedulerConfiguration, and what they change."""
+"""The arguments of plugins in a KubeSchedulerConfiguration, and their effects."""
 
 import pytest
 
@@ -16,7 +16,7 @@ with as_in_the_script():
     import tutorial_rules  # noqa: F401 (registers its rules)
 
 
-def test_arguments_change_what_a_plugin_does():
+def test_arguments_change_a_plugin():
     [policy] = load({"pluginConfig": [
         {"name": "NodeResourcesFit", "args": {"ignoredResources": ["example.com/gpu"],
                                               "ignoredResourceGroups": ["example.org"]}},
@@ -30,18 +30,18 @@ def test_arguments_change_what_a_plugin_does():
 
 
 @table("plugin, args, rule, settings", {
-    "a weight of 0 leaves required affinity out": (
+    "a hardPodAffinityWeight of 0": (
         "InterPodAffinity", {"hardPodAffinityWeight": 0}, "InterPodAffinityPriority",
         {"hard_weight": 0, "ignores_others": False}),
-    "without a weight it is 1": (
+    "the default hardPodAffinityWeight": (
         "InterPodAffinity", {}, "InterPodAffinityPriority", {"hard_weight": 1, "ignores_others": False}),
     "resources to balance": (
         "NodeResourcesBalancedAllocation", {"resources": [{"name": "cpu", "weight": 1}, {"name": "example.com/gpu"}]},
         "BalancedResourceAllocation", {"resources": ["cpu", "example.com/gpu"]}),
-    "without any, what the rule has by default": (
+    "the default resources to balance": (
         "NodeResourcesBalancedAllocation", {}, "BalancedResourceAllocation", {}),
 })
-def test_a_rule_has_the_settings_of_its_plugin(plugin, args, rule, settings):
+def test_the_settings_of_a_rule(plugin, args, rule, settings):
     [policy] = load({"pluginConfig": [{"name": plugin, "args": args}]}).values()
     assert {rule.name: rule.settings for rule in policy.priorities}[rule] == settings
 
@@ -50,64 +50,64 @@ ENABLED, DISABLED = "profiles[0].plugins.{}.enabled[0]", "profiles[0].plugins.{}
 
 
 @table("profile, more, notices", {
-    "nothing special": ({}, {}, []),
-    "plugins that do nothing here": (
+    "an empty profile": ({}, {}, []),
+    "plugins without effect": (
         {"plugins": {"multiPoint": {"enabled": plugins("GangScheduling")}, "filter": {
             "enabled": plugins("NodeDeclaredFeatures")}, "score": {"enabled": plugins(DynamicResources=2)}}}, {},
         [f"{ENABLED.format('multiPoint')}: GangScheduling has no effect here",
          f"{ENABLED.format('filter')}: NodeDeclaredFeatures has no effect here",
          f"{ENABLED.format('score')}: DynamicResources has no effect here"]),
-    "one without effect here is disabled": ({"plugins": {"multiPoint": {"disabled": plugins("DynamicResources")}}}, {}, []),
-    "a plugin that is not there is disabled": (
+    "a plugin without effect is disabled": ({"plugins": {"multiPoint": {"disabled": plugins("DynamicResources")}}}, {}, []),
+    "an unknown plugin is disabled": (
         {"plugins": {"filter": {"disabled": plugins("NodePort")}}}, {},
         [f'{DISABLED.format("filter")}: there is no plugin "NodePort"; did you mean "NodePorts"?']),
     "a predicate's name is disabled": (
         {"plugins": {"filter": {"disabled": plugins("PodFitsResources")}}}, {},
         [f'{DISABLED.format("filter")}: there is no plugin "PodFitsResources"; did you mean "NodeResourcesFit"?']),
-    "a plugin of another's is disabled": (
+    "another project's plugin is disabled": (
         {"plugins": {"score": {"disabled": plugins("Yesteryear")}}}, {},
         [f'{DISABLED.format("score")}: there is no plugin "Yesteryear"']),
-    "a plugin that has gone is disabled": (
+    "a removed plugin is disabled": (
         {"plugins": {"filter": {"disabled": plugins("EBSLimits")}}}, {},
         [f'{DISABLED.format("filter")}: there is no plugin "EBSLimits"; leave it out, NodeVolumeLimits replaces it']),
-    "... and what does its work today does more": (
+    "a removed plugin without a direct replacement is disabled": (
         {"plugins": {"score": {"disabled": plugins("NodePreferAvoidPods")}}}, {},
         [f'{DISABLED.format("score")}: there is no plugin "NodePreferAvoidPods"; leave it out']),
-    "fields on which nothing depends": (
+    "fields without effect": (
         {"percentageOfNodesToScore": 50}, {"percentageOfNodesToScore": 0, "parallelism": 16, "clientConnection": {"qps": 5},
                                            "enableProfiling": True},
         ["no effect here: clientConnection, parallelism, enableProfiling, percentageOfNodesToScore"]),
-    "arguments on which nothing depends": (
+    "arguments without effect": (
         {"pluginConfig": [{"name": "NodePorts", "args": {"ports": 600}}]}, {},
         ["profiles[0].pluginConfig[0].args: the arguments of NodePorts have no effect here"]),
-    "arguments of a plugin that is nearly one": (
+    "arguments of a plugin with a typo": (
         {"pluginConfig": [{"name": "NodeResourceFit", "args": {"scoringStrategy": {"type": "MostAllocated"}}}]}, {},
         ['profiles[0].pluginConfig[0].args: the arguments of NodeResourceFit have no effect here; '
          'did you mean "NodeResourcesFit"?']),
-    "arguments that say of what kind they are only": (
+    "arguments with only their kind": (
         {"pluginConfig": [{"name": "DefaultPreemption", "args": {"kind": "DefaultPreemptionArgs"}}]}, {}, []),
-    "extension points of groups of pods": ({"plugins": {"placementScore": {}, "placementGenerate": {}}}, {}, []),
+    "extension points for gangs": ({"plugins": {"placementScore": {}, "placementGenerate": {}}}, {}, []),
 })
-def test_what_is_read_without_effect_is_said(profile, more, notices):
+def test_entries_without_effect_give_a_notice(profile, more, notices):
     [policy] = load(profile, **more).values()
     assert policy.notices == notices
 
 
-def test_arguments_of_a_plugin_that_has_gone_are_no_error_to_kube_scheduler():
-    """But for those of four: see the rows of validatePluginConfig below."""
+def test_arguments_of_a_removed_plugin_are_no_error_in_kube_scheduler():
+    """There are four exceptions: see the rows of validatePluginConfig in test_configuration_checks.py."""
     [policy] = load({"pluginConfig": [{"name": "NodeLabel", "args": {"presentLabels": ["ssd"]}}]}).values()
     assert policy.notices == [
         "profiles[0].pluginConfig[0].args: the arguments of NodeLabel have no effect here; use node affinity"]
 
 
 @table("ignored, args, reasons", {
-    "a resource that an extender sees to": (True, {}, []),
-    "one that it has a say about only": (False, {}, ["Insufficient example.com/fpga"]),
-    "its word takes precedence over the plugin's arguments": (
+    "a resource that is ignored for an extender": (True, {}, []),
+    "a resource of an extender that is not ignored": (False, {}, ["Insufficient example.com/fpga"]),
+    "the extender takes precedence over ignoredResources": (
         True, {"ignoredResources": ["example.com/gpu"]}, ["Insufficient example.com/gpu"]),
-    "... but not over their groups": (True, {"ignoredResourceGroups": ["example.com"]}, []),
+    "... but not over ignoredResourceGroups": (True, {"ignoredResourceGroups": ["example.com"]}, []),
 })
-def test_resources_that_extenders_see_to_are_not_held_against_nodes(ignored, args, reasons):
+def test_resources_that_extenders_manage_are_not_checked(ignored, args, reasons):
     wanted = {"example.com/fpga": "1"} | ({"example.com/gpu": "1"} if args else {})
     [policy] = load({"pluginConfig": [{"name": "NodeResourcesFit", "args": args}]}, extenders=[
         {"urlPrefix": "http://x", "managedResources": [{"name": "example.com/fpga", "ignoredByScheduler": ignored}]}]).values()
@@ -118,25 +118,25 @@ def test_resources_that_extenders_see_to_are_not_held_against_nodes(ignored, arg
 SSD, FAST = ({"matchExpressions": [{"key": "disk", "operator": "In", "values": [value]}]} for value in ("ssd", "nvme"))
 
 
-def test_a_setting_that_no_function_of_a_rule_takes_is_an_error():
+def test_a_setting_without_a_parameter_is_an_error():
     with pytest.raises(TypeError, match="HostName has no setting hard_weight"):
         set_up(PREDICATES["HostName"], "HostName", "predicates[0]", 1, {"hard_weight": 1})
 
 
 @table("added, failed, scores", {
-    "none": ({}, {}, {"hdd": 0, "nvme": 0, "ssd": 0}),
-    "required: a node has to meet one of the terms, whatever the pod": (
+    "no added affinity": ({}, {}, {"hdd": 0, "nvme": 0, "ssd": 0}),
+    "required: a node must match one of the terms": (
         {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [SSD, FAST]}},
         {"hdd": "node(s) didn't match scheduler-enforced node affinity"}, {"nvme": 0, "ssd": 0}),
-    "required, but no term: no node meets it": (
+    "required without terms: no node matches": (
         {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": []}},
         dict.fromkeys(["hdd", "nvme", "ssd"], "node(s) didn't match scheduler-enforced node affinity"), None),
-    "preferred: the terms' weights are added to the pod's own": (
+    "preferred: the weights are added to those of the pod": (
         {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 5, "preference": FAST},
                                                              {"weight": 3, "preference": SSD}]},
         {}, {"hdd": 0, "nvme": 200, "ssd": 120}),
 })
-def test_affinity_that_is_added_to_each_pods(added, failed, scores):
+def test_added_affinity(added, failed, scores):
     policies = load({"pluginConfig": [{"name": "NodeAffinity", "args": {"addedAffinity": added}}]})
     decision = decide(policies, pod("p"), *(node(disk, labels={"disk": disk}) for disk in ("hdd", "nvme", "ssd")))
     assert {name: reason for name, against in decision.failed.items() for [reason] in against.values()} == failed
@@ -144,9 +144,9 @@ def test_affinity_that_is_added_to_each_pods(added, failed, scores):
 
 
 @table("ignored, prefers, score", {
-    "others' preferences count": (False, False, 200),
-    "... but not if they are to be ignored": (True, False, 0),
-    "... unless the pod has preferences of its own": (True, True, 200),
+    "preferences of existing pods count": (False, False, 200),
+    "... but not if they are ignored": (True, False, 0),
+    "... unless the pod has preferences, too": (True, True, 200),
 })
 def test_preferences_of_existing_pods(ignored, prefers, score):
     def preference(app):
@@ -163,10 +163,10 @@ def test_preferences_of_existing_pods(ignored, prefers, score):
 
 @table("args, feasible, spreads", {
     "kube-scheduler's default constraints are preferences": ({}, ["a", "b"], True),
-    "none at all": ({"defaultingType": "List"}, ["a", "b"], False),
-    "a preference of the user's own": ({"defaultingType": "List", "defaultConstraints": [
+    "no default constraints": ({"defaultingType": "List"}, ["a", "b"], False),
+    "a custom ScheduleAnyway constraint": ({"defaultingType": "List", "defaultConstraints": [
         {"maxSkew": 1, "topologyKey": "rack", "whenUnsatisfiable": "ScheduleAnyway"}]}, ["a", "b"], False),
-    "one of the user's own": ({"defaultingType": "List", "defaultConstraints": [
+    "a custom DoNotSchedule constraint": ({"defaultingType": "List", "defaultConstraints": [
         {"maxSkew": 1, "topologyKey": "kubernetes.io/hostname", "whenUnsatisfiable": "DoNotSchedule"}]}, ["b"], False),
 })
 def test_default_spread_constraints(args, feasible, spreads):
@@ -181,11 +181,11 @@ def test_default_spread_constraints(args, feasible, spreads):
 
 
 @table("args, scores", {
-    "the system's own constraints need no labels": ({}, {"a": 44, "b": 200}),
-    "the same ones, written out, do": (
+    "the System constraints do not require the labels": ({}, {"a": 44, "b": 200}),
+    "the same constraints in a List require them": (
         {"defaultingType": "List", "defaultConstraints": DEFAULT_SPREAD}, {"a": 200, "b": 0}),
 })
-def test_a_node_without_a_zone_under_default_spread_constraints(args, scores):
+def test_a_node_without_a_zone_and_default_spread_constraints(args, scores):
     policies = load({"pluginConfig": [{"name": "PodTopologySpread", "args": args}]})
     service = {"kind": "Service", "metadata": {"name": "web"}, "spec": {"selector": {"app": "web"}}}
     labels = {"a": {"kubernetes.io/hostname": "a", "topology.kubernetes.io/zone": "z"}, "b": {"kubernetes.io/hostname": "b"}}
@@ -195,7 +195,7 @@ def test_a_node_without_a_zone_under_default_spread_constraints(args, scores):
     assert decision.scores["PodTopologySpread"] == scores
 
 
-def test_each_argument_of_a_plugin_is_taken_by_a_rule():
+def test_each_argument_of_a_plugin_is_used_by_a_rule():
     args = {"NodeAffinity": {"addedAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": []}},
             "NodeResourcesFit": {"ignoredResources": ["example.com/gpu"]}, "VolumeBinding": {"bindTimeoutSeconds": 5},
             "NodeResourcesBalancedAllocation": {"resources": [{"name": "cpu", "weight": 1}]}}
@@ -208,14 +208,14 @@ def test_each_argument_of_a_plugin_is_taken_by_a_rule():
     assert len(given) >= 7 and given <= taken
 
 
-def test_arguments_of_plugins_that_take_none_are_no_error():
+def test_arguments_of_plugins_without_arguments_are_no_error():
     [policy] = load({"pluginConfig": [{"name": "NodeName", "args": {"x": 1}}, {"name": "Nobody", "args": {"x": 1}},
                                        {"name": "NodePorts", "args": {}}]}).values()
     assert rules(policy) == (FILTERS, SCORES)
 
 
 @pytest.mark.parametrize("kind", ["LeastAllocated", "MostAllocated"])
-def test_resources_are_weighed_as_the_arguments_say(kind):
+def test_the_weights_of_resources(kind):
     resources = [{"name": "cpu", "weight": 3}, {"name": "example.com/gpu"}]
     [policy] = load({"plugins": {"score": {"disabled": plugins("*"), "enabled": plugins("NodeResourcesFit")}},
                      "pluginConfig": [{"name": "NodeResourcesFit", "args": {"scoringStrategy": {
@@ -228,15 +228,15 @@ def test_resources_are_weighed_as_the_arguments_say(kind):
 
 
 @table("times, seconds", {
-    "kube-scheduler's times": ({}, (15, 10, 2)),
-    "others": ({"leaseDuration": "1m30s", "retryPeriod": "500ms"}, (90, 10, 0.5)),
-    "zero is the default": ({"leaseDuration": "0s", "renewDeadline": "0"}, (15, 10, 2)),
+    "the defaults of kube-scheduler": ({}, (15, 10, 2)),
+    "other times": ({"leaseDuration": "1m30s", "retryPeriod": "500ms"}, (90, 10, 0.5)),
+    "zero means the default": ({"leaseDuration": "0s", "renewDeadline": "0"}, (15, 10, 2)),
 })
 def test_the_times_of_leader_election(times, seconds):
     election = load(leaderElection={"leaderElect": True, **times})["my-scheduler"].election
     assert election["leaderElect"] and tuple(election[name] for name in ELECTION) == seconds
 
 
-def test_arguments_of_a_plugin_that_nobody_knows_may_be_anything():
+def test_arguments_of_an_unknown_plugin_are_not_validated():
     [policy] = load({"pluginConfig": [{"name": "Nobody", "args": {"defaultConstraints": 5}}]}).values()
     assert policy.notices == ["profiles[0].pluginConfig[0].args: the arguments of Nobody have no effect here"]

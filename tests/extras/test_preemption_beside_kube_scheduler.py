@@ -1,4 +1,4 @@
-"""Preemption on a real control plane, and beside the real kube-scheduler."""
+"""Preemption on a real control plane, and compared with a real kube-scheduler."""
 
 import json
 import random
@@ -9,20 +9,20 @@ from collections import Counter
 
 from helpers.control_plane import free_port, wait_for
 from helpers.extras import MANIFESTS, node, pod, run_scheduler, table
-from helpers.preempting import BUDGETS, LEVELS, POLICY, PORT, apart, budget, configuration
+from helpers.preempting import BUDGETS, LEVELS, POLICY, PORT, anti_affinity, budget, configuration
 from scheduler_extras.api.client import ApiClient
 from scheduler_extras.rules.node_ranking import WHY, WHY_ONE
 
 
 def random_scenario(seed):
-    """Up to four full nodes, who is on them, their budgets, and up to three pods that need room there."""
+    """Up to four full nodes with pods, budgets, and up to three preemptors."""
     chance = random.Random(seed)
     mine = {"scenario": str(seed)}
 
     def random_pod(name, level, **spec):
         labels = mine | ({"app": app} if (app := chance.choice(["a", "b", ""])) else {})
         if chance.random() < 0.2:
-            spec["affinity"] = apart(chance.choice("ab"), **mine)
+            spec["affinity"] = anti_affinity(chance.choice("ab"), **mine)
         thing = pod(name, {"cpu": str(chance.randint(1, 2))}, labels=labels, priorityClassName=level, **spec)
         if chance.random() < 0.1:
             thing["spec"]["containers"][0]["ports"] = PORT[0]["ports"]
@@ -49,9 +49,9 @@ def random_scenario(seed):
 
 
 def contest(control_plane, decide_all):
-    """Set 20 scenarios up, side by side, and have them decided. Return who has to go for whom, and the nominations.
+    """Set up 20 scenarios side by side, and let them be scheduled. Return the victims, their preemptors, and the nominations.
 
-    These are such that each step of the choice decides somewhere.
+    Each step of the choice decides in at least one of them.
     """
     control_plane.clear()
     api = ApiClient(control_plane.server)
@@ -75,26 +75,26 @@ def contest(control_plane, decide_all):
             "conditions", [])] for name in incoming}
         return all(message.values()) and message
 
-    def told():
+    def preempted():
         events = control_plane.get("events", params={"fieldSelector": "reason=Preempted"})["items"]
         return sorted((event["involvedObject"]["name"], event["message"]) for event in events)
 
-    answer = {"messages": wait_for("all have been decided about", messages)}
+    answer = {"messages": wait_for("all pods are decided", messages)}
     pods = control_plane.pods().values()
     answer["victims"] = sorted(thing["metadata"]["name"] for thing in pods if "deletionTimestamp" in thing["metadata"])
-    wait_for("the victims are told", lambda: {name for name, _ in told()} == {*answer["victims"]})
+    wait_for("the victims have their events", lambda: {name for name, _ in preempted()} == {*answer["victims"]})
     if process:
         process.kill()
         process.wait()
-    return answer | {"events": told(), "nominated": {
+    return answer | {"events": preempted(), "nominated": {
         thing["metadata"]["name"]: thing["status"]["nominatedNodeName"] for thing in pods
         if "nominatedNodeName" in thing["status"]}}
 
 
-def test_it_preempts_as_kube_scheduler_does(contested, tmp_path):
-    """The same contested clusters for both, one after the other, in which no two answers are equally good.
+def test_victims_match_those_of_kube_scheduler(contested, tmp_path):
+    """Both get the same scenarios, one after the other. Each scenario has a single best answer.
 
-    It takes over 10 s, as it makes hundreds of objects, twice.
+    This takes more than 10 s, because it creates hundreds of objects, twice.
     """
     theirs, ours, decisions = tmp_path / "theirs.json", tmp_path / "ours.json", []
     theirs.write_text(json.dumps({name: POLICY[name] for name in ("kind", "apiVersion")}))
@@ -109,24 +109,24 @@ def test_it_preempts_as_kube_scheduler_does(contested, tmp_path):
     def by_us():
         run = run_scheduler("--server", contested.server, "--policy", ours, "--once",
                             "--output=json")
-        message = [line for line in run.stderr.splitlines() if "is slow" not in line]  # as on a busy machine it may
+        message = [line for line in run.stderr.splitlines() if "is slow" not in line]  # on a busy machine
         assert run.returncode == 0 and len(message) == 1 and message[0].startswith("my-scheduler: watching "), message
         decisions.extend(map(json.loads, run.stdout.splitlines()))
 
     answer, expected = contest(contested, by_us), contest(contested, by_kube_scheduler)
-    assert {*answer.pop("events")} <= {*expected.pop("events")}, "which tells those again who are going already"
+    assert {*answer.pop("events")} <= {*expected.pop("events")}, "kube-scheduler also sends events to pods that are already terminating"
     assert answer == expected
     assert len(answer["victims"]) > 20 and len(answer["nominated"]) > 15
     words = [*zip(WHY, WHY_ONE)]
     reasons = Counter(why for decision in decisions for why, of_one in words if why in decision["remedy"] or of_one in decision["remedy"])
-    assert reasons.keys() == set(WHY), "each step has decided somewhere"
+    assert reasons.keys() == set(WHY), "each step has decided at least once"
     assert any(not decision["remedy"] for decision in decisions)
 
 
-def test_in_the_end_the_most_important_pods_run(contested, tmp_path, start_scheduler):
-    """96 pods of four priorities, in no order, onto room for 32; the unimportant ones come first more often.
+def test_in_the_end_the_pods_of_the_highest_priorities_run(contested, tmp_path, start_scheduler):
+    """96 pods of four priorities compete for room for 32. Those of low priority tend to be created first.
 
-    It takes over 10 s, as many are preempted, again and again.
+    This takes more than 10 s, because many pods are preempted.
     """
     (tmp_path / "policy.json").write_text(json.dumps(POLICY))
     contested.create(*(node(f"n{i}", cpu="8") for i in range(4)))
@@ -140,23 +140,23 @@ def test_in_the_end_the_most_important_pods_run(contested, tmp_path, start_sched
         if i % 16 == 15:
             threading.Event().wait(0.5)
     best = {"p10": 24, "high": 8}
-    wait_for("the 32 most important run", lambda: Counter(
+    wait_for("the 32 pods of the highest priorities run", lambda: Counter(
         key.partition("/")[2].partition("-")[0] for key in contested.placements()) == best, 300)
-    threading.Event().wait(2)  # in which nobody else goes
+    threading.Event().wait(2)  # no other pod is preempted meanwhile
     pods = contested.pods().values()
     bound = [thing for thing in pods if thing["spec"].get("nodeName")]
     assert Counter(thing["spec"]["priorityClassName"] for thing in bound) == best
     assert Counter(thing["spec"]["nodeName"] for thing in bound) == {f"n{i}": 8 for i in range(4)}
     gone = {f"default/{level}-{i}" for i, level in enumerate(levels)} - contested.pods().keys()
-    assert {key for key, *_ in contested.events("Preempted")} == gone, "nobody has gone without being told why"
+    assert {key for key, *_ in contested.events("Preempted")} == gone, "each deleted pod has its event"
     assert 0 < len(gone) <= 64
     for victim, text, _ in contested.events("Preempted"):
         lower, higher = re.findall("default/([a-z0-9]+)-", f"{victim} {text}")
         assert LEVELS[lower] < LEVELS[higher]
-    wait_for("for each that has gone, another one runs", lambda: len(contested.events("Scheduled")) == 32 + len(gone))
+    wait_for("a pod was bound in place of each deleted one", lambda: len(contested.events("Scheduled")) == 32 + len(gone))
 
 
-def test_the_room_is_kept_until_the_victims_have_gone(contested, tmp_path, start_scheduler):
+def test_the_room_is_reserved_until_the_victims_are_gone(contested, tmp_path, start_scheduler):
     (tmp_path / "policy.json").write_text(json.dumps(POLICY))
     arguments = ["--server", contested.server, "--policy", tmp_path / "policy.json"]
     contested.create(node("n", cpu="2"), *(pod(name, {"cpu": "1"}, priorityClassName=name) for name in ("low", "high")))
@@ -169,9 +169,9 @@ def test_the_room_is_kept_until_the_victims_have_gone(contested, tmp_path, start
     assert not contested.events("Preempted")
 
     start_scheduler(*arguments, "--interval=0.1")
-    wait_for("the victim goes", lambda: "deletionTimestamp" in contested.pods()["default/low"]["metadata"])
+    wait_for("the victim is terminating", lambda: "deletionTimestamp" in contested.pods()["default/low"]["metadata"])
     contested.create(pod("p10", {"cpu": "1"}, priorityClassName="p10"))
-    wait_for("the next one is told, too", lambda: len(contested.events("Preempted")) == 2)
+    wait_for("the next victim has its event, too", lambda: len(contested.events("Preempted")) == 2)
     [condition] = [each for each in contested.pods()["default/low"]["status"]["conditions"] if each["type"] == "DisruptionTarget"]
     assert (condition["status"], condition["reason"]) == ("True", "PreemptionByScheduler"), "so that a Job does not count it as failed"
     threading.Event().wait(1)
@@ -180,14 +180,14 @@ def test_the_room_is_kept_until_the_victims_have_gone(contested, tmp_path, start
         ("default/high", "Preempted by default/p10 on node n", "my-scheduler"),
         ("default/low", "Preempted by default/p30 on node n", "my-scheduler")]
     contested.create(pod("middle", {"cpu": "1"}, priorityClassName="middle"))
-    for name in ("low", "high"):  # as kubelet does when its containers have ended
+    for name in ("low", "high"):  # as kubelet does after the containers have ended
         contested.request("DELETE", f"namespaces/default/pods/{name}", params={"gracePeriodSeconds": 0})
-    wait_for("those have the room whom it was made for", lambda: contested.placements() == {
+    wait_for("the preemptors are bound", lambda: contested.placements() == {
         "default/p30": "n", "default/p10": "n"})
 
 
 def test_the_room_of_a_stale_nomination_is_free_again(contested, tmp_path):
-    """It was there before this script was started, and nobody makes room."""
+    """The nomination is older than this process, and there are no victims."""
     (tmp_path / "config.json").write_text(json.dumps(configuration()))
     contested.create(node("n", cpu="1"), pod("p30", {"cpu": "2"}, priorityClassName="p30"),
                      pod("p10", {"cpu": "1"}, priorityClassName="p10"))
@@ -200,8 +200,8 @@ def test_the_room_of_a_stale_nomination_is_free_again(contested, tmp_path):
     assert "nominatedNodeName" not in contested.pods()["default/p30"]["status"]
 
 
-def test_another_replica_goes_on_where_one_has_stopped(contested, tmp_path):
-    """All is in the cluster: who is nominated, and who has still to go."""
+def test_a_new_replica_continues_the_preemption(contested, tmp_path):
+    """The nominations and the terminating victims are in the cluster."""
     (tmp_path / "policy.json").write_text(json.dumps(POLICY))
     arguments = ["--server", contested.server, "--policy", tmp_path / "policy.json", "--once"]
     contested.create(node("n", cpu="2"), pod("low", {"cpu": "1"}, priorityClassName="low"))
@@ -219,10 +219,10 @@ def test_another_replica_goes_on_where_one_has_stopped(contested, tmp_path):
 
 
 @table("manifests, victims, message", {
-    "without them it says so, and nobody goes": (MANIFESTS, [], "RBAC does not allow it: poddisruptionbudgets"),
-    "with them it works": (MANIFESTS.replace("# - {", "- {"), ["default/low"], ""),
+    "without them an error is logged, and no pod is preempted": (MANIFESTS, [], "RBAC does not allow it: poddisruptionbudgets"),
+    "with them a pod is preempted": (MANIFESTS.replace("# - {", "- {"), ["default/low"], ""),
 })
-def test_it_needs_the_two_rights_that_the_readme_names(contested, tmp_path, manifests, victims, message):
+def test_preemption_needs_the_two_permissions_in_the_readme(contested, tmp_path, manifests, victims, message):
     (tmp_path / "policy.json").write_text(json.dumps(POLICY))
     kubectl = [contested.assets / "kubectl", "--kubeconfig", contested.kubeconfig()]
     subprocess.run([*kubectl, "apply", "-f", "-"], input=manifests, text=True, check=True, capture_output=True)

@@ -483,7 +483,7 @@ def test_an_odd_object_of_the_api_server_does_not_stop_other_pods(thing, api_ser
     note(json.dumps(thing))
     code, out, err = run("--server", server.url, "--once")
     assert code in (0, 1) and " in a rule" not in out, (code, out, err)
-    assert "default/plain" in server.positions() or kind == "Node", (out, err)
+    assert "default/plain" in server.placements() or kind == "Node", (out, err)
     check_lines(err)
 
 

@@ -1,4 +1,4 @@
-"""What --listen serves: the server itself, health checks, metrics."""
+"""The HTTP server of --listen: the server itself, health checks, metrics."""
 
 import contextlib
 import http.client
@@ -24,7 +24,7 @@ from scheduler_extras.serve.server import MAX_CONNECTIONS, Response, Server
 
 
 def ask(port, path, method="GET", **headers):
-    """Send a request past all that a browser does; return the status, the headers and the text of the answer."""
+    """Send a raw request; return the status, the headers and the text of the answer."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
     with contextlib.closing(connection):
         connection.putrequest(method, path, skip_host=True)
@@ -39,7 +39,7 @@ def ask(port, path, method="GET", **headers):
 
 @pytest.fixture
 def serve():
-    """A function that serves routes on a free port; it returns the port."""
+    """A function that serves routes on a free port, and returns the port."""
     servers = []
 
     def start(routes):
@@ -54,7 +54,7 @@ def serve():
 
 
 def mistaken(request):
-    """A handler that fails."""
+    """A handler that raises an exception."""
     raise LookupError("oops")
 
 
@@ -63,25 +63,25 @@ ROUTES = {"/here": lambda request: Response(f"{request.path} {request.query}".en
 
 @table("path, method, host, status, text", {
     "a route": ("/here?a=1&b=&a=2", "GET", None, 200, "/here {'a': ['1', '2'], 'b': ['']}"),
-    "only its head": ("/here", "HEAD", None, 200, ""),
-    "no route": ("/there", "GET", None, 404, "not found; there is /here, /broken\n"),
-    "a folder above": ("/../here", "GET", None, 404, "not found; there is /here, /broken\n"),
+    "a HEAD request": ("/here", "HEAD", None, 200, ""),
+    "an unknown route": ("/there", "GET", None, 404, "not found; there is /here, /broken\n"),
+    "a path with ..": ("/../here", "GET", None, 404, "not found; there is /here, /broken\n"),
     "a handler that fails": ("/broken", "GET", None, 500, "oops\n"),
-    "a request that writes": ("/here", "POST", None, 501, None),
-    "the name localhost": ("/here", "GET", "localhost", 200, None),
+    "a POST request": ("/here", "POST", None, 501, None),
+    "the host localhost": ("/here", "GET", "localhost", 200, None),
     "an IPv6 address": ("/here", "GET", "[::1]:80", 200, None),
     "a Service of the cluster": ("/here", "GET", "my-scheduler.kube-system.svc:10251", 200, None),
-    "a name that may be public, as a web page elsewhere has after DNS rebinding": (
+    "a host that may be public, as in DNS rebinding": (
         "/here", "GET", "example.com", 421, "the Host header names another server\n"),
-    "one that ends like an address": ("/here", "GET", "127.0.0.1.example.com", 421, None),
-    "no name": ("/here", "GET", "", 421, None)})
-def test_what_the_server_answers(serve, path, method, host, status, text):
+    "a public host that begins with an address": ("/here", "GET", "127.0.0.1.example.com", 421, None),
+    "an empty host": ("/here", "GET", "", 421, None)})
+def test_answers_of_the_server(serve, path, method, host, status, text):
     port = serve(ROUTES)
     answer = ask(port, path, method, **({} if host is None else {"Host": host}))
     assert answer[0] == status and text in (None, answer[2])
 
 
-def test_each_answer_forbids_the_browser_what_no_page_of_ours_needs(serve):
+def test_each_answer_has_security_headers(serve):
     _, headers, _ = ask(serve(ROUTES), "/here")
     assert "default-src 'none'" in headers["Content-Security-Policy"] and headers["X-Content-Type-Options"] == "nosniff"
     assert not {"Set-Cookie", "Access-Control-Allow-Origin", "Server"} & {*headers}
@@ -93,19 +93,19 @@ def test_a_response_may_have_other_headers(serve):
     assert headers.get_all("Content-Security-Policy") == ["sandbox"] and headers["Content-Type"] == "text/html"
 
 
-def test_many_idle_clients_do_not_keep_a_probe_out_and_the_oldest_goes(serve):
+def test_idle_clients_do_not_block_a_probe_and_the_oldest_is_disconnected(serve):
     port = serve(ROUTES)
     clients = [socket.create_connection(("127.0.0.1", port)) for _ in range(MAX_CONNECTIONS + 5)]
     assert ask(port, "/here")[0] == 200
     clients[0].settimeout(20)
-    assert clients[0].recv(1) == b"", "it was closed"
+    assert clients[0].recv(1) == b"", "the connection was closed"
     clients[-1].sendall(b"GET /here HTTP/1.0\r\nHost: localhost\r\n\r\n")
     assert clients[-1].recv(12) == b"HTTP/1.0 200"
     for client in clients:
         client.close()
 
 
-def test_a_stream_arrives_in_parts_and_ends_when_its_client_has_gone(serve):
+def test_a_stream_is_sent_in_parts_and_ends_when_its_client_disconnects(serve):
     has_more, has_ended = threading.Event(), threading.Event()
 
     def parts():
@@ -130,9 +130,9 @@ def test_a_stream_arrives_in_parts_and_ends_when_its_client_has_gone(serve):
 
 
 @table("arguments, message", {
-    "a port that is taken": (["--listen", "{port}"], "--listen: cannot listen on 127.0.0.1, port {port}: Address already in use\n"),
-    "a run that ends by itself": (["--listen", "{port}", "--once"], "--listen excludes --once, --explain POD, --fits, --drain and --compare\n")})
-def test_where_it_cannot_listen_is_exit_code_2(arguments, message):
+    "a port in use": (["--listen", "{port}"], "--listen: cannot listen on 127.0.0.1, port {port}: Address already in use\n"),
+    "--listen with --once": (["--listen", "{port}", "--once"], "--listen excludes --once, --explain POD, --fits, --drain and --compare\n")})
+def test_an_unusable_listen_option_gives_exit_code_2(arguments, message):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         run = run_scheduler("--server", "http://127.0.0.1:1", *(each.format(port=port) for each in arguments))
@@ -147,21 +147,21 @@ LISTED = {"pods": {}, "nodes": {}}
 
 @table("path, listed, heartbeat, lost, status, text", {
     "alive": ("/livez", LISTED, {}, None, 200, "ok"),
-    "alive, in detail": ("/livez?verbose", LISTED, {}, None, 200, "[+]ping ok\n[+]loop ok\nlivez check passed\n"),
+    "alive, verbose": ("/livez?verbose", LISTED, {}, None, 200, "[+]ping ok\n[+]loop ok\nlivez check passed\n"),
     "healthz is the same": ("/healthz?verbose", LISTED, {}, None, 200, "[+]ping ok\n[+]loop ok\nhealthz check passed\n"),
     "the loop hangs": ("/livez", LISTED, LATE, None, 500, "[+]ping ok\n[-]loop failed: reason withheld\nlivez check failed\n"),
-    "the API server is away, so that the loop rests": ("/livez", {}, {"at": float("inf"), "limit": 60}, None, 200, "ok"),
-    "the loop hangs, which is excluded": ("/livez?exclude=loop&verbose", LISTED, LATE, None, 200, "[+]ping ok\n[+]loop excluded: ok\nlivez check passed\n"),
-    "one that there is not, excluded": ("/livez?exclude=etcd&verbose", LISTED, {}, None, 200,
+    "the API server is unreachable, so the loop is idle": ("/livez", {}, {"at": float("inf"), "limit": 60}, None, 200, "ok"),
+    "the loop hangs, but its check is excluded": ("/livez?exclude=loop&verbose", LISTED, LATE, None, 200, "[+]ping ok\n[+]loop excluded: ok\nlivez check passed\n"),
+    "an unknown check is excluded": ("/livez?exclude=etcd&verbose", LISTED, {}, None, 200,
         '[+]ping ok\n[+]loop ok\nwarn: some health checks cannot be excluded: no matches for "etcd"\nlivez check passed\n'),
-    "one check": ("/livez/loop", LISTED, {}, None, 200, "ok"),
-    "one check fails": ("/livez/loop", LISTED, LATE, None, 500, "internal server error: loop has failed\n"),
+    "a single check": ("/livez/loop", LISTED, {}, None, 200, "ok"),
+    "a single check fails": ("/livez/loop", LISTED, LATE, None, 500, "internal server error: loop has failed\n"),
     "ready": ("/readyz", LISTED, {}, None, 200, "ok"),
     "not ready: nodes were not listed": ("/readyz", {"pods": {}}, {}, None, 500,
                                          "[+]ping ok\n[-]informer-sync failed: reason withheld\n[+]shutdown ok\nreadyz check failed\n"),
     "a standby is alive": ("/livez?verbose", LISTED, {}, False, 200, "[+]ping ok\n[+]loop ok\n[+]leaderElection ok\nlivez check passed\n"),
     "a standby is ready": ("/readyz", LISTED, {}, False, 200, "ok"),
-    "it has led, and does no more": ("/livez", LISTED, {}, True, 500,
+    "a replica that has lost the Lease": ("/livez", LISTED, {}, True, 500,
                                      "[+]ping ok\n[+]loop ok\n[-]leaderElection failed: reason withheld\nlivez check failed\n")})
 def test_health(serve, monkeypatch, path, listed, heartbeat, lost, status, text):
     for name, value in ({"at": time.monotonic(), "limit": 60} | heartbeat).items():
@@ -172,7 +172,7 @@ def test_health(serve, monkeypatch, path, listed, heartbeat, lost, status, text)
     assert (answer[0], answer[2]) == (status, text)
 
 
-def test_it_is_not_ready_while_it_shuts_down(serve, monkeypatch):
+def test_not_ready_during_shutdown(serve, monkeypatch):
     stop = threading.Event()
     replace(monkeypatch, "STOP", stop)
     port = serve(health_routes(SimpleNamespace(cache=SimpleNamespace(objects=LISTED)), None))
@@ -184,7 +184,7 @@ def test_it_is_not_ready_while_it_shuts_down(serve, monkeypatch):
 # ---- metrics -------------------------------------------------------------------------------------------
 
 def scraped(port):
-    """Return what /metrics exports: {name of a metric: its family}, {(name, *labels): value}."""
+    """Scrape /metrics; return {name of a metric: its family} and {(name, *labels): value}."""
     status, headers, text = ask(port, "/metrics")
     assert status == 200 and headers["Content-Type"] == "text/plain; version=0.0.4; charset=utf-8"
     families = {family.name: family for family in text_string_to_metric_families(text)}
@@ -194,32 +194,32 @@ def scraped(port):
 
 @pytest.fixture
 def metrics_of(start_scheduler):
-    """A function that runs the program beside an API server in memory; it returns a function that scrapes."""
+    """A function that runs the program against an API server in memory, and returns a function that scrapes its metrics."""
     with contextlib.ExitStack() as stack:
         def start(server, *arguments):
             stack.callback(server.stop)
             port = free_port()
             start_scheduler("--server", server.url, "--listen", port, "--interval=0.1", *arguments)
-            wait_for("it is ready", lambda: is_ready(port))
+            wait_for("the program is ready", lambda: is_ready(port))
             return lambda: scraped(port)[1]
 
         yield start
 
 
 def is_ready(port):
-    """Return whether the program answers that it is ready."""
+    """Return whether the program is ready."""
     with contextlib.suppress(OSError):
         return ask(port, "/readyz")[0] == 200
 
 
-def test_it_counts_attempts_pods_queues_and_requests(metrics_of):
+def test_attempts_pods_queues_and_requests_are_counted(metrics_of):
     server = ApiServer(node("a", cpu="2"), node("b", cpu="2", unschedulable=True), pod("small"), pod("large", {"cpu": "3"}),
                        pod("gated", schedulingGates=[{"name": "quota"}]))
     scrape = metrics_of(server)
-    counted = wait_for("both are tried", lambda: (found := scrape()) and found.get(
+    counted = wait_for("both pods are tried", lambda: (found := scrape()) and found.get(
         ("scheduler_schedule_attempts_total", "scheduled", "my-scheduler")) and found.get(
         ("scheduler_schedule_attempts_total", "unschedulable", "my-scheduler")) and found.get(("scheduler_pending_pods", "unschedulable")) and found)
-    times = counted["scheduler_schedule_attempts_total", "unschedulable", "my-scheduler"]  # on a slow machine, twice
+    times = counted["scheduler_schedule_attempts_total", "unschedulable", "my-scheduler"]  # may be 2 on a slow machine
     expected = {
         ("scheduler_schedule_attempts_total", "scheduled", "my-scheduler"): 1,
         ("scheduler_scheduling_attempt_duration_seconds_count", "scheduled", "my-scheduler"): 1,
@@ -240,28 +240,28 @@ def test_it_counts_attempts_pods_queues_and_requests(metrics_of):
         assert name in counted and value in (None, counted[name]), (name, counted.get(name))
     assert counted["process_resident_memory_bytes",] > 1e7 and abs(counted["process_start_time_seconds",] - time.time()) < 600
     assert counted["scheduler_extras_build_info", VERSION, "1.20", re.match("[0-9.]+", platform.python_version())[0]] == 1
-    assert not [name for name in counted if name[0].startswith(("scheduler_preemption", "leader_election"))], "which is not measured"
+    assert not [name for name in counted if name[0].startswith(("scheduler_preemption", "leader_election"))], "these are not enabled here"
 
 
-def test_a_binding_that_fails_is_an_error_and_the_pod_waits_in_backoff(metrics_of):
+def test_a_failed_binding_counts_as_an_error_and_the_pod_as_in_backoff(metrics_of):
     server = ApiServer(node("a"), pod("p"))
     server.faults["binding"] = answering(422)
     scrape = metrics_of(server)
-    counted = wait_for("it has failed", lambda: (found := scrape()) and found.get(
+    counted = wait_for("the Binding has failed", lambda: (found := scrape()) and found.get(
         ("scheduler_schedule_attempts_total", "error", "my-scheduler")) and found)
     assert ("scheduler_schedule_attempts_total", "scheduled", "my-scheduler") not in counted
     assert counted["scheduler_queue_incoming_pods_total", "backoff", "ScheduleAttemptFailure"] >= 1
 
 
-def test_no_name_of_a_pod_or_node_is_a_label(metrics_of):
+def test_names_of_pods_and_nodes_are_not_label_values(metrics_of):
     server = ApiServer(node("node-1"), *(pod(f"pod-{i}", {"cpu": "99"} if i % 2 else None) for i in range(20)))
     scrape = metrics_of(server)
-    wait_for("some are tried", lambda: scrape().get(("scheduler_schedule_attempts_total", "scheduled", "my-scheduler")) == 10)
+    wait_for("half of the pods are scheduled", lambda: scrape().get(("scheduler_schedule_attempts_total", "scheduled", "my-scheduler")) == 10)
     assert not [labels for _, *labels in scrape() if any(re.match("(pod|node)-|.*/", label) for label in labels)]
 
 
-def test_labels_types_and_buckets_are_those_of_a_real_kube_scheduler(control_plane, start_scheduler):
-    """1.20 counts victims in other buckets, 5 to 50; ours are those of 1.36."""
+def test_labels_types_and_buckets_match_a_real_kube_scheduler(control_plane, start_scheduler):
+    """The buckets for victims are not compared: ours are those of 1.36, which differ from 1.20."""
     control_plane.create(node("n"), pod("ours"), pod("ours-too-large", {"cpu": "99"}), pod("theirs", schedulerName="default-scheduler"),
                          pod("theirs-too-large", {"cpu": "99"}, schedulerName="default-scheduler"))
     same = ["scheduler_schedule_attempts", "scheduler_e2e_scheduling_duration_seconds", "scheduler_scheduling_algorithm_duration_seconds",
@@ -275,10 +275,10 @@ def test_labels_types_and_buckets_are_those_of_a_real_kube_scheduler(control_pla
         "kube-scheduler", f"--kubeconfig={control_plane.kubeconfig()}", "--leader-elect=false", f"--port={their_port}",
         "--address=127.0.0.1", "--secure-port=0")
     try:
-        wait_for("both bind", lambda: len(control_plane.placements()) == 2)
-        wait_for("both fail", lambda: [key for key, thing in control_plane.pods().items() if "Unschedulable" in str(thing["status"])] == [
+        wait_for("both schedulers bind", lambda: len(control_plane.placements()) == 2)
+        wait_for("both schedulers have a pod that fits nowhere", lambda: [key for key, thing in control_plane.pods().items() if "Unschedulable" in str(thing["status"])] == [
             "default/ours-too-large", "default/theirs-too-large"])
-        of_1_20, ours = [wait_for("all metrics are there", lambda: schema(each, {*same} - {SAMPLED})) for each in (their_port, port)]
+        of_1_20, ours = [wait_for("all metrics are exported", lambda: schema(each, {*same} - {SAMPLED})) for each in (their_port, port)]
     finally:
         theirs.kill()
         theirs.wait()
@@ -286,11 +286,11 @@ def test_labels_types_and_buckets_are_those_of_a_real_kube_scheduler(control_pla
     assert [(name, ours[name], of_1_20[name]) for name in both if ours[name] != of_1_20[name]] == []
 
 
-SAMPLED = "scheduler_plugin_execution_duration_seconds"  # both observe a tenth of the attempts, perhaps none
+SAMPLED = "scheduler_plugin_execution_duration_seconds"  # both observe a tenth of the attempts, so possibly none
 
 
 def schema(port, wanted):
-    """Return the type, labels and buckets of each metric: {name: (type, labels, buckets)}; None without those wanted."""
+    """Return {name of a metric: (type, labels, buckets)}, or a false value if a wanted metric is missing."""
     with contextlib.suppress(OSError):
         families = {family.name: family for family in text_string_to_metric_families(ask(port, "/metrics")[2])}
         return wanted <= families.keys() and {name: (family.type, sorted({label for sample in family.samples for label in sample.labels}),
@@ -298,8 +298,8 @@ def schema(port, wanted):
                 for name, family in families.items()}
 
 
-def test_bounds_of_buckets_are_rounded_as_kube_scheduler_rounds_them():
-    """The labels `le` are texts: those of scheduler_plugin_execution_duration_seconds, as kube-scheduler 1.20.2 exports them."""
+def test_bucket_bounds_have_the_rounding_errors_of_kube_scheduler():
+    """They are exported as text, in the label `le`. These are of scheduler_plugin_execution_duration_seconds in 1.20.2."""
     assert exponential(0.00001, 1.5, 20) == [
         1e-05, 1.5000000000000002e-05, 2.2500000000000005e-05, 3.375000000000001e-05, 5.062500000000001e-05,
         7.593750000000002e-05, 0.00011390625000000003, 0.00017085937500000006, 0.0002562890625000001, 0.00038443359375000017,
@@ -307,16 +307,16 @@ def test_bounds_of_buckets_are_rounded_as_kube_scheduler_rounds_them():
         0.004378938903808595, 0.006568408355712893, 0.009852612533569338, 0.014778918800354007, 0.02216837820053101]
 
 
-def test_a_replica_says_whether_it_leads(metrics_of):
+def test_the_leader_exports_that_it_leads(metrics_of):
     server = ApiServer(node("a"))
     scrape = metrics_of(server, "--leader-elect")
-    wait_for("it leads", lambda: scrape().get(("leader_election_master_status", "my-scheduler")) == 1)
+    wait_for("the replica leads", lambda: scrape().get(("leader_election_master_status", "my-scheduler")) == 1)
 
 
 @table("values, line", {
-    "a label's text is escaped": (('a"\\\n',), 'm{x="a\\"\\\\\\n"} 1'),
-    "a plain one is not": (("Bind",), 'm{x="Bind"} 1')})
-def test_labels_are_escaped(values, line):
+    "special characters are escaped": (('a"\\\n',), 'm{x="a\\"\\\\\\n"} 1'),
+    "other characters are not": (("Bind",), 'm{x="Bind"} 1')})
+def test_escaping_of_label_values(values, line):
     counter = Counter("m", "", "x")
     counter.add(*values)
     assert list(counter.samples()) == [line]

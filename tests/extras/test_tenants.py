@@ -1,7 +1,7 @@
-"""Whatever one tenant writes into his own pods, claims and services, the others' pods go on.
+"""The objects of one tenant do not slow down or stop the pods of other tenants.
 
-What grows with what he writes is measured in steps, the instructions of the script that are run, at two sizes: twice as much may
-take twice as many.
+Time is measured in steps, which are executed bytecode instructions of the program, at two sizes: twice the size may take twice as
+many steps.
 """
 
 import gc
@@ -43,7 +43,7 @@ PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 
 
 def steps(function, *arguments):
-    """Return how many instructions of the script's Python a function runs."""
+    """Return the number of the program's bytecode instructions that a function executes."""
     taken = 0
 
     def trace(frame, event, _):
@@ -64,7 +64,7 @@ def steps(function, *arguments):
 
 
 def decide_all(cluster):
-    """Decide about the pods of a cluster that wait."""
+    """Decide about the pending pods of a cluster."""
     snapshot = cluster.refresh_snapshot(PROVIDER)
     for each in pending_pods(cluster, PROVIDER):
         decision = schedule(each, snapshot, PROVIDER["my-scheduler"])
@@ -78,70 +78,70 @@ def container(**more):
 
 
 def ports(size, first):
-    """A pod with so many host ports."""
+    """A pod with this many host ports."""
     given = [{"containerPort": 80, "hostPort": first + i} for i in range(size)]
     return pod(f"ports-{first}", containers=[container(ports=given)], **({"nodeName": "n"} if first < 20_000 else {}))
 
 
 def ceph(size, name="p", **more):
-    """A pod with a disk of so many monitors."""
+    """A pod with a Ceph disk that has this many monitors."""
     monitors = [f"{name}-{i}" for i in range(size)]
     return pod(name, volumes=[{"name": "v", "rbd": {"image": "i", "pool": "p", "monitors": monitors}}], **more)
 
 
 def affine(size, name="p", **more):
-    """A pod with so many preferences for the pods of its node."""
+    """A pod with this many preferred affinity terms."""
     terms = [{"weight": 1, "podAffinityTerm": {"topologyKey": "zone", "labelSelector": {"matchLabels": {"a": "b"}}}}]
     return pod(name, labels={"a": "b"}, affinity={"podAffinity": {PREFERRED: terms * size}}, **more)
 
 
 def together(size):
-    """A pod that has to be with others in so many kinds of domains."""
+    """A pod with this many required affinity terms, each with another topologyKey."""
     terms = [{"topologyKey": f"t-{i}", "labelSelector": {"matchLabels": {"a": "b"}}} for i in range(size)]
     return pod("p", labels={"a": "b"}, affinity={"podAffinity": {f"required{DURING_SCHEDULING}": terms}})
 
 
 def using(*claims, name="p", **more):
-    """A pod that has a volume of each of these claims."""
+    """A pod with these claims."""
     volumes = [{"name": each, "persistentVolumeClaim": {"claimName": each}} for each in claims]
     return pod(name, volumes=volumes, **more)
 
 
 def waiting_for(wanted, times=1):
-    """A pod that has so many volumes of a claim, and the claim."""
+    """A pod with a claim in this many volumes, and the claim."""
     source = {"persistentVolumeClaim": {"claimName": wanted["metadata"]["name"]}}
     return pod("p", volumes=[{"name": f"v-{i}", **source} for i in range(times)]), wanted
 
 
 def on_node(name):
-    """A volume that is reached from one node."""
+    """A volume that is local to one node."""
     terms = [{"matchExpressions": [{"key": "own", "operator": "In", "values": [name]}]}]
     return volume(f"on-{name}", nodeAffinity={"required": {"nodeSelectorTerms": terms}})
 
 
 def nodes(count, key="zone"):
-    """Nodes of a zone, each with a pod that has a label of its own."""
+    """This many nodes of one zone, each with a pod that has its own label."""
     names = [f"n-{i}" for i in range(count)]
     return [node(name, labels={key: "z", "own": name}) for name in names] + [
         pod(f"on-{name}", labels={"a": "b", "own": name}, nodeName=name) for name in names]
 
 
-@table("scene", {  # a function of a size: the pod that waits, then all others
+@table("scene", {  # a function of a size, which returns objects
     "host ports": (lambda size: [ports(size, 20_001), ports(size, 1), node("n")],),
-    "host ports, and pods that have some": (lambda size: [
+    "host ports, and pods with host ports": (lambda size: [
         ports(size, 20_001), node("n"), *(ports(1, 1 + i) for i in range(size))],),
-    "monitors of a disk, and pods that have some": (lambda size: [
+    "monitors of a disk, and pods with such disks": (lambda size: [
         ceph(size), node("n"), *(ceph(1, f"there-{i}", nodeName="n") for i in range(size))],),
-    "preferences, and nodes": (lambda size: [affine(size), *nodes(size // 5)],),
-    "preferences of a pod that is there, and kinds of pods": (lambda size: [
+    "affinity terms, and nodes": (lambda size: [affine(size), *nodes(size // 5)],),
+    "affinity terms of an assigned pod, and kinds of pods": (lambda size: [
         *(pod(f"p-{i}", labels={"a": "b", "own": str(i)}) for i in range(size // 5)),
         node("n", labels={"zone": "z"}), affine(size, "there", nodeName="n")],),
     "free volumes that no claim selects, and nodes": (lambda size: [
         *waiting_for(claim(selector={"matchLabels": {"a": "b"}})), storage_class("local"), *nodes(size // 5),
         *(volume(f"v-{i}") for i in range(size))],),
-    "free volumes that are each on one of the nodes, and nodes": (lambda size: [
+    "local volumes, and nodes": (lambda size: [
         *waiting_for(claim()), storage_class("local"), *nodes(size // 5), *(on_node(f"n-{i}") for i in range(size))],),
-    "places where there is storage for new volumes, and nodes": (lambda size: [
+    "storage capacities, and nodes": (lambda size: [
         *waiting_for(claim()), storage_class("local", "csi"), *nodes(size // 5),
         {"kind": "CSIDriver", "metadata": {"name": "csi"}, "spec": {"storageCapacity": True}},
         *({"kind": "CSIStorageCapacity", "metadata": {"name": f"c-{i}"}, "storageClassName": "local", "capacity": "9Gi",
@@ -155,32 +155,32 @@ def nodes(count, key="zone"):
     "tolerations, and nodes with a taint": (lambda size: [
         pod("p", tolerations=[{"key": str(i), "operator": "Exists"} for i in range(size)]),
         *(node(f"n-{i}", taints=[{"key": "a", "value": "b", "effect": "NoSchedule"}]) for i in range(size // 5))],),
-    "kinds of domains, and nodes": (lambda size: [
+    "topologyKeys, and nodes": (lambda size: [
         together(10 * size), node("n", labels={"t-0": "x"}), pod("there", labels={"a": "b"}, nodeName="n"),
         *(node(f"n-{i}") for i in range(size // 2))],),
     "images, and nodes": (lambda size: [
         pod("p", containers=[container(image=f"image-{i}") for i in range(10 * size)]),
         *nodes(size // 5)],),
-    "claims, and volumes that are on no node": (lambda size: [
+    "claims, and volumes of deleted nodes": (lambda size: [
         using(*(f"c-{i}" for i in range(size))), *(claim(f"c-{i}") for i in range(size)), storage_class("local"),
         *(on_node(f"gone-{i}") for i in range(size)), node("n")],),
-    "volumes of a pod that is there, and pods with a claim": (lambda size: [
+    "volumes of an assigned pod, and pods with a claim": (lambda size: [
         *(using("data", name=f"p-{i}") for i in range(size // 5)), claim(volumeName="v"), volume("v", csi={
             "driver": "csi", "volumeHandle": "v"}), node("n"),
         pod("there", volumes=[{"name": str(i), "emptyDir": {}} for i in range(size)], nodeName="n")],),
 })
-def test_twice_as_much_takes_twice_as_long(scene):
-    steps(decide_all, cluster_of(*scene[0](5)))  # Python 3.12 does not count a function's steps when it first sees it
+def test_the_time_is_linear_in_the_number_of(scene):
+    steps(decide_all, cluster_of(*scene[0](5)))  # Python 3.12 does not count the steps of a function's first call
     taken = [steps(decide_all, cluster_of(*scene[0](size))) for size in (60, 120)]
     assert 0 < taken[1] < 2.5 * taken[0], f"{taken} steps"
 
 
 def test_reasons_that_many_nodes_share_are_read_once():
-    """Of a pod of 30,000 resources they are said of each of 1,000 nodes."""
+    """A pod with 30,000 resources would have them for each of 1,000 nodes."""
     reasons = [f"Insufficient example.com/{i}" for i in range(1000)]
 
     def sum_up(count):
-        """Sum up what is against so many nodes."""
+        """Combine the reasons of this many nodes."""
         names = [f"n-{i}" for i in range(count)]
         _, failed = combine_refusals(dict.fromkeys(names), [("Fit", dict.fromkeys(names, reasons))])
         assert failed.message.startswith(f"0/{count} nodes are available: {count} Insufficient example.com/0, ")
@@ -189,8 +189,8 @@ def test_reasons_that_many_nodes_share_are_read_once():
     assert steps(sum_up, 20) < 1.5 * steps(sum_up, 10)
 
 
-def test_room_for_nominated_pods_is_added_up_without_a_cluster_for_each(monkeypatch):
-    """Metadata are worked out of all nodes: by each node that a tenant's pods name, they took a square of the time."""
+def test_the_room_of_nominated_pods_is_computed_without_preparing_rules_for_each_node(monkeypatch):
+    """Rules prepare metadata from all nodes, so doing this for each nominated node would take quadratic time."""
     held = [{"name": "held"}]
     cluster = cluster_of(pod("p"), *nodes(9), *(pod(
         f"q-{i}", priority=1, status={"nominatedNodeName": f"n-{i}"}, schedulingGates=held) for i in range(9)))
@@ -199,11 +199,11 @@ def test_room_for_nominated_pods_is_added_up_without_a_cluster_for_each(monkeypa
     assert len(snapshot.nominated) == 9
     replace(monkeypatch, "prepare", lambda *things: prepared.append(things) or prepare(*things))
     decision = schedule(waiting, snapshot, PROVIDER["my-scheduler"])
-    assert decision.node and len(prepared) == 3, "predicates, predicates beside nominated pods, priorities"
+    assert decision.node and len(prepared) == 3, "predicates, predicates with nominated pods, priorities"
 
 
 def preempt(*objects):
-    """Have the pod that comes first among objects preempt."""
+    """Let the first pod of these objects preempt."""
     cluster = cluster_of(*objects)
     [policy] = built().values()
     [waiting] = pending_pods(cluster, {"my-scheduler": policy})
@@ -213,13 +213,13 @@ def preempt(*objects):
 
 
 def with_victims(size, *more):
-    """A pod that preempts one of so many pods of a node, each with a label of its own."""
+    """A pod that preempts one of this many pods on a node, each with its own label."""
     return [incoming("1"), node("n", cpu=str(size)), *more,
             *(running(f"v-{i}", "n", labels={"own": str(i)}, start=59 - i) for i in range(size))]
 
 
-def test_who_may_stay_is_found_out_without_a_cluster_for_each_of_those_who_may_go(monkeypatch):
-    """With one for each, a pod that preempted on 50 nodes with 50 pods each kept all others waiting for a second."""
+def test_victims_are_chosen_without_preparing_rules_for_each_candidate(monkeypatch):
+    """Otherwise, preemption among 50 nodes with 50 pods each would delay all other pods by a second."""
     prepare, prepared = prepared_rules.prepare, []
     replace(monkeypatch, "prepare", lambda *things: prepared.append(things) or prepare(*things))
     counts = []
@@ -230,9 +230,9 @@ def test_who_may_stay_is_found_out_without_a_cluster_for_each_of_those_who_may_g
     assert counts[0] == counts[1]
 
 
-def test_budgets_that_select_other_pods_take_next_to_no_time_of_those_who_preempt():
+def test_budgets_of_other_pods_hardly_slow_down_preemption():
     def take(count):
-        """Preempt beside so many budgets."""
+        """Preempt with this many other budgets."""
         others = [budget(0, f"app-{i}", name=f"budget-{i}") for i in range(count)]
         preempt(*with_victims(60, *others))
 
@@ -240,7 +240,7 @@ def test_budgets_that_select_other_pods_take_next_to_no_time_of_those_who_preemp
     assert steps(take, 200) < 2 * steps(take, 1)
 
 
-def test_nothing_is_kept_of_pods_that_are_gone():
+def test_deleted_pods_are_garbage_collected():
     disk = {"gcePersistentDisk": {"pdName": "d"}}
     target = node("n", labels={"zone": "z"})
     target["metadata"] |= {"uid": "n", "resourceVersion": "1"}
@@ -262,8 +262,8 @@ def test_nothing_is_kept_of_pods_that_are_gone():
     assert [pod() for pod in seen] == [None, None]
 
 
-def test_an_event_and_a_line_have_a_bound():
-    """As kube-scheduler cuts its events; the condition says all, as kube-scheduler's does."""
+def test_events_and_lines_are_cut():
+    """As in kube-scheduler, events are cut and conditions are not."""
     wants = {f"example.com/resource-{i}": "1" for i in range(500)}
     cluster = cluster_of(node("n"), pod("p", wants))
     [waiting] = pending_pods(cluster, PROVIDER)
@@ -279,8 +279,8 @@ def test_an_event_and_a_line_have_a_bound():
     assert len(long) < 600 and long.endswith("ü ...")
 
 
-def test_a_quota_that_is_used_up_by_events_is_said_once(monkeypatch, caplog):
-    """The API server names the event that it refuses, and each has another name."""
+def test_an_exceeded_quota_for_events_is_logged_once(monkeypatch, caplog):
+    """The API server's message has the name of the event, which is always different."""
     cluster = WatchedCluster(monkeypatch, node("n"))
     plain = cluster.server.request
 
@@ -295,7 +295,7 @@ def test_a_quota_that_is_used_up_by_events_is_said_once(monkeypatch, caplog):
     assert sum("exceeded quota" in each for each in caplog.messages) == 1
 
 
-def test_no_pod_lands_by_another_ones_answers():
+def test_cached_answers_are_not_used_for_a_different_pod():
     name = "kube-api-access-%s"
     pods = [pod(f"p-{end}", nodeSelector={"name": name % end}) for end in ("aaaaa", "bbbbb")]
     cluster = cluster_of(*pods, *(node(f"n-{end}", labels={"name": name % end}) for end in ("aaaaa", "bbbbb", "c", "d")))
@@ -305,23 +305,23 @@ def test_no_pod_lands_by_another_ones_answers():
 
 
 def counting(often):
-    """A topology spread constraint that names so many values of a label."""
+    """A topology spread constraint with this many values of a label."""
     expression = {"key": "a", "operator": "In", "values": [f"value-{i}" for i in range(often)]}
     return {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule",
             "labelSelector": {"matchExpressions": [expression]}}
 
 
-@table("make", {  # a function of a number: a pod
-    "resources": lambda i: pod("p", {f"example.com/{i}-{j}": "1" for j in range(2000)}),
-    "values of a label": lambda i: pod("p", {"cpu": f"{i}"}, topologySpreadConstraints=[counting(5000 + i)]),
-    "the name of another scheduler": lambda i: pod("p", schedulerName=f"{i}" * 50_000),
-    "a node that there is not": lambda i: pod("p", nodeName=f"n-{i}"),
+@table("make", {  # a function of a number, which returns a pod
+    "many resources": lambda i: pod("p", {f"example.com/{i}-{j}": "1" for j in range(2000)}),
+    "many values of a label": lambda i: pod("p", {"cpu": f"{i}"}, topologySpreadConstraints=[counting(5000 + i)]),
+    "another scheduler with a long name": lambda i: pod("p", schedulerName=f"{i}" * 50_000),
+    "a node that does not exist": lambda i: pod("p", nodeName=f"n-{i}"),
 })
-def test_what_pods_have_written_is_forgotten_with_them(make, monkeypatch):
+def test_no_memory_is_kept_for_deleted_pods_with(make, monkeypatch):
     cluster = WatchedCluster(monkeypatch, node("n", cpu="0", labels={"zone": "z"}), policy=PROVIDER["my-scheduler"])
 
     def come_and_go(numbers):
-        """Have pods come, be decided about, and go. Return the bytes that are in use then."""
+        """Create, schedule and delete pods one by one; return the number of bytes in use."""
         for number in numbers:
             cluster.create(make(number))
             cluster.make_pass()
@@ -334,13 +334,13 @@ def test_what_pods_have_written_is_forgotten_with_them(make, monkeypatch):
     tracemalloc.start()
     try:
         kept = come_and_go(range(10, 12))
-        assert come_and_go(range(12, 22)) < kept + 10 * 20_000, "each of ten pods leaves more than 20 KB"
+        assert come_and_go(range(12, 22)) < kept + 10 * 20_000, "each of ten pods leaves at most 20 KB"
         assert [*cluster.cache.nodes] == ["n"]
     finally:
         tracemalloc.stop()
 
 
-def test_pods_whose_volumes_take_long_come_after_new_ones_and_take_turns():
+def test_pods_that_wait_for_volumes_come_after_new_ones_and_take_turns():
     cluster = cluster_of(node("n"), storage_class("csi", "csi.example.com"), claim("c", of="csi"),
                          *(using("c", name=name) for name in ("a", "b")))
     cluster.cache.snapshot.is_live = True
@@ -352,8 +352,8 @@ def test_pods_whose_volumes_take_long_come_after_new_ones_and_take_turns():
     assert [waiting.name for waiting in pending_pods(cluster, PROVIDER)] == ["new", "b", "a"]
 
 
-def test_claims_that_are_too_large_to_be_changed_are_no_trouble_of_the_api_server(monkeypatch):
-    """If they were, it would be asked three times, and after ten pods nobody else."""
+def test_claims_that_are_too_large_to_be_changed_do_not_count_as_failures_of_the_api_server(monkeypatch):
+    """Otherwise the write would be tried three times, and after ten pods scheduling would pause."""
     names = [f"c-{i}" for i in range(12)]
     cluster = WatchedCluster(monkeypatch, node("n"), storage_class("csi", "csi.example.com"),
                    *(claim(name, of="csi") for name in names), policy=PROVIDER["my-scheduler"])
@@ -371,7 +371,7 @@ def test_claims_that_are_too_large_to_be_changed_are_no_trouble_of_the_api_serve
     assert len(asked) == len(names) and cluster.bound() == ["victim"]
 
 
-def test_a_rule_that_is_slow_about_each_node_lets_the_process_live(monkeypatch):
+def test_a_rule_that_is_slow_for_each_node_does_not_trigger_the_watchdog(monkeypatch):
     """The loop makes progress with each node, so the watchdog ends the process only if a single call hangs."""
     beats = []
 

@@ -1,4 +1,4 @@
-"""Victims: how they are deleted, what they are told, and what happens until they have gone."""
+"""Victims: their deletion, condition and event, and the state of the cluster until they are gone."""
 
 import json
 import threading
@@ -38,8 +38,8 @@ from scheduler_extras.manifests.manifests import Manifests
 from scheduler_extras.policy.policy_file import load_policies
 
 
-@table("kind", {"whose objects are told": [new_live_cluster], "whose objects are listed": [new_cluster]})
-def test_a_victim_whose_deletion_was_refused_is_deleted_by_the_next_attempt_on_a_cluster(kind, monkeypatch):
+@table("kind", {"that is watched": [new_live_cluster], "that is listed": [new_cluster]})
+def test_a_rejected_deletion_is_retried_in_the_next_attempt_on_a_cluster(kind, monkeypatch):
     without_streams(monkeypatch)
     server = Server(node("n", cpu="1"), running("a", "n"), incoming())
     server.failures["a"] = [403]
@@ -52,7 +52,7 @@ def test_a_victim_whose_deletion_was_refused_is_deleted_by_the_next_attempt_on_a
             if "nominatedNodeName" in body["status"]] == ["n", None, "n"]
 
 
-def test_a_deletion_that_is_refused_after_another_preemptor_has_ended_the_nomination_is_tried_again():
+def test_a_rejected_deletion_is_retried_after_another_preemptor_has_ended_the_nomination():
     server = Server(node("n", cpu="1"), running("a", "n"), incoming())
     server.failures["a"] = [403]
     cluster = new_cluster(server)
@@ -71,12 +71,12 @@ def test_a_deletion_that_is_refused_after_another_preemptor_has_ended_the_nomina
     assert len(server.sent("DELETE", "/pods/a")) == 2
 
 
-def test_a_victim_is_told_though_a_less_important_pod_that_was_to_go_there_has_gone():
+def test_a_victim_gets_its_event_even_if_a_lower_nominated_pod_is_gone():
     server = Server(node("n", cpu="1"), running("a", "n"), incoming(), incoming(name="low", priority=5, nominated="n"))
     plain = server.request
 
     def request(method, path, body=None, *more, **options):
-        """Answer that the less important pod has gone."""
+        """Answer that the pod of lower priority is gone."""
         if method == "PATCH" and "/low/" in path:
             raise error_of(404, "not found")
         return plain(method, path, body, *more, **options)
@@ -88,72 +88,72 @@ def test_a_victim_is_told_though_a_less_important_pod_that_was_to_go_there_has_g
 
 
 def two_victims():
-    """An API server with a node from which two pods have to go for a third one; a fourth one is nominated there."""
+    """An API server with a node on which a pod preempts two others; a fourth pod is nominated there."""
     return Server(node("n", cpu="2"), running("a", "n", labels=A), running("b", "n"), incoming("2"),
                   incoming(name="low", priority=5, nominated="n", preemptionPolicy="Never"))
 
 
 def preempted(server):
-    """What was asked of a server: whom to delete, whose condition to say so, whom to tell, and where pods are nominated."""
+    """Return the pods that a server was asked to delete, to mark with a condition and to notify, and the nominations."""
     patches = [(path.split("/")[-2], body["status"]) for _, path, _, body in server.sent("PATCH", "/status")]
     return {"deleted": [path.rpartition("/")[2] for method, path, *_ in server.requests if method == "DELETE"],
             "marked": [name for name, status in patches if status.get("conditions", [{}])[0].get("type") == "DisruptionTarget"],
-            "told": sorted({body["involvedObject"]["name"] for *_, body in server.sent("POST", "/events") if body["reason"] == "Preempted"}),
+            "notified": sorted({body["involvedObject"]["name"] for *_, body in server.sent("POST", "/events") if body["reason"] == "Preempted"}),
             "nominated": {name: status["nominatedNodeName"] for name, status in patches if "nominatedNodeName" in status}}
 
 
 def preempts_once(server, **more):
-    """Make a pass; return what was decided about the pod that needs room, and in memory the nominations after it."""
+    """Run a pass; return the decision about the preemptor, and the nominations in the snapshot after it."""
     cluster = new_cluster(server, **more)
     decisions = {decision.pod.name: decision for decision in make_pass(cluster, built())}
     return decisions["p"], {other.name: other.nominated_node for other in cluster.snapshot.nominated}
 
 
 NOMINATED = {"p": "n"}
-NOBODY_GOES = {"deleted": [], "marked": [], "told": [], "nominated": {"low": None, "p": "n"}}
-ALL_GO = NOBODY_GOES | {"deleted": ["a", "b"], "marked": ["a", "b"], "told": ["a", "b"]}
-A_HAS_GONE = NOBODY_GOES | {"deleted": ["a", "b"], "marked": ["a", "b"], "told": ["a"]}
-WITHDRAWN = NOBODY_GOES | {"nominated": {"low": None, "p": None}}
+NONE_DELETED = {"deleted": [], "marked": [], "notified": [], "nominated": {"low": None, "p": "n"}}
+ALL_DELETED = NONE_DELETED | {"deleted": ["a", "b"], "marked": ["a", "b"], "notified": ["a", "b"]}
+ONLY_A_IS_KNOWN = NONE_DELETED | {"deleted": ["a", "b"], "marked": ["a", "b"], "notified": ["a"]}
+WITHDRAWN = NONE_DELETED | {"nominated": {"low": None, "p": None}}
 
 
 def is_pod(**more):
-    """What an API server may answer to the nomination: the pod as it is by now."""
+    """A possible answer to the nomination: the current pod."""
     return {"kind": "Pod", "metadata": {"name": "p", "namespace": "default", "uid": "uid-p", **more.pop("metadata", {})}, "spec": more}
 
 
 @table("failures, done, nominated", {
-    "nothing fails": ({}, ALL_GO, NOMINATED),
-    "the pod has gone": ({"p": [404]}, NOBODY_GOES, {}),
-    "another pod has its name": ({"p": [409]}, NOBODY_GOES, {}),
-    "the pod is bound by now": ({"p": [is_pod(nodeName="m")]}, NOBODY_GOES, {}),
-    "the pod is being deleted": ({"p": [is_pod(metadata=TERMINATING)]}, NOBODY_GOES, {}),
-    "the pod still waits": ({"p": [is_pod()]}, ALL_GO, NOMINATED),
-    "nobody answers about it": ({"p": [0]}, NOBODY_GOES, {}),
-    "where it is nominated cannot be written": ({"p": [500] * 3}, NOBODY_GOES, {}),
-    "the API server fails twice to write that": ({"p": [500, 500]}, ALL_GO, NOMINATED),
-    "the last victim has gone": ({"b": [404]}, ALL_GO, NOMINATED),
-    "another pod has the name of a victim by now": ({"b": [409]}, ALL_GO, NOMINATED),
+    "nothing fails": ({}, ALL_DELETED, NOMINATED),
+    "the pod is gone": ({"p": [404]}, NONE_DELETED, {}),
+    "another pod has its name": ({"p": [409]}, NONE_DELETED, {}),
+    "the pod is already bound": ({"p": [is_pod(nodeName="m")]}, NONE_DELETED, {}),
+    "the pod is being deleted": ({"p": [is_pod(metadata=TERMINATING)]}, NONE_DELETED, {}),
+    "the pod is still pending": ({"p": [is_pod()]}, ALL_DELETED, NOMINATED),
+    "no answer comes to the nomination": ({"p": [0]}, NONE_DELETED, {}),
+    "the nomination cannot be written": ({"p": [500] * 3}, NONE_DELETED, {}),
+    "the API server fails twice to write the nomination": ({"p": [500, 500]}, ALL_DELETED, NOMINATED),
+    "the last victim is gone": ({"b": [404]}, ALL_DELETED, NOMINATED),
+    "another pod has the name of a victim": ({"b": [409]}, ALL_DELETED, NOMINATED),
     "the condition of the first cannot be written": ({"a/status": [422]}, WITHDRAWN | {"marked": ["a"]}, {}),
-    "the first has gone when its condition is written": ({"a/status": [404]}, ALL_GO, NOMINATED),
-    "the first may not be deleted": ({"a": [403]}, WITHDRAWN | {"deleted": ["a"], "marked": ["a"]}, {}),
-    "a webhook fails for the first, which is asked for once": ({"a": [500]}, WITHDRAWN | {"deleted": ["a"], "marked": ["a"]}, {}),
-    "a webhook fails for the last, which is asked for once": ({"b": [500]}, A_HAS_GONE, NOMINATED),
-    "no answer comes to the first deletion": ({"a": [0]}, NOBODY_GOES | {"deleted": ["a"], "marked": ["a"]}, NOMINATED),
-    "no answer comes to the last deletion": ({"b": [0]}, A_HAS_GONE, NOMINATED),
-    "the last is deleted, and that is answered with a failure": ({"b": [(500, True)]}, A_HAS_GONE, NOMINATED),
-    "an event cannot be written at first": ({"events": [500] * 3}, ALL_GO, NOMINATED),
-    "the less important pod has gone": ({"low": [404]}, ALL_GO, NOMINATED),
-    "its nomination cannot be ended": ({"low": [500] * 3}, NOBODY_GOES | {"nominated": {"low": None}}, {"low": "n"}),
+    "the first is gone when its condition is written": ({"a/status": [404]}, ALL_DELETED, NOMINATED),
+    "the deletion of the first is forbidden": ({"a": [403]}, WITHDRAWN | {"deleted": ["a"], "marked": ["a"]}, {}),
+    "a webhook fails for the first, which is not retried": ({"a": [500]}, WITHDRAWN | {"deleted": ["a"], "marked": ["a"]}, {}),
+    "a webhook fails for the last, which is not retried": ({"b": [500]}, ONLY_A_IS_KNOWN, NOMINATED),
+    "no answer comes to the first deletion": ({"a": [0]}, NONE_DELETED | {"deleted": ["a"], "marked": ["a"]}, NOMINATED),
+    "no answer comes to the last deletion": ({"b": [0]}, ONLY_A_IS_KNOWN, NOMINATED),
+    "the last is deleted, but the answer is a failure": ({"b": [(500, True)]}, ONLY_A_IS_KNOWN, NOMINATED),
+    "an event cannot be written": ({"events": [500] * 3}, ALL_DELETED, NOMINATED),
+    "the pod of lower priority is gone": ({"low": [404]}, ALL_DELETED, NOMINATED),
+    "the nomination of the pod of lower priority cannot be cleared": ({"low": [500] * 3}, NONE_DELETED | {"nominated": {"low": None}}, {"low": "n"}),
 })
-def test_what_is_deleted_and_what_is_kept_in_mind_when_a_request_fails(failures, done, nominated, monkeypatch):
-    """Each victim is deleted once, after the pod that needs its room is nominated, and while that pod still waits."""
+def test_deletions_and_nominations_when_a_request_fails(failures, done, nominated, monkeypatch):
+    """Each victim is deleted once, after the preemptor is nominated and while it is still pending."""
     monkeypatch.setattr(time, "sleep", lambda seconds: None)
     server = two_victims()
     server.failures |= {name: [*answers] for name, answers in failures.items()}
     plain = server.request
 
     def request(method, path, body=None, *more, **options):
-        """Fail by the name of the pod: writes of its nomination, of another condition (NAME/status), or its deletion."""
+        """Fail writes of a pod's nomination (NAME), or of its other conditions (NAME/status), or its deletion (NAME)."""
         name = path.split("/")[6] if path.count("/") > 5 else ""
         what = f"{name}/status" if name in ("a", "b") and method == "PATCH" else name
         is_of_script = method == "PATCH" and "PodScheduled" in json.dumps(body)
@@ -169,10 +169,10 @@ def test_what_is_deleted_and_what_is_kept_in_mind_when_a_request_fails(failures,
     server.request = request
     decision, kept = preempts_once(server)
     assert (preempted(server), kept) == (done, nominated)
-    assert bool(decision.remedy) == (done == ALL_GO)
+    assert bool(decision.remedy) == (done == ALL_DELETED)
 
 
-def test_that_nobody_may_be_deleted_is_one_line(monkeypatch, caplog):
+def test_missing_permission_to_delete_is_logged_once(monkeypatch, caplog):
     replace(monkeypatch, "WARNED", {})
     server = Server(node("n", cpu="2"), running("a", "n"), running("b", "n"), incoming(), incoming(name="q"))
     carry_out = server.request
@@ -191,19 +191,19 @@ def test_that_nobody_may_be_deleted_is_one_line(monkeypatch, caplog):
     assert caplog.messages == ["DELETE /api/v1/namespaces/default/pods/a: 403 Forbidden: RBAC does not allow it"] or caplog.messages == [
         "DELETE /api/v1/namespaces/default/pods/b: 403 Forbidden: RBAC does not allow it"]
     assert not any(decision.remedy for decision in decisions)
-    assert cluster.snapshot.nominated == [] and cluster.has_failed(), "so that others have the room that there is"
+    assert cluster.snapshot.nominated == [] and cluster.has_failed(), "so that other pods can use the free room"
 
 
 @table("asked, deleted", {
-    "before all": (0, []), "after the nominations": (2, []), "after the condition of the first": (3, []), "after its deletion": (4, ["a"]),
-    "after the condition of the last": (5, ["a"]), "after its deletion, too": (6, ["a", "b"])})
-def test_a_replica_that_does_not_lead_any_more_deletes_nobody_else(asked, deleted):
+    "at the start": (0, []), "after the nominations": (2, []), "after the condition of the first": (3, []), "after the deletion of the first": (4, ["a"]),
+    "after the condition of the last": (5, ["a"]), "after the deletion of the last": (6, ["a", "b"])})
+def test_a_replica_deletes_no_more_victims_if_it_loses_the_lease(asked, deleted):
     server = two_victims()
     cluster, sent = new_cluster(server), []
     plain = cluster.writer.request_if_leading
 
     def attempt(method, path, body=None):
-        """Lead for so many requests of the preemption."""
+        """Lead only for this many requests of the preemption."""
         is_counted = not path.endswith("/events") and "PodScheduled" not in json.dumps(body)
         cluster.writer.may_write = lambda: len(sent) < asked or not is_counted
         answer = plain(method, path, body)
@@ -216,20 +216,20 @@ def test_a_replica_that_does_not_lead_any_more_deletes_nobody_else(asked, delete
     assert preempted(server)["deleted"] == deleted
 
 
-def test_a_budget_forbids_nothing():
-    """As upstream: it says who is missed most."""
+def test_a_budget_does_not_prevent_preemption():
+    """As upstream, it only affects the order of the victims."""
     server = two_victims()
     server.put(budget(0))
     decision, _ = preempts_once(server)
-    assert preempted(server) == ALL_GO and decision.remedy
+    assert preempted(server) == ALL_DELETED and decision.remedy
 
 
 @table("policies, nominated, at_once", {
-    "under a Policy at once, like 1.20": (built, None, True),
-    "under a Policy after its backoff, if its victim was recreated on its nominated node": (built, "n", False),
-    "under a Policy at once, if it is nominated to another node now": (built, "gone", True),
-    "under a configuration after its backoff": (configured, None, False)})
-def test_when_a_pod_is_tried_again_that_has_preempted(policies, nominated, at_once):
+    "with a Policy at once, like 1.20": (built, None, True),
+    "with a Policy after its backoff, if its victim was recreated on its nominated node": (built, "n", False),
+    "with a Policy at once, if it is nominated to another node now": (built, "gone", True),
+    "with a configuration after its backoff": (configured, None, False)})
+def test_a_preemptor_is_tried_again(policies, nominated, at_once):
     server = Server(node("n", cpu="1"), running("a", "n"), incoming(nominated=nominated))
     cluster = new_cluster(server)
     make_pass(cluster, policies())
@@ -238,7 +238,7 @@ def test_when_a_pod_is_tried_again_that_has_preempted(policies, nominated, at_on
     assert (record.waits_for, record.is_due()) == (WaitsFor.NODE, at_once)
 
 
-def test_a_pod_whose_victims_are_being_asked_to_go_is_not_tried_meanwhile():
+def test_a_pod_is_not_tried_while_its_victims_are_being_deleted():
     server, asked, go_on = Server(node("n", cpu="2"), running("a", "n"), running("b", "n"), incoming("2")), threading.Event(), threading.Event()
     plain = server.request
 
@@ -265,12 +265,12 @@ def test_a_pod_whose_victims_are_being_asked_to_go_is_not_tried_meanwhile():
     assert preempted(server)["deleted"] == ["a", "b"]
 
 
-def test_a_victim_whose_binding_fails_is_a_victim_until_it_has_gone():
+def test_a_victim_whose_binding_fails_stays_a_victim_until_it_is_gone():
     server, go_on = Server(node("n", cpu="1"), incoming(priority=0, name="low")), threading.Event()
     plain = server.request
 
     def request(method, path, *more, **options):
-        """Be slow to refuse the Binding, and to show whom it has deleted."""
+        """Reject the Binding late, and do not carry out deletions."""
         if path.endswith("/binding"):
             go_on.wait(60)
             raise error_of(403, "no")
@@ -289,7 +289,7 @@ def test_a_victim_whose_binding_fails_is_a_victim_until_it_has_gone():
     assert [*cluster.snapshot.victims] == ["uid-low"]
 
 
-def test_where_pods_may_not_be_deleted_the_next_best_node_is_tried():
+def test_if_victims_cannot_be_deleted_the_next_best_node_is_tried():
     server = Server(node("m", cpu="1"), node("n", cpu="1"), running("a", "m", 1), running("b", "n", 2), incoming())
     server.failures["a"] = [403]
     cluster, message = new_cluster(server), []
@@ -303,12 +303,12 @@ def test_where_pods_may_not_be_deleted_the_next_best_node_is_tried():
 @table("change", {
     "its annotations": lambda thing: thing["metadata"].update(annotations={"tick": "1"}, resourceVersion="8"),
     "its labels": lambda thing: thing["metadata"].update(labels={"tick": "1"}, resourceVersion="8")})
-def test_a_victim_that_changes_all_the_time_is_still_a_victim(change):
+def test_a_victim_that_keeps_changing_is_deleted(change):
     server = Server(node("n", cpu="1"), running("a", "n", -10, metadata={"resourceVersion": "7"}), incoming())
     plain = server.request
 
     def request(method, path, *more, **options):
-        """Change it just before it is deleted."""
+        """Change the victim just before its deletion."""
         if method == "DELETE":
             change(server.objects["pods", "default", "a"])
         return plain(method, path, *more, **options)
@@ -319,8 +319,8 @@ def test_a_victim_that_changes_all_the_time_is_still_a_victim(change):
 
 
 @table("policies, deleted, message", {
-    "under a Policy it is deleted, as by 1.20": (built, ["low"], []),
-    "under a configuration it is rejected from waiting": (configured, [], ["preempted"])})
+    "with a Policy it is deleted, as in 1.20": (built, ["low"], []),
+    "with a configuration its wait is rejected": (configured, [], ["preempted"])})
 def test_a_victim_that_waits_for_permit(policies, deleted, message, monkeypatch):
     held = FullRule("Hold", lambda pod, node: (), plugin="Hold", hooks={
         "permit": lambda pod, node, snapshot: 600 if pod.name == "low" else None})
@@ -333,18 +333,18 @@ def test_a_victim_that_waits_for_permit(policies, deleted, message, monkeypatch)
         make_pass(cluster, {"my-scheduler": policy})
         cluster.queue.end_backoff()
     wait_for_writes(cluster)
-    assert preempted(server)["deleted"] == deleted and preempted(server)["told"] == ["low"]
+    assert preempted(server)["deleted"] == deleted and preempted(server)["notified"] == ["low"]
     assert server.placements() == {"p": "n"}
     assert [body["message"] for *_, body in server.sent("POST", "/events")
             if body["reason"] == "FailedScheduling" and body["message"] == "preempted"] == message
 
 
 @table("status, victims", {
-    "which its controller has not counted yet": ({"observedGeneration": 1}, ["a1", "b2", "b3"]),
-    "which nobody counts": ({}, ["a1", "a2", "a3"])})
-@table("version", {"of policy/v1": "v1", "of policy/v1beta1": "v1beta1"})
-def test_what_a_budget_allows_is_counted_down_as_pods_of_one_pass_preempt(version, status, victims):
-    """On each of three nodes a pod of the budget is the better choice, as long as that does not violate it."""
+    "with a controller that has not counted them yet": ({"observedGeneration": 1}, ["a1", "b2", "b3"]),
+    "without a controller": ({}, ["a1", "a2", "a3"])})
+@table("version", {"policy/v1": "v1", "policy/v1beta1": "v1beta1"})
+def test_the_allowed_disruptions_of_a_budget_are_counted_down_within_a_pass(version, status, victims):
+    """On each of three nodes a pod of the budget is the better victim, unless that violates the budget."""
     objects = [budget(1, **status)]
     for i in (1, 2, 3):
         objects += [node(f"n{i}", cpu="2", labels={"n": str(i)}), running(f"a{i}", f"n{i}", 1, labels=A), running(f"b{i}", f"n{i}", 2),
@@ -353,7 +353,7 @@ def test_what_a_budget_allows_is_counted_down_as_pods_of_one_pass_preempt(versio
     plain = server.request
 
     def request(method, path, *more, **options):
-        """Answer as an API server that has this version only."""
+        """Answer as an API server that serves only this version."""
         if "/policy/" in path and f"/{version}/" not in path:
             raise error_of(404, "not found")
         return plain(method, path, *more, **options)
@@ -363,7 +363,7 @@ def test_what_a_budget_allows_is_counted_down_as_pods_of_one_pass_preempt(versio
     assert sorted(preempted(server)["deleted"]) == victims
 
 
-def test_a_waiting_pod_that_is_being_deleted_is_skipped_with_an_event():
+def test_a_pending_pod_that_is_being_deleted_is_skipped_with_an_event():
     server = Server(node("n"), pod("p", metadata=TERMINATING))
     cluster = new_cluster(server)
     for _ in range(2):
@@ -378,15 +378,15 @@ OWN_POINT = {"postFilter": {"enabled": [{"name": "Mine"}]}}
 
 
 @table("policies", {
-    "under a Policy": [lambda: built(POLICY | {"predicates": [*POLICY["predicates"], {"name": "Mine"}]})],
-    "under a configuration": [lambda: configured(plugins=OWN_RULE)],
-    "under one that enables it at this point only": [lambda: configured(plugins=OWN_POINT)]})
+    "with a Policy": [lambda: built(POLICY | {"predicates": [*POLICY["predicates"], {"name": "Mine"}]})],
+    "with a configuration": [lambda: configured(plugins=OWN_RULE)],
+    "with a configuration that enables it only at postFilter": [lambda: configured(plugins=OWN_POINT)]})
 @table("answer, victims, message", {
-    "a remedy of its own is what is done": (([], "Mine."), [], "Mine."),
-    "without one, somebody has to go": (None, ["a"], "It preempts default/a on n, where that helps.")})
-def test_a_post_filter_of_ones_own_is_asked_first(policies, answer, victims, message, monkeypatch):
+    "its own remedy is used": (([], "Mine."), [], "Mine."),
+    "without a remedy, a pod is preempted": (None, ["a"], "It preempts default/a on n, where that helps.")})
+def test_a_custom_post_filter_runs_first(policies, answer, victims, message, monkeypatch):
     def mine(pod, node):
-        """It has nothing against any node."""
+        """Every node fits."""
         return ()
 
     rule = FullRule("Mine", mine, hooks={"post_filter": lambda *_: answer}, plugin="Mine")
@@ -395,22 +395,22 @@ def test_a_post_filter_of_ones_own_is_asked_first(policies, answer, victims, mes
     assert (list(sent(decision, "DELETE", "/pods/(.*)")), decision.remedy) == (victims, message)
 
 
-def test_in_a_dry_run_nobody_goes():
+def test_a_dry_run_deletes_no_victim():
     server = two_victims()
     decision, kept = preempts_once(server, dry_run=True)
     assert {method for method, *_ in server.requests} == {"GET"}
     assert decision.remedy and kept == {"p": "n"}
 
 
-@table("policies, text", {"in 1.20": (built(), "Preempted by default/p on node n"),
-                          "today": (configured(), "Preempted by pod default/p on node n")})
-def test_what_a_victim_is_told(policies, text):
+@table("policies, text", {"as in 1.20": (built(), "Preempted by default/p on node n"),
+                          "as in 1.36": (configured(), "Preempted by pod default/p on node n")})
+def test_the_event_of_a_victim(policies, text):
     decision, _ = decide([node("n", cpu="1"), running("a", "n"), incoming()], policies)
     assert [body["message"] for _, path, body in decision.requests if path.endswith("/events")] == [text]
 
 
-def test_in_which_order_the_requests_are_sent():
-    """The room is kept before anybody makes it."""
+def test_the_order_of_the_requests():
+    """The node is nominated before its pods are deleted."""
     decision, _ = decide([node("n", cpu="2"), running("a", "n", metadata={"resourceVersion": "7"}), running("b", "n", namespace="red"), incoming("2"),
                           incoming(name="low", priority=5, nominated="n")])
     steps = [(method, path.removeprefix("/api/v1/namespaces/")) for method, path, _ in decision.requests]
@@ -424,7 +424,7 @@ def test_in_which_order_the_requests_are_sent():
         "DisruptionTarget", "True", "PreemptionByScheduler",
         "my-scheduler: preempting to accommodate a higher priority pod"), "so that a Job does not count it as failed"
     assert disruption["metadata"] == {"uid": "default/a"}
-    assert deletion == {"preconditions": {"uid": "default/a"}}, "whatever else has changed, with the pod's own grace period"
+    assert deletion == {"preconditions": {"uid": "default/a"}}, "regardless of other changes, and with the pod's own grace period"
     assert (event["reason"], event["message"], event["involvedObject"]["name"], event["source"]["component"]) == (
         "Preempted", "Preempted by default/p on node n", "a", "my-scheduler")
 
@@ -433,7 +433,7 @@ def test_budgets_are_looked_up_once(monkeypatch):
     asked, plain = [], Manifests.request
 
     def request(api, method, path, *more, **options):
-        """Answer as an API server that has no policy/v1."""
+        """Answer as an API server without policy/v1."""
         asked.append(path)
         if path.startswith("/apis/policy/v1/"):
             raise error_of(404, "not found")
@@ -447,7 +447,7 @@ def test_budgets_are_looked_up_once(monkeypatch):
 
 
 def command_line(folder, *arguments):
-    """Run the command line on manifests: two pods of two schedulers want the room of a third pod."""
+    """Run the command line on manifests: two pods of two schedulers need the room of a third pod."""
     (folder / "policy.json").write_text(json.dumps(POLICY))
     (folder / "cluster.json").write_text(json.dumps({"kind": "List", "items": [
         node("n", cpu="1"), running("a", "n", metadata={"uid": "a"}), incoming(metadata={"uid": "p"}),
@@ -460,18 +460,18 @@ def command_line(folder, *arguments):
 
 
 @table("arguments, text", {
-    "in memory, the victim goes, and the pod gets its room": ([], "default/p -> n"),
-    "but not in a dry run": (["--dry-run"], "default/p stays pending: 0/1 nodes are available: 1 Insufficient cpu. default/q belongs"),
-    "nor within a single pass": (["--once"], "default/q belongs to other default/p stays pending: 0/1 nodes are available: 1 Insufficient cpu."),
-    "who would go is shown for one pod": (["--explain", "p"], "It preempts default/a on n"),
-    "and for one of another scheduler's": (["--explain", "q"], "It preempts default/a on n"),
-    "and to programs": (["--output=json"], '"remedy": "It preempts default/a on n, where that helps."'),
+    "with manifests, the victim is deleted and the pod is placed": ([], "default/p -> n"),
+    "not in a dry run": (["--dry-run"], "default/p stays pending: 0/1 nodes are available: 1 Insufficient cpu. default/q belongs"),
+    "not within a single pass": (["--once"], "default/q belongs to other default/p stays pending: 0/1 nodes are available: 1 Insufficient cpu."),
+    "--explain shows the victims": (["--explain", "p"], "It preempts default/a on n"),
+    "--explain shows them for a pod of another scheduler": (["--explain", "q"], "It preempts default/a on n"),
+    "the JSON output has them": (["--output=json"], '"remedy": "It preempts default/a on n, where that helps."'),
 })
-def test_on_the_command_line(tmp_path, arguments, text):
+def test_preemption_on_the_command_line(tmp_path, arguments, text):
     assert text in " ".join(command_line(tmp_path, *arguments).split())
 
 
-def test_nobody_preempts_without_the_rule():
+def test_without_the_rule_no_pod_is_preempted():
     for path in (ROOT / "policy.json", "DefaultProvider"):
         decision, _ = decide([node("n", cpu="1"), running("a", "n"), incoming()],
                              load_policies(path, "my-scheduler"))
@@ -479,20 +479,20 @@ def test_nobody_preempts_without_the_rule():
 
 
 @table("policies, victims", {
-    "a Policy has those compared who come first, and first are those whose budgets are violated": (built(), ["a", "b"]),
-    "a configuration has the most important ones compared": (configured(), ["c", "d"]),
+    "a Policy compares the first victims, those with violated budgets": (built(), ["a", "b"]),
+    "a configuration compares the victims of the highest priority": (configured(), ["c", "d"]),
 })
-def test_the_file_that_names_it_says_which_kube_scheduler_it_follows(policies, victims):
-    """Two nodes with a violated budget each. Upstream: SelectVictimsOnNode, which sorts them at its end today."""
+def test_victims_are_compared_as_in_1_20_with_a_policy_and_as_in_1_36_with_a_configuration(policies, victims):
+    """Both nodes have a violated budget. Upstream: SelectVictimsOnNode, which now sorts the victims at its end."""
     decision, _ = decide([
         node("m", cpu="2"), node("n", cpu="2"), running("a", "m", 1, labels=A), running("b", "m", 9), budget(0),
         running("c", "n", 5, labels=A), running("d", "n", 5), incoming("2")], policies)
     assert sorted(sent(decision, "DELETE", "/pods/(.*)")) == victims
 
 
-@table("status, is_refused", {"a webhook fails": (500, True), "it is forbidden": (403, True), "a gateway has no answer in time": (504, False),
-                              "a gateway has none at all": (502, False), "there is no server": (503, False), "no answer comes": (0, False)})
-def test_a_node_is_skipped_only_if_its_pods_were_not_to_be_deleted(status, is_refused):
+@table("status, is_refused", {"a webhook fails": (500, True), "it is forbidden": (403, True), "a gateway times out": (504, False),
+                              "a gateway gets an invalid answer": (502, False), "no server is available": (503, False), "no answer comes": (0, False)})
+def test_a_node_is_skipped_only_if_the_deletion_of_its_pods_was_rejected(status, is_refused):
     server = Server(node("n", cpu="1"), running("a", "n"), incoming())
     server.failures["a"] = [status]
     cluster = new_cluster(server)

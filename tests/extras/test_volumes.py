@@ -1,4 +1,4 @@
-"""CheckVolumeBinding to its end: on a real control plane, with kube-controller-manager's PV controller; and without."""
+"""CheckVolumeBinding up to the binding: on a real control plane with the PV controller of kube-controller-manager, and without."""
 
 import copy
 import dataclasses
@@ -25,7 +25,7 @@ HOSTNAME = "kubernetes.io/hostname"
 
 @pytest.fixture
 def cluster(control_plane, start_scheduler, tmp_path):
-    """Two nodes, a PV controller, and the scheduler under a Policy with CheckVolumeBinding."""
+    """Two nodes, a PV controller, and the scheduler with a Policy that has CheckVolumeBinding."""
     for kind in ("persistentvolumeclaims", "persistentvolumes", "storageclasses"):
         place = {"persistentvolumeclaims": "namespaces/default/persistentvolumeclaims",
                  "storageclasses": "../../apis/storage.k8s.io/v1/storageclasses"}.get(kind, kind)
@@ -50,7 +50,7 @@ def storage_class(cluster, name, provisioner):
 
 
 def volume(cluster, name, node_name, storage="1Gi", claim=None):
-    """A local volume on a node, perhaps made for a claim."""
+    """Create a local volume on a node, possibly provisioned for a claim."""
     term = {"matchExpressions": [{"key": HOSTNAME, "operator": "In", "values": [node_name]}]}
     owner = {"claimRef": {"namespace": "default", "name": claim["metadata"]["name"], "uid": claim["metadata"]["uid"]},
              "storageClassName": "made"} if claim else {"storageClassName": "local"}
@@ -75,11 +75,11 @@ def claimed(cluster, name):
 
 
 def selected_node(cluster):
-    """The node that the scheduler has written to the claim "data"."""
+    """Return the selected node of the claim "data"."""
     return claimed(cluster, "data")["metadata"].get("annotations", {}).get("volume.kubernetes.io/selected-node")
 
 
-def test_the_smallest_fitting_volume_is_set_aside_and_the_pod_bound_once_it_is_bound(cluster):
+def test_the_smallest_fitting_volume_is_bound_and_then_the_pod(cluster):
     storage_class(cluster, "local", "kubernetes.io/no-provisioner")
     volume(cluster, "big", "b", "10Gi")
     volume(cluster, "small", "b", "1Gi")
@@ -104,27 +104,27 @@ def test_two_pods_do_not_get_the_same_volume(cluster):
     cluster.create(with_claim("db-1", "first"), with_claim("db-2", "second"))
     wait_for("one pod is bound", cluster.placements)
     why = "node(s) didn't find available persistent volumes to bind"
-    wait_for("the other says why it is not", lambda: any(
+    wait_for("the other pod has an event", lambda: any(
         why in text for _, text, _ in cluster.events("FailedScheduling")))
     assert len(cluster.placements()) == 1
     volume(cluster, "two", "b")
-    wait_for("the other follows", lambda: sorted(cluster.placements().values()) == ["a", "b"])
+    wait_for("the other pod is bound, too", lambda: sorted(cluster.placements().values()) == ["a", "b"])
 
 
-def test_a_volume_is_provisioned_for_the_node_that_was_chosen(cluster):
-    """The test plays the provisioner: it makes a volume where the claim's annotation says."""
+def test_a_volume_is_provisioned_for_the_chosen_node(cluster):
+    """The test plays the provisioner: it creates a volume for the node in the claim's annotation."""
     storage_class(cluster, "made", "example.com/fake")
     claim(cluster, "data", "made")
     cluster.create(with_claim("db", "data"))
 
     chosen = wait_for("a node is selected", lambda: selected_node(cluster))
-    assert cluster.placements() == {}, "before there is a volume"
+    assert cluster.placements() == {}, "not before the volume exists"
     volume(cluster, "new", chosen, claim=claimed(cluster, "data"))
     wait_for("the pod is bound", cluster.placements)
     assert cluster.placements() == {"default/db": chosen}
 
 
-def test_where_the_provisioner_gives_a_node_up_another_one_is_chosen(cluster):
+def test_after_the_provisioner_rejects_a_node_another_one_is_chosen(cluster):
     storage_class(cluster, "made", "example.com/fake")
     claim(cluster, "data", "made")
     cluster.create(with_claim("db", "data"))
@@ -138,17 +138,17 @@ def test_where_the_provisioner_gives_a_node_up_another_one_is_chosen(cluster):
     second = "b" if first == "a" else "a"
     wait_for("the other node is selected", lambda: selected_node(cluster) == second)
     volume(cluster, "new", second, claim=claimed(cluster, "data"))
-    wait_for("the pod is bound there", lambda: cluster.placements() == {"default/db": second})
+    wait_for("the pod is bound to it", lambda: cluster.placements() == {"default/db": second})
 
 
-def test_the_room_of_a_pod_that_waits_for_its_volume_is_kept(cluster):
+def test_a_pod_that_waits_for_its_volume_keeps_its_room(cluster):
     storage_class(cluster, "made", "example.com/fake")
     claim(cluster, "data", "made")
     cluster.request("DELETE", "nodes/b")
     cluster.create(with_claim("db", "data", cpu="800m"))
     wait_for("a node is selected", lambda: claimed(cluster, "data")["metadata"].get("annotations"))
     cluster.create(pod("greedy", {"cpu": "800m"}, priority=None))
-    wait_for("the other pod is told", lambda: [key for key, _, _ in cluster.events("FailedScheduling")] == [
+    wait_for("the other pod has an event", lambda: [key for key, _, _ in cluster.events("FailedScheduling")] == [
         "default/greedy"])
     volume(cluster, "new", "a", claim=claimed(cluster, "data"))
     wait_for("the pod is bound", lambda: cluster.placements() == {"default/db": "a"})
@@ -156,18 +156,18 @@ def test_the_room_of_a_pod_that_waits_for_its_volume_is_kept(cluster):
 
 @pytest.mark.parametrize("is_live", [False, True], ids=["manifests", "live"])
 @table("objects, placements", {
-    "a volume is for one claim": (
+    "a volume is used for one claim": (
         [extras.storage_class("c"), extras.claim("first", "c"), extras.claim("second", "c"),
          extras.volume("v", "c"), with_claim("db-1", "first"), with_claim("db-2", "second")], ["a or b", None]),
-    "pods that share a claim go to one node, also where its volume is yet to be made": (
+    "pods with the same unprovisioned claim go to the same node": (
         [extras.storage_class("c", "example.com/fake"), extras.claim("data", "c"),
          *(with_claim(f"db-{i}", "data") for i in range(3))], ["a or b"] * 3),
-    "... and where the node is full, stay": (
+    "... and stay pending if it is full": (
         [extras.storage_class("c", "example.com/fake"), extras.claim("data", "c"),
          *(with_claim(f"db-{i}", "data", cpu="600m") for i in range(2))], ["a or b", None]),
 })
-def test_volumes_are_set_aside_within_a_pass(is_live, objects, placements):
-    """Whether or not controllers act on what is written."""
+def test_volumes_are_reserved_within_a_pass(is_live, objects, placements):
+    """This does not depend on controllers."""
     cluster = extras.cluster_of(node("a", cpu="1"), node("b", cpu="1"), *copy.deepcopy(objects))
     cluster.cache.snapshot.is_live = is_live
     policies = {"my-scheduler": read_policy({"kind": "Policy", "apiVersion": "v1"})}
@@ -178,7 +178,7 @@ def test_volumes_are_set_aside_within_a_pass(is_live, objects, placements):
     assert len({*nodes} - {None}) == 1
     cluster.on_carried_out = decisions.append
     make_passes(cluster, policies, threading.Event(), once=False)
-    assert {decision.node for decision in decisions} == {*nodes}, "what is set aside stays so"
+    assert {decision.node for decision in decisions} == {*nodes}, "the reservations stay"
 
 
 CONFIGURATION = {"kind": "KubeSchedulerConfiguration", "apiVersion": CONFIGURATION_VERSION}
@@ -186,15 +186,15 @@ LATE = {"pluginConfig": [{"name": "VolumeBinding", "args": {"bindTimeoutSeconds"
 
 
 @table("policy, limit, message", {
-    "under a Policy": (read_policy({"kind": "Policy", "apiVersion": "v1"}), 600, "timed out waiting for the condition"),
-    "under a configuration": (
+    "with a Policy": (read_policy({"kind": "Policy", "apiVersion": "v1"}), 600, "timed out waiting for the condition"),
+    "with a configuration": (
         read_configuration(CONFIGURATION, "my-scheduler")["my-scheduler"], 600, "context deadline exceeded"),
-    "under one that says how long": (
+    "with a configuration that has a timeout": (
         read_configuration(CONFIGURATION | {"profiles": [LATE]}, "my-scheduler")["my-scheduler"], 30,
         "context deadline exceeded"),
 })
-def test_a_pod_whose_volume_is_not_made_in_time_gives_its_room_back_and_is_tried_again(policy, limit, message, monkeypatch):
-    """It has waited for a rule's permit before, which does not count. The claim still remembers the node."""
+def test_a_pod_whose_volume_is_not_bound_in_time_gives_up_its_room_and_is_retried(policy, limit, message, monkeypatch):
+    """The time in permit before does not count. The claim keeps its selected node."""
     moment = 1000.0
     monkeypatch.setattr(time, "monotonic", lambda: moment)
     holds = [3600]
@@ -203,10 +203,10 @@ def test_a_pod_whose_volume_is_not_made_in_time_gives_its_room_back_and_is_tried
     cluster = extras.cluster_of(node("a", cpu="1"), extras.claim("data", "c"), with_claim("db", "data", cpu="1"),
                                   extras.storage_class("c", "example.com/fake"))
     cluster.cache.snapshot.is_live = True
-    told = []
+    decisions = []
 
     def make_pass():
-        run_pass(cluster, policies, told.append)
+        run_pass(cluster, policies, decisions.append)
         return [record.waits_for.value for record in cluster.queue.values()]
 
     assert make_pass() == ["permit"]
@@ -217,15 +217,15 @@ def test_a_pod_whose_volume_is_not_made_in_time_gives_its_room_back_and_is_tried
     assert make_pass() == ["pre_bind"]
     moment += 1
     assert make_pass() == ["node"]
-    assert told[-1].message == f'running PreBind plugin "VolumeBinding": binding volumes: {message}'
+    assert decisions[-1].message == f'running PreBind plugin "VolumeBinding": binding volumes: {message}'
     moment += 11
     assert make_pass() == ["pre_bind"]
-    assert told[-1].node == "a"
+    assert decisions[-1].node == "a"
 
 
 @pytest.mark.parametrize("is_live", [False, True], ids=["manifests", "live"])
-def test_who_does_not_fit_where_its_claim_is_to_be_provisioned_leaves_that_to_the_provisioner(is_live):
-    """It may be at work: it takes the annotation off the claim when it gives up."""
+def test_a_pod_that_does_not_fit_on_the_selected_node_waits_for_the_provisioner(is_live):
+    """The provisioner may be at work; it removes the annotation if it gives up."""
     there = with_claim("there", "another", cpu="1")
     data = extras.claim("data", "c", metadata={"annotations": {"volume.kubernetes.io/selected-node": "a"}})
     there = there | {"spec": there["spec"] | {"nodeName": "a"}}
@@ -242,20 +242,20 @@ def test_who_does_not_fit_where_its_claim_is_to_be_provisioned_leaves_that_to_th
 
 
 def claim_of(**more):
-    """A claim as the API server has it."""
+    """A claim as the API server returns it."""
     return {"metadata": {"name": "c", "annotations": more.pop("annotations", {})}, "spec": {"storageClassName": "a", **more}}
 
 
 @table("now, are_same", {
     "a node is selected": ({"default/c": claim_of(annotations={"volume.kubernetes.io/selected-node": "n"})}, True),
-    "it is bound": ({"default/c": claim_of(volumeName="v")}, False),
-    "it is of another class": ({"default/c": claim_of(storageClassName="b")}, False),
-    "it is of another class in the older way": (
+    "the claim is bound": ({"default/c": claim_of(volumeName="v")}, False),
+    "the claim has another class": ({"default/c": claim_of(storageClassName="b")}, False),
+    "the claim has another class in the beta annotation": (
         {"default/c": claim_of(annotations={"volume.beta.kubernetes.io/storage-class": "b"})}, False),
-    "another one comes": ({"default/c": claim_of(), "default/d": claim_of()}, False),
-    "it has gone": ({}, False),
+    "another claim is created": ({"default/c": claim_of(), "default/d": claim_of()}, False),
+    "the claim is deleted": ({}, False),
 })
-def test_the_volumes_on_nodes_are_read_again_if_a_claim_changes_in_what_they_depend_on(now, are_same):
+def test_volumes_on_nodes_are_recomputed_after_a_relevant_change_of_a_claim(now, are_same):
     snapshot = FullSnapshot({}, {"persistentvolumeclaims": {"default/c": claim_of()}})
     before = claims_in_brief(snapshot)
     snapshot.objects["persistentvolumeclaims"] = now

@@ -1,4 +1,4 @@
-"""Waiting pods that change or go before they are tried, and what makes them be tried again."""
+"""Pending pods that change or are deleted before they are tried, and the events that cause a retry."""
 
 import copy
 import gc
@@ -17,7 +17,7 @@ from scheduler_extras.reading.pods_and_nodes import FullPod
 ONE = {"cpu": "1"}
 
 
-def test_a_pod_that_is_bound_or_gone_by_its_turn_is_not_decided_about(watched):
+def test_a_pod_that_was_bound_or_deleted_before_its_turn_is_skipped(watched):
     cluster = watched(node("n", cpu="9"))
     cluster.create(*(pod(name, ONE) for name in "abc"))
 
@@ -29,42 +29,42 @@ def test_a_pod_that_is_bound_or_gone_by_its_turn_is_not_decided_about(watched):
     assert cluster.make_pass(meanwhile) == [("a", "n")]
 
 
-def test_a_pod_that_is_being_deleted_by_its_turn_is_not_decided_about(watched):
+def test_a_pod_that_is_terminating_before_its_turn_is_skipped(watched):
     cluster = watched(node("n"))
     cluster.create(pod("a"), pod("b"))
     assert cluster.make_pass(lambda decision: cluster.send("MODIFIED", cluster.stamp(pod("b"), deletionTimestamp="now"))) == [("a", "n")]
 
 
-def test_a_pod_that_cannot_be_read_any_more_by_its_turn_is_not_decided_about(watched):
+def test_a_pod_that_became_malformed_before_its_turn_is_skipped(watched):
     cluster = watched(node("n"))
     cluster.create(pod("a"), pod("b"), pod("c"))
     assert cluster.make_pass(lambda decision: cluster.send("MODIFIED", cluster.stamp(pod("b", {"cpu": "much"})))) == [
         ("a", "n"), ("c", "n")]
 
 
-def test_room_that_others_take_during_a_pass_is_taken(watched):
+def test_room_that_other_pods_take_during_a_pass_counts(watched):
     cluster = watched(node("n", cpu="2"))
     cluster.create(*(pod(name, ONE) for name in "ab"))
     assert cluster.make_pass(lambda decision: decision.pod.name == "a" and cluster.send(
         "ADDED", cluster.put(pod("other", ONE, nodeName="n")))) == [("a", "n"), ("b", None)]
 
 
-def test_a_pod_of_which_there_are_no_news_yet_waits_for_these(watched):
+def test_a_pod_is_tried_when_its_added_event_arrives(watched):
     cluster = watched(node("n"))
     late = cluster.put(pod("a"))
     assert cluster.make_pass() == [] and not cluster.cluster.has_urgent_pod()
     cluster.send("ADDED", late)
     cluster.cache.apply_updates()
-    assert cluster.cluster.has_urgent_pod(), "which ends the pause"
+    assert cluster.cluster.has_urgent_pod(), "this ends the pause"
     assert cluster.make_pass() == [("a", "n")] and not cluster.cluster.has_urgent_pod()
 
 
 @table("spec, wakes", {
-    "a pod that has scheduling gates": ({"schedulingGates": [{"name": "example.com/quota"}]}, False),
-    "one that backs off": ({"nodeSelector": {"disk": "ssd"}}, False),
-    "one of another scheduler": ({"schedulerName": "other"}, False),
+    "a pod with scheduling gates": ({"schedulingGates": [{"name": "example.com/quota"}]}, False),
+    "a pod in backoff": ({"nodeSelector": {"disk": "ssd"}}, False),
+    "a pod of another scheduler": ({"schedulerName": "other"}, False),
 })
-def test_changes_of_a_pod_that_is_not_to_be_tried_begin_no_pass(watched, spec, wakes):
+def test_changes_of_a_pod_that_cannot_be_tried_start_no_pass(watched, spec, wakes):
     cluster = watched(node("n"))
     cluster.create(pod("a", **spec))
     cluster.make_pass()
@@ -77,8 +77,8 @@ def test_changes_of_a_pod_that_is_not_to_be_tried_begin_no_pass(watched, spec, w
     assert cluster.cluster.has_urgent_pod() == ("schedulingGates" in spec or "schedulerName" in spec)
 
 
-def test_a_pod_that_changes_all_the_time_begins_ten_passes_a_second_at_most(watched, monkeypatch):
-    """As one that a rule holds, which is asked again in each pass."""
+def test_a_pod_that_keeps_changing_starts_at_most_ten_passes_a_second(watched, monkeypatch):
+    """An example is a held pod, for which permit is called in each pass."""
     clock = Clock(monkeypatch)
     cluster = watched(node("n"), policy=FullPolicy([FullRule("Holds", lambda pod, node: (), hooks={"permit": lambda *_: 600})], []))
     cluster.create(pod("a"))
@@ -94,7 +94,7 @@ def test_a_pod_that_changes_all_the_time_begins_ten_passes_a_second_at_most(watc
     assert begun in (9, 10)
 
 
-def test_nothing_of_other_schedulers_pods_is_kept(watched):
+def test_arrival_times_of_other_schedulers_pods_are_not_kept(watched):
     cluster = watched(node("n"))
     cluster.create(*(pod(f"p{i}", schedulerName=f"other-{i}") for i in range(50)))
     cluster.stand_by()
@@ -104,7 +104,7 @@ def test_nothing_of_other_schedulers_pods_is_kept(watched):
     assert cluster.cache.arrived == {}
 
 
-def test_a_held_pod_that_goes_is_called_off(watched):
+def test_a_held_pod_that_is_deleted_is_unreserved(watched):
     undone = []
     rule = FullRule("Holds", lambda pod, node: (), hooks={
         "permit": lambda *_: 60, "unreserve": lambda pod, snapshot: undone.append(pod.name)})
@@ -118,7 +118,7 @@ def test_a_held_pod_that_goes_is_called_off(watched):
     assert cluster.on("n") == [] and undone == ["a"] and not cluster.cluster.queue
 
 
-def test_a_held_pod_that_is_being_deleted_is_called_off_and_another_gets_its_room(watched, monkeypatch):
+def test_the_room_of_a_terminating_held_pod_is_free(watched, monkeypatch):
     clock = Clock(monkeypatch)
     rule = FullRule("Holds", lambda pod, node: (), hooks={"permit": lambda *_: 60})
     cluster = watched(node("n", cpu="1"), policy=FullPolicy([*POLICY.predicates, rule], []))
@@ -130,7 +130,7 @@ def test_a_held_pod_that_is_being_deleted_is_called_off_and_another_gets_its_roo
     assert cluster.make_pass() == [("b", "n")] and cluster.on("n") == ["b"]
 
 
-def test_an_important_pod_that_comes_during_a_long_pass_is_next(watched, monkeypatch):
+def test_a_pod_of_high_priority_that_arrives_during_a_long_pass_is_next(watched, monkeypatch):
     clock, cluster = Clock(monkeypatch), None
     cluster = watched(node("n", cpu="9"))
     cluster.create(*(pod(f"p{i}") for i in range(6)))
@@ -144,14 +144,14 @@ def test_an_important_pod_that_comes_during_a_long_pass_is_next(watched, monkeyp
 
     while len(order) < 7:
         cluster.make_pass(tick)
-    assert order.index("urgent") == 3, "the pass breaks off a second after its list"
+    assert order.index("urgent") == 3, "the pass ends a second after its list"
 
 
-def test_a_new_pod_does_not_wait_for_all_the_pods_that_rules_hold(watched, monkeypatch):
+def test_a_new_pod_does_not_wait_for_all_held_pods(watched, monkeypatch):
     clock, asked, cluster = Clock(monkeypatch), [], None
 
     def hold(pod, node, snapshot):
-        """Hold a pod; this takes 0.1 s."""
+        """Hold a pod, which takes 0.1 s."""
         clock.now += 0.1
         asked.append(pod.name)
         if asked == ["a", "b", "c", "d", "e", "f", "a"]:
@@ -163,11 +163,11 @@ def test_a_new_pod_does_not_wait_for_all_the_pods_that_rules_hold(watched, monke
     cluster.create(*(pod(name) for name in "abcdef"))
     for _ in range(3):
         cluster.make_pass()
-    assert asked[6:].index("new") == 3, "a fifth of a second later"
-    assert asked[10:13] == ["d", "e", "f"], "which have waited for longest"
+    assert asked[6:].index("new") == 3, "0.2 s later"
+    assert asked[10:13] == ["d", "e", "f"], "the pods that have waited the longest"
 
 
-def test_lists_that_come_again_keep_no_garbage(watched):
+def test_garbage_is_collected_after_a_new_list(watched):
     cluster = watched(node("n"))
     gc.disable()
     garbage = Diagnosis()
@@ -181,7 +181,7 @@ def test_lists_that_come_again_keep_no_garbage(watched):
     assert seen() is None
 
 
-def test_pods_that_have_gone_leave_no_cycle(watched):
+def test_deleted_pods_are_in_no_reference_cycle(watched):
     cluster = watched(node("n", cpu="1"))
     gc.collect()
     gc.disable()
@@ -197,7 +197,7 @@ def test_pods_that_have_gone_leave_no_cycle(watched):
         gc.enable()
 
 
-def test_the_time_since_when_the_condition_is_false_is_written_once(watched):
+def test_last_transition_time_is_written_once(watched):
     cluster = watched(node("n", cpu="1"))
     cluster.create(pod("a", {"cpu": "2"}))
     cluster.make_pass()
@@ -210,7 +210,7 @@ def test_the_time_since_when_the_condition_is_false_is_written_once(watched):
     assert times == [True, False]
 
 
-def test_a_pod_that_gives_up_its_room_has_others_tried_again(watched, monkeypatch):
+def test_other_pods_are_retried_when_a_held_pod_gives_up_its_room(watched, monkeypatch):
     clock, limits = Clock(monkeypatch), {"a": [60]}
 
     def permit(pod, node, snapshot):
@@ -229,7 +229,7 @@ def test_a_pod_that_gives_up_its_room_has_others_tried_again(watched, monkeypatc
     assert cluster.make_pass() == [("b", "n")]
 
 
-def test_a_replica_that_waits_to_lead_for_long_keeps_its_memory(watched):
+def test_the_memory_of_a_waiting_replica_does_not_grow(watched):
     cluster = watched(node("n"))
     for i in range(3000):
         thing = cluster.stamp(pod("a", nodeName="n"), uid=str(i))
@@ -240,7 +240,7 @@ def test_a_replica_that_waits_to_lead_for_long_keeps_its_memory(watched):
     assert len(cluster.cache.snapshot.answers.changes.versions) < 2000
 
 
-def test_news_do_not_pile_up_while_lists_fail(watched):
+def test_updates_do_not_pile_up_while_lists_fail(watched):
     cluster = watched(node("n"))
     cluster.send("MODIFIED", cluster.stamp(node("n")), resource="nodes")
     cluster.cluster.errors.last = ServerUnavailable(0, "no answer")
@@ -248,8 +248,8 @@ def test_news_do_not_pile_up_while_lists_fail(watched):
     assert not cluster.cache.objects.updates.last
 
 
-def test_what_rests_on_the_cluster_alone_makes_no_node_be_asked_again(watched, monkeypatch):
-    """Heartbeats, what kubelets report of pods, our own Bindings coming back; and pods are not parsed again."""
+def test_irrelevant_changes_cause_no_rule_to_run_again(watched, monkeypatch):
+    """These are heartbeats, the status that kubelets report, and our own Bindings. The pods are not parsed again either."""
     asked, read = [], []
     fits = FullRule("Notes", lambda pod, node: asked.append(node.name) or [*node.pods][:0], steady=True)
     cluster = watched(*(node(f"n{i}", cpu="1") for i in range(4)), policy=FullPolicy([fits], []))
@@ -267,10 +267,10 @@ def test_what_rests_on_the_cluster_alone_makes_no_node_be_asked_again(watched, m
     asked.clear()
     cluster.create(pod("b", ONE))
     cluster.make_pass()
-    assert asked == [place], "only where the pod has come"
+    assert asked == [place], "only the node with the new pod"
 
 
-def test_a_label_of_a_node_makes_it_be_asked_again_and_stuck_pods_be_tried(watched, monkeypatch):
+def test_a_new_label_of_a_node_causes_a_retry_of_pending_pods(watched, monkeypatch):
     clock = Clock(monkeypatch)
     cluster = watched(node("n"), node("m"))
     cluster.create(pod("p", nodeSelector={"disk": "ssd"}))
@@ -282,11 +282,11 @@ def test_a_label_of_a_node_makes_it_be_asked_again_and_stuck_pods_be_tried(watch
 
 
 @table("ends", {
-    "goes": (lambda cluster, thing: cluster.send("DELETED", thing),),
-    "is made again": (lambda cluster, thing: cluster.send("MODIFIED", cluster.stamp(pod("p", ONE), uid="another")),),
+    "is deleted": (lambda cluster, thing: cluster.send("DELETED", thing),),
+    "is recreated": (lambda cluster, thing: cluster.send("MODIFIED", cluster.stamp(pod("p", ONE), uid="another")),),
     "is bound": (lambda cluster, thing: cluster.send("MODIFIED", cluster.stamp(pod("p", ONE, nodeName="n"))),),
 })
-def test_a_nomination_that_a_rule_has_noted_and_could_not_write_lasts_until_its_pod(ends, watched):
+def test_a_nomination_that_could_not_be_written_lasts_until_the_pod(ends, watched):
     cluster = watched(node("n"))
     cluster.create(pod("p", ONE))
     cluster.cache.apply_updates()
@@ -296,10 +296,10 @@ def test_a_nomination_that_a_rule_has_noted_and_could_not_write_lasts_until_its_
     thing = cluster.stamp(pod("p", ONE, status={"conditions": [{"type": "PodScheduled", "status": "False"}]}))
     cluster.send("MODIFIED", thing)
     cluster.cache.apply_updates()
-    assert cluster.cache.snapshot.nominated == [noted], "its own news are no end"
+    assert cluster.cache.snapshot.nominated == [noted], "an update of the pod does not end it"
     cluster.send("MODIFIED", cluster.stamp(pod("p", ONE, status={"nominatedNodeName": "n"})))
     cluster.cache.apply_updates()
-    assert len(cluster.cache.snapshot.nominated) == 1, "it is shown by now, and its room is kept once"
+    assert len(cluster.cache.snapshot.nominated) == 1, "the nomination has been written, and counts once"
     ends[0](cluster, thing)
     cluster.cache.apply_updates()
     assert cluster.cache.snapshot.nominated == []

@@ -36,7 +36,7 @@ DEFAULT_PRIORITIES = [entry["name"] for entry in default_entries("priorities")]
 SCHEDULER = [sys.executable, str(ROOT / "scheduler_extras")]
 
 
-SLOWNESS = re.compile(r"^.* (takes [0-9.]+ s to decide about|is slow: it has taken more than|has not answered for 5 s).*\n", re.M)
+SLOWNESS = re.compile(r"^.*(scheduling .* took [0-9.]+ s: | is slow: it has taken more than| has not answered for 5 s).*\n", re.M)
 
 
 # The program with longer timeouts, for busy machines. By default, at its end it waits 10 s for answers (3 s after a

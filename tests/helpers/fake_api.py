@@ -12,7 +12,6 @@ from scheduler_extras.api.responses import error_of
 from scheduler_extras.api.watch import Reflector
 from scheduler_extras.common.errors import ApiError, Malformed
 from scheduler_extras.live.object_store import version_of
-from scheduler_extras.live.record import WaitsFor
 from scheduler_extras.live.session import keep_up
 from scheduler_extras.manifests.kinds import kind_of
 from scheduler_extras.manifests.manifests import Manifests
@@ -98,15 +97,15 @@ def scheduler_of(server):
 def make_pass(cluster, decisions=None, policy=POLICY, patience=60):
     """Run a pass, and wait for the answers to its Bindings; return the number of pods that it tried to bind."""
     report = (lambda decision: None) if decisions is None else decisions.append
-    plain, states = cluster.cycle.hand_over, []
-    cluster.cycle.hand_over = lambda decision, requests: states.append(decision.pod.record.waits_for) or plain(decision, requests)
+    plain, started = cluster.writer.start_binding, []
+    cluster.writer.start_binding = lambda decision: started.append(decision) or plain(decision)
     try:
         run_pass(cluster, {"my-scheduler": policy}, report)
         cluster.results.handle(patience)
     finally:
-        cluster.cycle.hand_over = plain
+        cluster.writer.start_binding = plain
     wait_for_writes(cluster)
-    return states.count(WaitsFor.BINDING)
+    return len(started)
 
 
 def times_tried(cluster, clock, seconds, step=0.1, meanwhile=lambda: None, policy=POLICY):

@@ -41,7 +41,7 @@ def budget(allowed, app="a", namespace="default", name="budget", **status):
             "status": {"disruptionsAllowed": allowed, **status}}
 
 
-def apart(app, **more):
+def anti_affinity(app, **more):
     """Required anti-affinity to the pods of an app, by host."""
     return {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [
         {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": app, **more}}}]}}
