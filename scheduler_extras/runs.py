@@ -15,7 +15,7 @@ from typing import Any
 
 from scheduler import log
 from scheduler_extras.api.election import LeaderElection
-from scheduler_extras.api.retries import patiently
+from scheduler_extras.api.http_retries import patiently
 from scheduler_extras.common.errors import ApiError
 from scheduler_extras.live.cluster import ListedCluster, LiveCluster
 from scheduler_extras.live.passes import make_passes
@@ -88,7 +88,7 @@ def run_live(writer: Writer, run: Run) -> int:
     if options.listen and run.journal:
         observations = Observations(cluster)
         metrics = {"/metrics": metrics_route(observations, ClusterGauges(cluster, election))}
-        cluster.api.observer = cluster.cycle.observer = cluster.queue.observer = observations
+        cluster.api.observer = cluster.attempts.observer = cluster.queue.observer = observations
         listen(options.listen, metrics | health_routes(cluster, election)
                | page_routes(run.journal.frames, functools.partial(operator_values, observations, election)))
     begin(cluster, run)
@@ -124,7 +124,7 @@ def begin(cluster: LiveCluster, run: Run) -> None:
     """Find the waiting pods, and log if there are none."""
     policies = run.policy_file.policies
     waiting = waiting_at_start(cluster, policies, run.options)
-    if waiting is not None and not cluster.renew_queue(waiting, policies):
+    if waiting is not None and not cluster.update_queue(waiting, policies):
         log_no_pods(policies, waiting)
 
 

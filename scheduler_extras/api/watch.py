@@ -8,8 +8,8 @@ from __future__ import annotations
 import time
 from typing import Any
 
+from scheduler_extras.api.http_retries import backoff, patiently
 from scheduler_extras.api.responses import JSON, NotFound, Unreadable, has_status
-from scheduler_extras.api.retries import backoff, patiently
 from scheduler_extras.common.api_groups import GROUPS
 from scheduler_extras.common.errors import ApiError, Malformed, ServerUnavailable
 from scheduler_extras.common.log_texts import warn_once

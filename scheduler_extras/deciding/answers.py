@@ -25,7 +25,7 @@ class Answers(NamedTuple):
     """Answers of one rule about nodes, {name: answer}, and whether it has read the pods on these nodes."""
 
     by_node: dict
-    is_pod_independent: bool = False  # then they stay valid when pods come and go
+    reads_pods: bool = True  # otherwise, they stay valid when pods come and go
 
 
 @dataclass(slots=True)
@@ -37,7 +37,7 @@ class Entry:
     version: int = 0  # of the Changes that matter to it, when it was made
     nodes: dict = field(default_factory=dict)  # name -> Node, of the nodes that the result is about
     answers: dict = field(default_factory=dict)  # about these nodes, in their order; then about others
-    is_pod_independent: bool = False  # as in Answers
+    reads_pods: bool = True  # as in Answers
 
 
 @dataclass(eq=False)
@@ -89,9 +89,9 @@ class AnswerCache:
         entry = self.entries.get(key)
         return entry if entry is not None and entry.basis == basis else None
 
-    def changes_for(self, is_pod_independent: bool) -> Changes:
+    def changes_for(self, reads_pods: bool) -> Changes:
         """Return the changes after which answers may differ."""
-        return self.changes_of_nodes if is_pod_independent else self.changes
+        return self.changes if reads_pods else self.changes_of_nodes
 
     def copy(self) -> AnswerCache:
         """Return a copy with the same entries."""
@@ -117,7 +117,7 @@ class AnswerCache:
 
 def memo(key: Hashable | None, snapshot: Any, basis: object, compute: Callable) -> Any:
     """Return compute(), or its cached result under this key if the basis is equal."""
-    cache = snapshot.answers
+    cache = snapshot.answer_cache
     entry = cache.entry(key, basis)
     if entry is None:
         entry = Entry(basis, compute())
@@ -157,40 +157,40 @@ def index_of_nodes(key: Hashable, snapshot: Any, compute: Callable, update: Call
 def result_about(nodes: dict, key: Hashable | None, snapshot: Any, compute: Callable, basis: object,
                  make: Callable) -> Any:
     """Return the cached result while it is valid, else make(last entry, answers, those that differ)."""
-    cache = snapshot.answers
+    cache = snapshot.answer_cache
     entry = cache.entry(key, basis)
     if entry is None:
-        answers, is_pod_independent = compute(nodes)
+        answers, reads_pods = compute(nodes)
         result = make(Entry(basis), answers, answers)
     else:
-        changes = cache.changes_for(entry.is_pod_independent)
+        changes = cache.changes_for(entry.reads_pods)
         are_same_nodes = nodes is entry.nodes or nodes == entry.nodes  # `is` takes no time
         if are_same_nodes and entry.version == changes.version:
             return entry.result
         changed = changes.since(entry.version)
-        answers, is_pod_independent, differ = current_answers(entry, nodes, compute, changed, are_same_nodes)
+        answers, reads_pods, differ = current_answers(entry, nodes, compute, changed, are_same_nodes)
         is_valid = are_same_nodes and not differ
         result = entry.result if is_valid else make(entry, answers, differ)
-    version = cache.changes_for(is_pod_independent).version
-    cache.keep(key, Entry(basis, result, version, nodes, answers, is_pod_independent), len(snapshot.nodes))
+    version = cache.changes_for(reads_pods).version
+    cache.keep(key, Entry(basis, result, version, nodes, answers, reads_pods), len(snapshot.nodes))
     return result
 
 
 def current_answers(entry: Entry, nodes: dict, compute: Callable, changed: frozenset,
                     are_same_nodes: bool) -> tuple[dict, bool, dict]:
-    """Return answers and is_pod_independent as of now, and the answers that differ from the entry's.
+    """Return answers and reads_pods as of now, and the answers that differ from the entry's.
 
     This computes answers about changed and new nodes, and drops answers about changed nodes outside `nodes`.
     """
     answers = entry.answers
-    is_pod_independent = entry.is_pod_independent
+    reads_pods = entry.reads_pods
     outdated = changed & nodes.keys()
     if not are_same_nodes:
         outdated |= nodes.keys() - answers.keys()
     differ = {}
     if outdated:
-        computed, are_independent = compute({name: nodes[name] for name in sorted(outdated)})
-        is_pod_independent = is_pod_independent and are_independent
+        computed, has_read_pods = compute({name: nodes[name] for name in sorted(outdated)})
+        reads_pods = reads_pods or has_read_pods
         differ = {name: answer for name, answer in computed.items()
                   if name not in answers or answers[name] != answer}
     unknown = changed - outdated
@@ -200,7 +200,7 @@ def current_answers(entry: Entry, nodes: dict, compute: Callable, changed: froze
             answers.pop(name, None)
     if not are_same_nodes:
         answers = {name: answers[name] for name in nodes} | answers  # in the order of the nodes
-    return answers, is_pod_independent, differ
+    return answers, reads_pods, differ
 
 
 def answer_each(function: Callable, nodes: dict) -> dict:

@@ -10,7 +10,7 @@ from typing import Any
 
 from scheduler_extras.common.blame import what_broke
 from scheduler_extras.common.errors import FAILURE, Unschedulable
-from scheduler_extras.common.rule_answers import wrong_answer
+from scheduler_extras.common.return_checks import wrong_answer
 from scheduler_extras.deciding.rule import FullRule
 from scheduler_extras.reading.pods_and_nodes import FullPod
 
@@ -44,7 +44,7 @@ def with_reason(answer: Any) -> tuple[Any, str]:
     return answer if is_pair else (answer, "")
 
 
-ANSWERS = {  # what a hook may return beside None -> a function that returns whether an answer is that
+RETURN_TYPES = {  # what a hook may return beside None -> a function that returns whether an answer is that
     "anything": lambda answer: True,
     "a string": lambda answer: isinstance(answer, str),
     "True or False": lambda answer: isinstance(answer, bool),
@@ -59,7 +59,7 @@ class ExtensionPoint:
 
     parameters: str
     in_configuration: str  # its name in a KubeSchedulerConfiguration
-    answer: str = "anything"  # one of ANSWERS
+    returns: str = "anything"  # one of RETURN_TYPES
     refusal: str = ""  # the start of the message when a plugin refuses a pod there
 
 
@@ -102,8 +102,8 @@ def call_hook(rule: FullRule, point: str, *things: Any) -> Any:
             raise
         refusal = there.refusal.format(rule=rule.plugin or rule.title, pod=things[0].name)
         raise Unschedulable(f"{refusal}: {error}") from error
-    if answer is not None and not ANSWERS[there.answer](answer):
-        raise wrong_answer(rule, f"{point}: return None or {there.answer}", answer, rule.hooks[point])
+    if answer is not None and not RETURN_TYPES[there.returns](answer):
+        raise wrong_answer(rule, f"{point}: return None or {there.returns}", answer, rule.hooks[point])
     return answer
 
 

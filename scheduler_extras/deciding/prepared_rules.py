@@ -11,7 +11,13 @@ import types
 from collections.abc import Callable, Generator, Iterable, Iterator
 from typing import Any
 
-from scheduler_extras.common.rule_answers import STRINGS, check_number, check_points, strings_of, wrong_answer
+from scheduler_extras.common.return_checks import (
+    STRINGS,
+    check_number,
+    check_points,
+    strings_of,
+    wrong_answer,
+)
 from scheduler_extras.deciding.answers import AnswerCache, Answers, answer_each, answers_about
 from scheduler_extras.deciding.decision import Vote
 from scheduler_extras.deciding.recorded_reads import RecordingView, cache_key_of, recorded_reads
@@ -77,7 +83,7 @@ class PreparedRule:
         compute = functools.partial(self.compute, function)
         result = answers_about(nodes, self.key, snapshot, compute, self.metadata, then)
         if self.key and recorded_reads(self.pod_view):
-            self.note_reads(snapshot.answers)
+            self.note_reads(snapshot.answer_cache)
         if time_rule:
             time_rule(self.rule, False, time.monotonic() - began)
         return result
@@ -91,7 +97,7 @@ class PreparedRule:
         if len(nodes) == 1 and self.rule.has_read_pods:  # to record reads takes longer
             return Answers(answer_each(function, nodes))
         answers = once_for_equal_nodes(function, nodes)
-        self.rule.has_read_pods |= not answers.is_pod_independent
+        self.rule.has_read_pods |= answers.reads_pods
         return answers
 
     def note_reads(self, cache: AnswerCache) -> None:
@@ -128,10 +134,10 @@ def once_for_equal_nodes(function: Callable, nodes: dict[str, FullNode]) -> Answ
     answers = answer_each(function, {name: view})
     reads = recorded_reads(view)
     if not reads:
-        return Answers(dict.fromkeys(nodes, answers[name]), is_pod_independent=True)
-    are_pod_independent = reads.keys() <= POD_INDEPENDENT
+        return Answers(dict.fromkeys(nodes, answers[name]), reads_pods=False)
+    reads_pods = not reads.keys() <= POD_INDEPENDENT
     known = {values_of(first, reads): answers[name]}
-    if None in known and not are_pod_independent:
+    if None in known and reads_pods:
         return Answers(answers | answer_each(function, dict(others)))
     for name, node in others:
         values = values_of(node, reads)
@@ -140,10 +146,10 @@ def once_for_equal_nodes(function: Callable, nodes: dict[str, FullNode]) -> Answ
             continue
         view = RecordingView(node)
         answers |= answer_each(function, {name: view})
-        are_pod_independent = are_pod_independent and recorded_reads(view).keys() <= POD_INDEPENDENT
+        reads_pods = reads_pods or not recorded_reads(view).keys() <= POD_INDEPENDENT
         if values is not None and recorded_reads(view).keys() <= reads.keys():
             known[values] = answers[name]
-    return Answers(answers, are_pod_independent)
+    return Answers(answers, reads_pods)
 
 
 def values_of(node: FullNode, attributes: Iterable[str]) -> tuple | None:

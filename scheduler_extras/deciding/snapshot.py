@@ -27,7 +27,7 @@ class FullSnapshot:
     nodes: dict  # name -> Node, without nodes that can take no pods
     objects: dict  # resource -> {namespace/name or name: the API's JSON}
     is_live: bool = False  # whether controllers act on writes: no dry run, and no manifests
-    answers: AnswerCache = field(default_factory=lambda: AnswerCache())  # cached answers about the nodes
+    answer_cache: AnswerCache = field(default_factory=lambda: AnswerCache())  # cached answers about the nodes
     policies: dict = field(default_factory=dict)  # schedulerName -> Policy
     nominated: list = field(default_factory=list)  # pending pods, of any scheduler, with a nominated node
     derived: dict = field(default_factory=dict)  # what rules have computed from objects, by keys of their own
@@ -47,4 +47,4 @@ class FullSnapshot:
     def note_change(self, node: FullNode, is_by_pod: bool = False) -> None:
         """Drop what was computed about a node. is_by_pod: only what depends on the pods on it."""
         node.derived.clear()
-        self.answers.note_change(node.name, is_by_pod)
+        self.answer_cache.note_change(node.name, is_by_pod)

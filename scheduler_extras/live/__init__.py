@@ -1,1 +1,1 @@
-"""The live cluster: its objects, the cache, the queue, the binding cycle, and writes."""
+"""The live cluster: its objects, the cache, the queue, attempts, and writes."""

@@ -1,138 +1,94 @@
-"""The binding cycle: from the decision about a pod to the thread that binds it, and back if that fails.
+"""Binding a pod, in a thread of the writer: by a rule, by an extender, or with a Binding.
 
-The loop calls `carry_out` with each decision, and `advance` while rules hold a pod. results.py handles the
-outcome. hooks.py calls the rules.
+attempts.py starts such a thread. results.py handles its result.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import functools
+import time
 
-from scheduler_extras.api.responses import has_status, warn_of_failure
-from scheduler_extras.common.blame import what_broke
-from scheduler_extras.common.errors import ApiError, Unschedulable
-from scheduler_extras.common.log_texts import one_line
-from scheduler_extras.common.observer import Observer
+from scheduler import binding
+from scheduler_extras.api.http_retries import patiently
+from scheduler_extras.api.responses import NotFound, TooLarge
+from scheduler_extras.common.blame import warn_if_broken
+from scheduler_extras.common.clocks import within
+from scheduler_extras.common.errors import InputError, ServerUnavailable, Unschedulable
+from scheduler_extras.common.log_texts import warn_once
+from scheduler_extras.common.return_checks import request_by
 from scheduler_extras.deciding.decision import FullDecision
-from scheduler_extras.live.cache import Cache
-from scheduler_extras.live.hooks import run_permit_and_pre_bind, run_reserve, run_unreserve
-from scheduler_extras.live.pass_errors import PassErrors
-from scheduler_extras.live.record import WaitsFor
-from scheduler_extras.live.writer import Step, Writer
+from scheduler_extras.deciding.extension_points import call_hook
+from scheduler_extras.deciding.rule import FullRule
+from scheduler_extras.live.writer import Result, Step, Writer
+from scheduler_extras.reading.fields import text_at
+from scheduler_extras.reading.pods_and_nodes import FullPod
 
 
-class BindingCycle:
-    """Carries out decisions, in the loop's thread. Upstream: schedule_one.go.
+HOOK_SECONDS = 60  # the time limit of a rule's bind and post_bind
 
-    Unlike upstream's binding cycle, it also runs PostFilter, Assume and Reserve, and handles failures.
-    """
 
-    def __init__(self, cache: Cache, writer: Writer, show: Callable[[FullDecision], None],
-                 errors: PassErrors):
-        self.cache = cache
-        self.writer = writer
-        self.recorder = writer.recorder
-        self.show = show  # prints a decision
-        self.errors = errors
-        self.observer = Observer()  # serve/ has one that counts
-        self.bound = 0  # how many pods have been bound
-
-    def carry_out(self, decision: FullDecision) -> None:
-        """Assume the pod on its node, and begin to bind it. Without a node, run PostFilter; put it off."""
-        if not decision.node:
-            decision.policy.run_post_filter(decision, self.cache.snapshot)
-            self.put_off(decision)
-        elif self.assume(decision):
-            self.advance(decision)
-        else:
-            self.put_off(decision)
-
-    def assume(self, decision: FullDecision) -> bool:
-        """Assume the pod on its node, and call Reserve of the rules. Return whether these accept the node."""
-        node = self.cache.snapshot.nodes.get(decision.node)
-        if node is None:  # an edited `select_host` may return any name
-            decision.give_up(Unschedulable(f"there is no node {decision.node}"))
-            return False
-        self.cache.assume(decision.pod, node.name)
-        decision.pod.record.hold(WaitsFor.PERMIT, decision)
-        run_reserve(decision, node, self.cache.snapshot)
-        return decision.node is not None
-
-    def advance(self, decision: FullDecision) -> None:
-        """Run Permit and PreBind for an assumed pod. Start its Binding, unless a rule refuses or holds it.
-
-        A pod that Permit holds is reported. One that waits in PreBind is not, as in kube-scheduler.
-        """
-        requests = run_permit_and_pre_bind(decision, self.cache.snapshot)
-        if not decision.node:  # a rule refuses it
-            self.put_off(decision)
+def bind_and_report(decision: FullDecision, writer: Writer) -> None:
+    """Bind the pod, and report the result to the loop. On success, record an event, and call PostBind."""
+    pod = decision.pod
+    try:
+        with pod.record.published.writing:  # the PodScheduled condition is written before, or not at all
+            began = time.monotonic()
+            bind(decision, writer)
+            decision.binding_seconds = time.monotonic() - began
+    except BaseException as error:  # a rule may even raise SystemExit
+        place = writer.fetch_node_name(pod)
+        if place == "" and isinstance(error, NotFound):  # the path of the Binding may be wrong
+            error = Unschedulable(f"{error}, though the pod is there")
+        elif place not in (None, "", decision.node):
+            warn_of_foreign_binding(pod, place)
+        if place != decision.node:
+            writer.results.put(Result(Step.BIND, decision, error))
             return
-        self.end_attempt(decision)
-        record = decision.pod.record
-        if not decision.waits:
-            record.wait_for(WaitsFor.BINDING)
-            self.writer.start_binding(decision)  # `Results` handles the outcome
-        elif requests:
-            self.send(Step.PRE_BIND, decision, requests)
-        elif record.is_held() and not decision.server_error:
-            self.recorder.report(decision, "Normal", "Waiting", "Waiting", decision.waits)
-        self.show_if_new(decision)
+    writer.results.put(Result(Step.BIND, decision))
+    message = f"Successfully assigned {pod.key} to {decision.node}"
+    writer.recorder.record_scheduled(pod, ", though it ".join([message, *decision.unchecked]))
+    for rule in decision.policy.rules_with["post_bind"]:
+        with warn_if_broken(pod.key):
+            call_in_time(rule, "post_bind", pod, decision.node)
 
-    def put_off(self, decision: FullDecision) -> None:
-        """After an attempt without a node: begin the backoff, send the requests of PostFilter, report why."""
-        self.end_attempt(decision)
-        self.requeue(decision)
-        self.send(Step.POST_FILTER, decision, decision.requests)
-        self.observer.attempted(decision, "error" if decision.has_met_error() else "unschedulable")
-        self.recorder.report(decision, "Warning", "FailedScheduling", decision.condition_reason,
-                             decision.message or "")
-        self.show_if_new(decision)
 
-    def succeed(self, decision: FullDecision) -> None:
-        """Let a bound pod wait until the watch shows it on its node."""
-        decision.pod.record.wait_for(WaitsFor.CONFIRMATION)
-        self.bound += 1
-        self.errors.note_success()
-        self.observer.attempted(decision, "scheduled")
-        self.show_if_new(decision)
+def warn_of_foreign_binding(pod: FullPod, node_name: str) -> None:
+    """Warn once for all pods that another client has bound a pod. node_name: "" if the pod has no node."""
+    if node_name:
+        what = f"{pod.key} is on {node_name}, but this scheduler did not bind it"
+        question = f"is a second {pod.scheduler} running? Start both with --leader-elect"
+        warn_once(f"{what}; {question}", about="somebody else binds")
 
-    def fail(self, decision: FullDecision, error: BaseException, heading: str = "") -> None:
-        """Let a pod fall back after a failed write, and report the error."""
-        self.requeue(decision)
-        self.observer.attempted(decision, "error")
-        self.errors.note_error_of(decision.pod.record.retry, error)
-        why = one_line(error) if isinstance(error, (ApiError, Unschedulable)) else what_broke(error)
-        is_failure = warn_of_failure(error, f"{decision.pod.key}: {why}")
-        if is_failure and not has_status(error, 0, 429):  # else the event would probably fail, too
-            self.recorder.report(decision, "Warning", "FailedScheduling", "SchedulerError", f"{heading}{why}")
 
-    def requeue(self, decision: FullDecision) -> None:
-        """Let a pod back off and wait for a node. If it was assumed, free its room, and run Unreserve."""
-        record = decision.pod.record
-        had_room = record.waits_for is not WaitsFor.NODE
-        if record.is_held():  # a victim at Permit is rejected instead of deleted
-            self.cache.snapshot.victims.pop(decision.pod.uid, None)
-        record.back_off(decision)
-        if had_room:
-            self.cache.forget(decision.pod)
-            self.send(Step.CLEANUP, decision, run_unreserve(decision, self.cache.snapshot))
+def bind(decision: FullDecision, writer: Writer) -> None:
+    """Let a rule or an extender bind the pod, or else POST a Binding. Raises any exception."""
+    pod = decision.pod
+    node_name = decision.node
+    bound_by = run_bind_plugins(decision, writer)
+    if bound_by and writer.is_live:  # with manifests, a Binding follows in any case
+        if writer.fetch_node_name(pod) != node_name:
+            raise Unschedulable(f"{bound_by} says that the pod is bound to {node_name}, and it is not")
+        return
+    try:
+        response = patiently(writer.request_if_leading, *request_by(binding, pod, node_name))
+    except TooLarge as error:
+        raise Unschedulable(f"with its node, the pod is larger than etcd takes: {error}") from error
+    if not text_at(response, "kind"):  # all responses of an API server have a kind
+        raise ServerUnavailable(0, "the response to its Binding did not come from an API server")
 
-    def send(self, step: Step, decision: FullDecision, requests: list[tuple]) -> None:
-        """Let a thread send the requests of rules, if there are any."""
-        if requests:
-            self.writer.send(step, decision, requests, self.cache.latest_if_waiting)
 
-    def end_attempt(self, decision: FullDecision) -> None:
-        """Record how long the attempt took, and whether it met a server error."""
-        decision.pod.record.retry.end()
-        self.errors.note_error_of(decision.pod.record.retry, decision.server_error)
+def run_bind_plugins(decision: FullDecision, writer: Writer) -> str | None:
+    """Call Bind of the rules, then of the extenders. Return which one has bound the pod, or None."""
+    pod = decision.pod
+    extenders = decision.policy.extenders if writer.is_live else []
+    binders = [(f"rule {rule.title or rule.name}", functools.partial(call_in_time, rule, "bind"))
+               for rule in decision.policy.rules_with["bind"]]
+    binders += [(f"extender {extender.url}", extender.bind)
+                for extender in extenders if extender.is_interested("bindVerb", pod)]
+    return next((name for name, bind in binders if writer.may_write() and bind(pod, decision.node)), None)
 
-    def show_if_new(self, decision: FullDecision) -> None:
-        """Show a decision once it has been carried out, unless it repeats the last one.
 
-        A decision is not shown if another client has bound or deleted the pod first.
-        """
-        record = decision.pod.record
-        is_under_way = self.writer.is_live and record.waits_for in (WaitsFor.POST_FILTER, WaitsFor.BINDING)
-        if not is_under_way and record.published.note_shown(decision):
-            self.show(decision)
+def call_in_time(rule: FullRule, point: str, *things) -> object:
+    """Call a rule's hook, and return its result. Raises InputError if that takes more than a minute."""
+    late = InputError(f"{rule.title or rule.name}: {point} has not returned for {HOOK_SECONDS} s")
+    return within(HOOK_SECONDS, call_hook, rule, point, *things, late=late)

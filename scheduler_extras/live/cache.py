@@ -112,7 +112,7 @@ class CachedNodes(dict):
         if nodes == self.snapshot.nodes:
             return False
         self.snapshot.nodes = nodes  # a name may mean another node now
-        self.snapshot.answers = AnswerCache()
+        self.snapshot.answer_cache = AnswerCache()
         return True
 
 
@@ -140,7 +140,7 @@ class Cache:
         self.has_changed = False  # whether pods that fitted no node may fit one now
         self.has_placed_pod = False  # whether a pod was placed: pods that need affinity or spreading may fit
 
-    def follow(self, policies: dict) -> None:
+    def update_for(self, policies: dict) -> None:
         """Apply all updates, and find the pods that wait for one of these schedulers. Raises ApiError."""
         is_new = policies.keys() != self.snapshot.policies.keys()
         self.snapshot.policies = dict(policies)
@@ -243,9 +243,9 @@ class Cache:
         if latest:
             self.nodes.place(latest, "")
 
-    def take_back(self, requests: list[tuple]) -> None:
+    def revert(self, requests: list[tuple]) -> None:
         """Revert the effects of PostFilter's requests that have failed."""
-        self.nominations.take_back(requests)
+        self.nominations.revert(requests)
         self.has_changed = True  # the room for a nominated pod may be free again
 
     def latest_if_waiting(self, pod: FullPod) -> FullPod | None:

@@ -1,4 +1,4 @@
-"""All that the loop works with: the cache, the queue, the binding cycle, and the writer.
+"""All that the loop works with: the cache, the queue, the handler of attempts, and the writer.
 
 The loop calls its methods. runs.py and show/compare.py create one, for a live cluster or for manifests.
 """
@@ -14,11 +14,11 @@ from scheduler_extras.common.clocks import HEARTBEAT
 from scheduler_extras.common.errors import FAILURE
 from scheduler_extras.deciding.decision import FullDecision
 from scheduler_extras.deciding.snapshot import FullSnapshot
-from scheduler_extras.live.binding import BindingCycle
+from scheduler_extras.live.attempts import AttemptHandler
 from scheduler_extras.live.cache import Cache
 from scheduler_extras.live.object_store import ListedObjectStore, ObjectStore
 from scheduler_extras.live.pass_errors import PassErrors
-from scheduler_extras.live.queue import DuePods, SchedulingQueue, is_ours, is_ready
+from scheduler_extras.live.queue import PassQueue, SchedulingQueue, is_ours, is_ready
 from scheduler_extras.live.results import Results
 from scheduler_extras.live.writer import Writer
 from scheduler_extras.policy.policy import FullPolicy
@@ -26,7 +26,7 @@ from scheduler_extras.reading.pods_and_nodes import FullPod
 
 
 class LiveCluster:
-    """The cache, the queue, the binding cycle and the writer, as the loop uses them. Upstream: Scheduler."""
+    """The cache, the queue, the handler of attempts and the writer, for the loop. Upstream: Scheduler."""
 
     OBJECT_STORE = ObjectStore  # where the API server's objects come from
 
@@ -36,12 +36,13 @@ class LiveCluster:
         self.writer = writer
         self.on_carried_out: Callable[..., None] = show  # called with each decision that has been carried out
         self.on_decided: Callable[[FullDecision], None] = lambda decision: None  # called before that
-        self.due = DuePods()  # not yet tried in this pass, which may end before this is empty
+        self.pass_queue = PassQueue()  # not yet tried in this pass, which may end before this is empty
         self.errors = PassErrors()
         self.cache = Cache(writer.api, writer.is_live, self.OBJECT_STORE)
         self.snapshot = self.cache.snapshot
-        self.cycle = BindingCycle(self.cache, writer, lambda each: self.on_carried_out(each), self.errors)
-        self.results = Results(self.cycle)
+        self.attempts = AttemptHandler(
+            self.cache, writer, lambda decision: self.on_carried_out(decision), self.errors)
+        self.results = Results(self.attempts)
         self.queue = SchedulingQueue(self.cache)
         self.on_rest = on_rest  # called when a pass is over, and while the loop waits
         self.warmed_up_for: dict[str, FullPolicy] = {}  # the Policies for which warm_up has run
@@ -49,28 +50,28 @@ class LiveCluster:
     def begin_pass(self, policies: dict[str, FullPolicy]) -> None:
         """Find out which pods are due. Raises ApiError."""
         began_at = time.monotonic()
-        pods = self.renew_queue(self.find_waiting(policies), policies)
-        self.queue.move_after_change()
+        pods = self.update_queue(self.find_waiting(policies), policies)
+        self.queue.wake()
         self.errors.begin_pass()
         self.warm_up()
-        self.due = DuePods(self.queue.due(pods), began_at)
+        self.pass_queue = PassQueue(self.queue.due(pods), began_at)
 
     def find_waiting(self, policies: dict[str, FullPolicy]) -> list[FullPod]:
         """Apply all updates, and post events for waiting pods that have begun to terminate. Raises ApiError.
 
         Return the pods that name one of these schedulers, and have no node yet.
         """
-        self.cache.follow(policies)
+        self.cache.update_for(policies)
         while self.cache.terminating:
-            self.cycle.recorder.record_skipped(self.cache.terminating.pop())
+            self.attempts.recorder.record_skipped(self.cache.terminating.pop())
         return [*self.cache.waiting.values()]
 
-    def renew_queue(self, waiting: list[FullPod], policies: dict[str, FullPolicy]) -> list[FullPod]:
+    def update_queue(self, waiting: list[FullPod], policies: dict[str, FullPolicy]) -> list[FullPod]:
         """Let outdated assumed pods fall back, and renew the records. Return the pods to try, in order."""
         ours = {pod.uid: pod for pod in waiting if is_ours(pod, policies)}
         ready = {uid: pod for uid, pod in ours.items() if is_ready(pod, policies[pod.scheduler])}
         for decision in self.queue.outdated(ready, policies):
-            self.cycle.requeue(decision)
+            self.attempts.requeue(decision)
         self.queue.update_records(ready, policies)
         self.queue.drop_others(ours)
         return self.queue.in_order(ready.values(), policies)
@@ -85,22 +86,22 @@ class LiveCluster:
             decision = pod.record.decision
             if not decision:
                 return pod
-            self.cycle.advance(decision)
-        self.queue.note_pass(self.due.began_at)
+            self.attempts.advance(decision)
+        self.queue.note_pass(self.pass_queue.began_at)
         self.results.handle()  # of Bindings, among others
         self.errors.raise_server_error()
         return None
 
     def pop_due(self, stop: threading.Event) -> FullPod | None:
         """Apply updates, and take the next due pod from the pass; None ends it. Raises ApiError."""
-        while self.due:
-            if stop.is_set() or (self.due.is_late() and self.has_urgent_pod()):
+        while self.pass_queue:
+            if stop.is_set() or (self.pass_queue.is_late() and self.has_urgent_pod()):
                 return None
             self.results.handle()
             self.errors.raise_server_error()
             self.writer.wait_for_a_free_thread()
             self.cache.apply_updates()
-            pod = self.due.popleft()
+            pod = self.pass_queue.popleft()
             latest = self.cache.latest_if_waiting(pod)
             if latest and not (latest.terminating or latest.gates):
                 pod.record.use_version(latest)
@@ -110,7 +111,7 @@ class LiveCluster:
 
     def has_urgent_pod(self) -> bool:
         """Return whether a new or changed pod should be tried before the next pass is due."""
-        return any(self.queue.is_urgent(pod, self.due.began_at) for pod in self.cache.arrived.values())
+        return any(self.queue.is_urgent(pod, self.pass_queue.began_at) for pod in self.cache.arrived.values())
 
     def rest(self, seconds: float, stop: threading.Event) -> None:
         """Wait for the next pass, `stop`, or a pod to try; after a failed pass, for longer."""
@@ -145,7 +146,7 @@ class LiveCluster:
 
     def refresh_snapshot(self, policies: dict[str, FullPolicy] | tuple = ()) -> FullSnapshot:
         """Apply all updates, and return the snapshot. Raises ApiError."""
-        self.cache.follow(dict(policies))
+        self.cache.update_for(dict(policies))
         return self.snapshot
 
 

@@ -1,6 +1,6 @@
 """Calls of the rules' hooks from Reserve to PreBind, and of Unreserve.
 
-binding.py calls these functions, in the loop's thread.
+attempts.py calls these functions, in the loop's thread.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from scheduler_extras.common.log_texts import one_line
 from scheduler_extras.deciding.decision import FullDecision
 from scheduler_extras.deciding.extension_points import call_hook, with_reason
 from scheduler_extras.deciding.snapshot import FullSnapshot
-from scheduler_extras.live.record import WaitsFor
+from scheduler_extras.live.pod_record import WaitsFor
 from scheduler_extras.reading.pods_and_nodes import FullNode
 
 

@@ -23,7 +23,7 @@ def run_loop(cluster: LiveCluster, read_policies: Callable[[], dict[str, FullPol
             cluster.errors.end_pass()
         except (ApiError, Malformed) as error:  # a request has failed, or the response is not a list
             cluster.errors.end_pass(error)
-        if cluster.due and not cluster.errors.last:
+        if cluster.pass_queue and not cluster.errors.last:
             continue  # the pass has ended early: the next one has the other pods
         if once:
             break
@@ -37,4 +37,4 @@ def schedule_pending_pods(cluster: LiveCluster, policies: dict[str, FullPolicy],
     while pod := cluster.next_pod(stop):  # highest priority first
         decision = schedule(pod, cluster.snapshot, policies[pod.scheduler])
         cluster.on_decided(decision)
-        cluster.cycle.carry_out(decision)  # starts its Binding, or reports why it stays pending
+        cluster.attempts.carry_out(decision)  # starts its Binding, or reports why it stays pending

@@ -46,7 +46,7 @@ class Nominations:
         elif not pod:
             self.snapshot.victims.pop(before.uid, None)
 
-    def take_back(self, requests: list[tuple]) -> None:
+    def revert(self, requests: list[tuple]) -> None:
         """Revert the effects of requests that have failed: the API server's version counts again."""
         for request in requests:
             method, path, body = request

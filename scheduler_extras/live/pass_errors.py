@@ -1,12 +1,12 @@
 """The errors that end a pass, and how long the loop waits after them.
 
-The loop and the binding cycle record errors here.
+The loop and attempts.py record errors here.
 """
 
 from __future__ import annotations
 
 from scheduler import log
-from scheduler_extras.api.retries import backoff
+from scheduler_extras.api.http_retries import backoff
 from scheduler_extras.common.clocks import STOP
 from scheduler_extras.common.errors import FAILURE, ServerUnavailable
 from scheduler_extras.live.retry import Retry

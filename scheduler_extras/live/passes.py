@@ -19,7 +19,7 @@ def decide_pods_before(pod: FullPod, cluster: LiveCluster, policies: dict[str, F
                        stop: threading.Event) -> int:
     """Schedule the pods that come before this one in a pass. Return their number; 0 if it is not due."""
     cluster.begin_pass(policies)
-    if pod.key not in [each.key for each in cluster.due]:
+    if pod.key not in [each.key for each in cluster.pass_queue]:
         return 0
     count = 0
     show = cluster.on_carried_out
@@ -27,7 +27,7 @@ def decide_pods_before(pod: FullPod, cluster: LiveCluster, policies: dict[str, F
     try:
         while (other := cluster.next_pod(stop)) and other.key != pod.key:
             decision = schedule(other, cluster.snapshot, policies[other.scheduler])
-            cluster.cycle.carry_out(decision)
+            cluster.attempts.carry_out(decision)
             count += 1
         cluster.results.finish(cluster.writer.patience, stop)
     finally:
@@ -47,5 +47,5 @@ def make_passes(cluster: LiveCluster, policies: dict[str, FullPolicy], stop: thr
         cluster.queue.end_backoff()  # waiting is pointless: only this program changes manifests
     for record in cluster.queue.values():
         if record.decision:  # rules hold it
-            cluster.cycle.requeue(record.decision)
+            cluster.attempts.requeue(record.decision)
     return cluster.refresh_snapshot(policies)

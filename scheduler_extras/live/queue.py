@@ -15,10 +15,10 @@ from scheduler_extras.common.observer import Observer
 from scheduler_extras.deciding.decision import FullDecision
 from scheduler_extras.deciding.extension_points import call_hook, run_pre_enqueue
 from scheduler_extras.deciding.rule import FullRule
+from scheduler_extras.live.binding import warn_of_foreign_binding
 from scheduler_extras.live.cache import Cache
-from scheduler_extras.live.record import PodRecord, WaitsFor
+from scheduler_extras.live.pod_record import PodRecord, WaitsFor
 from scheduler_extras.live.retry import RetryOn
-from scheduler_extras.live.writer import warn_of_foreign_binding
 from scheduler_extras.policy.policy import FullPolicy
 from scheduler_extras.reading.pods_and_nodes import FullPod
 
@@ -26,7 +26,7 @@ from scheduler_extras.reading.pods_and_nodes import FullPod
 PAUSE_PER_SECOND = 20  # seconds without pops from backoff, for each second of a pass
 
 
-class DuePods(deque):
+class PassQueue(deque):
     """The pods that a pass has not tried yet, in order."""
 
     def __init__(self, pods: Iterable[FullPod] = (), began_at: float = 0.0):
@@ -111,17 +111,17 @@ class SchedulingQueue(dict):
         """Return the pods that are due; if there are none, those that an idle queue pops from backoff."""
         due = [pod for pod in pods if pod.record.is_due()]
         if not due and time.monotonic() >= self.next_pop_at:
-            return [pod for pod in pods if pod.record.retry.on is RetryOn.IDLENESS
+            return [pod for pod in pods if pod.record.retry.trigger is RetryOn.BACKOFF_OR_IDLE
                     and pod.record.waits_for is WaitsFor.NODE]
         return due
 
-    def move_after_change(self) -> None:
+    def wake(self) -> None:
         """If the cluster has changed, record that pods which fitted no node may fit one now."""
-        for record in self.helped():
-            record.move_after_change()
+        for record in self.records_to_wake():
+            record.wake()
         self.cache.has_changed = self.cache.has_placed_pod = False
 
-    def helped(self) -> list[PodRecord]:
+    def records_to_wake(self) -> list[PodRecord]:
         """Return the records of the pods that may fit a node after the latest changes."""
         if self.cache.has_changed:
             return [*self.values()]
@@ -138,7 +138,8 @@ class SchedulingQueue(dict):
         """Return whether an idle queue could pop pods from backoff, because the cluster has changed."""
         return time.monotonic() >= self.next_pop_at and any(
             record.waits_for is WaitsFor.NODE and record.pops_from_backoff()
-            and record.retry.on in (RetryOn.CHANGE, RetryOn.IDLENESS) for record in self.helped())
+            and record.retry.trigger in (RetryOn.CHANGE, RetryOn.BACKOFF_OR_IDLE)
+            for record in self.records_to_wake())
 
     def is_urgent(self, pod: FullPod, began_at: float) -> bool:
         """Return whether to try a pod: it is new, or it is due and the pass began more than 0.1 s ago."""

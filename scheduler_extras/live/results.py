@@ -14,7 +14,7 @@ from scheduler_extras.common.blame import what_broke
 from scheduler_extras.common.clocks import heartbeat
 from scheduler_extras.common.errors import ApiError
 from scheduler_extras.deciding.decision import FullDecision
-from scheduler_extras.live.binding import BindingCycle
+from scheduler_extras.live.attempts import AttemptHandler
 from scheduler_extras.live.writer import Result, Step
 from scheduler_extras.rules.nominating import is_nomination, nominate, nomination_of
 from scheduler_extras.rules.preemption_requests import count_deletions
@@ -23,10 +23,10 @@ from scheduler_extras.rules.preemption_requests import count_deletions
 class Results:
     """Handles the results of writes, in the loop's thread."""
 
-    def __init__(self, cycle: BindingCycle):
-        self.cycle = cycle
-        self.cache = cycle.cache
-        self.writer = cycle.writer
+    def __init__(self, attempts: AttemptHandler):
+        self.attempts = attempts
+        self.cache = attempts.cache
+        self.writer = attempts.writer
 
     def handle(self, patience: float = 0) -> None:
         """Handle the results. Wait up to `patience` seconds for those that are still awaited."""
@@ -54,14 +54,14 @@ class Results:
         """If a request of PreBind failed, let the pod fall back, unless it has done so already."""
         record = result.decision.pod.record  # None if the pod is gone
         if result.error and record and record.decision is result.decision:
-            self.cycle.fail(result.decision, result.error)
+            self.attempts.handle_failed_write(result.decision, result.error)
 
     def handle_binding(self, result: Result) -> None:
         """Let a bound pod wait until the watch shows it. If its Binding failed, let it fall back."""
         if result.error:
-            self.cycle.fail(result.decision, result.error, heading="binding rejected: ")
+            self.attempts.handle_failed_write(result.decision, result.error, heading="binding rejected: ")
         else:
-            self.cycle.succeed(result.decision)
+            self.attempts.finish(result.decision)
 
     def handle_post_filter(self, result: Result) -> None:
         """After the requests of PostFilter, let the pod wait for a node again.
@@ -76,19 +76,19 @@ class Results:
         record.end_post_filter()
         if result.error:
             decision.remedy = ""
-            self.cache.take_back(unsent)
+            self.cache.revert(unsent)
             warn_of_write(result.error)
             is_unknown = has_status(result.error, 0, 429, 502, 503, 504)  # a gateway's answer, or none
             is_refused = not (isinstance(result.error, Conflict) or is_unknown)
             if is_refused and count_deletions(unsent) and not any(map(is_nomination, unsent)):
                 node = nomination_of(pod, snapshot)
                 if node:  # else another preemptor has ended the nomination meanwhile
-                    record.retry.refused.add(node)
+                    record.retry.refused_nodes.add(node)
                 if count_deletions(unsent) == count_deletions(decision.requests):
-                    self.cycle.send(Step.CLEANUP, decision, [nominate(pod, None, snapshot)])
+                    self.attempts.send(Step.CLEANUP, decision, [nominate(pod, None, snapshot)])
         elif decision.policy.retries_preemptors and self.has_new_room(decision):
             record.retry.make_due()
-        self.cycle.show_if_new(decision)
+        self.attempts.show_if_new(decision)
 
     def has_new_room(self, decision: FullDecision) -> bool:
         """Return whether a pod has preempted others on a node to which it was not nominated before.

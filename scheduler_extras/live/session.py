@@ -18,7 +18,7 @@ from scheduler_extras.common.libc import load_libgcc, share_memory_among_threads
 from scheduler_extras.live.cache import Cache
 from scheduler_extras.live.cluster import LiveCluster
 from scheduler_extras.live.loop import run_loop
-from scheduler_extras.live.record import WaitsFor
+from scheduler_extras.live.pod_record import WaitsFor
 from scheduler_extras.policy.policy_file import PolicyFile
 
 
@@ -44,7 +44,7 @@ def run_session(cluster: LiveCluster, policy_file: PolicyFile, stop: threading.E
 def log_totals(cluster: LiveCluster) -> None:
     """Log how many pods this run has bound, and how many are pending."""
     pending = [record for record in cluster.queue.values() if record.waits_for is not WaitsFor.CONFIRMATION]
-    log.info("bound %d, %d pending", cluster.cycle.bound, len(pending))
+    log.info("bound %d, %d pending", cluster.attempts.bound, len(pending))
 
 
 def keep_up(cache: Cache) -> None:

@@ -1,30 +1,21 @@
-"""The writer: its threads send Bindings (`bind`) and the requests of rules.
+"""The writer: its threads bind pods, and send the requests of rules.
 
-The binding cycle hands decisions to it. A dry run and manifests have subclasses.
+attempts.py gives it tasks; binding.py has the one that binds a pod. A dry run and manifests have subclasses.
 """
 
 from __future__ import annotations
 
 import enum
-import functools
 import queue
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from scheduler import binding
-from scheduler_extras.api.responses import Conflict, NotFound, TooLarge
-from scheduler_extras.api.retries import forever, patiently
-from scheduler_extras.common.blame import warn_if_broken
-from scheduler_extras.common.clocks import within
-from scheduler_extras.common.errors import ApiError, InputError, ServerUnavailable, Unschedulable
-from scheduler_extras.common.log_texts import warn_once
-from scheduler_extras.common.rule_answers import request_by
+from scheduler_extras.api.http_retries import forever, patiently
+from scheduler_extras.api.responses import Conflict, NotFound
+from scheduler_extras.common.errors import ApiError, ServerUnavailable
 from scheduler_extras.deciding.decision import FullDecision
-from scheduler_extras.deciding.extension_points import call_hook
-from scheduler_extras.deciding.rule import FullRule
-from scheduler_extras.live.events import Recorder, record_event
+from scheduler_extras.live.event_recorder import Recorder, record_event
 from scheduler_extras.live.thread_pool import ThreadPool
 from scheduler_extras.reading.fields import text_at
 from scheduler_extras.reading.pods_and_nodes import FullPod
@@ -34,9 +25,6 @@ from scheduler_extras.reading.pods_and_nodes import FullPod
 # and conditions report none. A dry run writes nothing. A replica that does not lead writes nothing either
 # (`request_if_leading`), except events about pods that it has bound (`record_scheduled`). A request that
 # fails with 5xx is sent up to three times (`patiently`), except a DELETE, which may have succeeded anyway.
-
-
-HOOK_SECONDS = 60  # the time limit of a rule's bind and post_bind
 
 
 class Step(enum.Enum):
@@ -71,10 +59,6 @@ class Writer(ThreadPool):
         # Results for the loop. (Before Python 3.11, a SimpleQueue with a tiny timeout may wait forever.)
         self.results: queue.Queue = queue.Queue()
         self.awaited = 0  # results that the loop has not yet received
-
-    def start_binding(self, decision: FullDecision) -> None:
-        """Let a thread bind a pod and report the result."""
-        self.submit(Result(Step.BIND, decision), write_binding, decision, self)
 
     def send(self, step: Step, decision: FullDecision, requests: list[tuple],
              latest_if_waiting: Callable[[FullPod], FullPod | None]) -> None:
@@ -142,19 +126,6 @@ class Writer(ThreadPool):
                 raise
             return None  # a victim is gone already, for example
 
-    def run_bind_plugins(self, decision: FullDecision) -> str | None:
-        """Call Bind of the rules and extenders until one says that it has bound the pod. Return its name."""
-        return self.first_binder(decision, decision.policy.extenders)
-
-    def first_binder(self, decision: FullDecision, extenders: list) -> str | None:
-        """Call Bind of the rules, then of these extenders. Return which one has bound the pod, or None."""
-        pod = decision.pod
-        binders = [(f"rule {rule.title or rule.name}", functools.partial(call_in_time, rule, "bind"))
-                   for rule in decision.policy.rules_with["bind"]]
-        binders += [(f"extender {extender.url}", extender.bind)
-                    for extender in extenders if extender.is_interested("bindVerb", pod)]
-        return next((name for name, bind in binders if self.may_write() and bind(pod, decision.node)), None)
-
     def fetch_node_name(self, pod: FullPod) -> str | None:
         """Return the name of the node on which the API server has a pod, "" if none, None if the pod is gone.
 
@@ -197,59 +168,3 @@ def check_that_it_waits(pod: FullPod, latest: FullPod | None) -> None:
     """Raise Conflict if a pod is terminating, bound, or gone. latest: its current version, or None."""
     if not latest or latest.terminating or latest.node_name:
         raise Conflict(409, f"{pod.key} is no longer waiting")
-
-
-def write_binding(decision: FullDecision, writer: Writer) -> None:
-    """Bind the pod, and report the result to the loop. On success, record an event, and call PostBind."""
-    pod = decision.pod
-    try:
-        with pod.record.published.writing:  # the PodScheduled condition is written before, or not at all
-            began = time.monotonic()
-            bind(decision, writer)
-            decision.binding_seconds = time.monotonic() - began
-    except BaseException as error:  # a rule may even raise SystemExit
-        place = writer.fetch_node_name(pod)
-        if place == "" and isinstance(error, NotFound):  # the path of the Binding may be wrong
-            error = Unschedulable(f"{error}, though the pod is there")
-        elif place not in (None, "", decision.node):
-            warn_of_foreign_binding(pod, place)
-        if place != decision.node:
-            writer.results.put(Result(Step.BIND, decision, error))
-            return
-    writer.results.put(Result(Step.BIND, decision))
-    message = f"Successfully assigned {pod.key} to {decision.node}"
-    writer.recorder.record_scheduled(pod, ", though it ".join([message, *decision.unchecked]))
-    for rule in decision.policy.rules_with["post_bind"]:
-        with warn_if_broken(pod.key):
-            call_in_time(rule, "post_bind", pod, decision.node)
-
-
-def warn_of_foreign_binding(pod: FullPod, node_name: str) -> None:
-    """Warn once for all pods that another client has bound a pod. node_name: "" if the pod has no node."""
-    if node_name:
-        what = f"{pod.key} is on {node_name}, but this scheduler did not bind it"
-        question = f"is a second {pod.scheduler} running? Start both with --leader-elect"
-        warn_once(f"{what}; {question}", about="somebody else binds")
-
-
-def bind(decision: FullDecision, writer: Writer) -> None:
-    """Let a rule or an extender bind the pod, or else POST a Binding. Raises any exception."""
-    pod = decision.pod
-    node_name = decision.node
-    bound_by = writer.run_bind_plugins(decision)
-    if bound_by:
-        if writer.fetch_node_name(pod) != node_name:
-            raise Unschedulable(f"{bound_by} says that the pod is bound to {node_name}, and it is not")
-        return
-    try:
-        response = patiently(writer.request_if_leading, *request_by(binding, pod, node_name))
-    except TooLarge as error:
-        raise Unschedulable(f"with its node, the pod is larger than etcd takes: {error}") from error
-    if not text_at(response, "kind"):  # all responses of an API server have a kind
-        raise ServerUnavailable(0, "the response to its Binding did not come from an API server")
-
-
-def call_in_time(rule: FullRule, point: str, *things) -> object:
-    """Call a rule's hook, and return its result. Raises InputError if that takes more than a minute."""
-    late = InputError(f"{rule.title or rule.name}: {point} has not returned for {HOOK_SECONDS} s")
-    return within(HOOK_SECONDS, call_hook, rule, point, *things, late=late)

@@ -5,8 +5,8 @@ command_line.py and show/compare.py create one for each cluster of manifests.
 
 from __future__ import annotations
 
-from scheduler_extras.deciding.decision import FullDecision
-from scheduler_extras.live.writer import HOOK_SECONDS, Writer
+from scheduler_extras.live.binding import HOOK_SECONDS
+from scheduler_extras.live.writer import Writer
 from scheduler_extras.reading.pods_and_nodes import FullPod
 
 
@@ -15,10 +15,6 @@ class WriterOfManifests(Writer):
 
     is_live = False
     patience = 2 * HOOK_SECONDS  # only hooks of rules take long
-
-    def run_bind_plugins(self, decision: FullDecision) -> None:
-        """Call only Bind of the rules; whatever they return, a Binding follows."""
-        self.first_binder(decision, [])
 
     def fetch_node_name(self, pod: FullPod) -> str | None:
         """Return "" if the pod exists, else None. Unlike a live API server, manifests always answer."""

@@ -34,7 +34,7 @@ from scheduler_extras.deciding.rule import (
     register,
 )
 from scheduler_extras.reading.schemas import decode
-from scheduler_extras.rules.of_the_script import IN_THE_SCRIPT
+from scheduler_extras.rules.script_rules import IN_THE_SCRIPT
 
 
 # A decorator makes a function a rule. Mistakes in its signature and options are reported when its file is

@@ -11,7 +11,7 @@ from typing import Any
 
 from scheduler_extras.common.blame import signature_of, what_broke
 from scheduler_extras.common.errors import InputError
-from scheduler_extras.common.rule_answers import strings_of
+from scheduler_extras.common.return_checks import strings_of
 from scheduler_extras.common.version import CONFIGURATION_VERSION
 from scheduler_extras.deciding.rule import CATALOGUES, PREDICATES, PRIORITIES, FullRule
 from scheduler_extras.policy.extenders import (

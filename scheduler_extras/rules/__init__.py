@@ -8,7 +8,7 @@ import importlib
 from scheduler_extras.deciding.rule import PREDICATES, PRIORITIES
 
 
-for module in ("of_the_script", "ports", "resources", "labels", "spreading", "service_affinity", "affinity",
+for module in ("script_rules", "ports", "resources", "labels", "spreading", "service_affinity", "affinity",
                "disks", "claims", "volume_zones", "always", "preemption"):
     importlib.import_module(f"scheduler_extras.rules.{module}")
 

@@ -50,7 +50,7 @@ def affinity_around(pod: FullPod, snapshot: FullSnapshot) -> dict:
     terms = itertools.chain(*own.values(), (term for _, term in near))
     namespaces = [snapshot.objects["namespaces"] for term in terms if term.namespace_selector]
     # The same for the predicate and the priority.
-    basis = weakref.ref(pod), snapshot.answers.changes.version, namespaces
+    basis = weakref.ref(pod), snapshot.answer_cache.changes.version, namespaces
     return memo("around", snapshot, basis, lambda: add_up_scores(own, near, placed.numbers, pod, snapshot))
 
 

@@ -35,7 +35,7 @@ class Simulation:
         self.node = with_pods(node, [*(each for each in node.pods.values() if each not in gone), *there])
         self.node.taken_off = [*node.taken_off, *(other for other in gone if is_leaving(other, snapshot))]
         self.snapshot = replace(snapshot, nodes=snapshot.nodes | {node.name: self.node},
-                                answers=snapshot.answers.copy())
+                                answer_cache=snapshot.answer_cache.copy())
         self.snapshot.note_change(self.node)
 
     def reasons(self) -> list[str]:

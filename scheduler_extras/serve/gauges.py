@@ -13,7 +13,7 @@ from typing import Any
 from scheduler_extras.api.election import LeaderElection
 from scheduler_extras.common.version import UPSTREAM, VERSION
 from scheduler_extras.live.cluster import LiveCluster
-from scheduler_extras.live.record import WaitsFor
+from scheduler_extras.live.pod_record import WaitsFor
 from scheduler_extras.reading.fields import text_at
 from scheduler_extras.serve.metrics import Observations, queue_of
 from scheduler_extras.serve.process_metrics import process_metrics

@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 from scheduler_extras.common.observer import Observer
 from scheduler_extras.deciding.rule import WHATEVER_THE_NODE, FullRule
 from scheduler_extras.live.cluster import LiveCluster
-from scheduler_extras.live.record import PodRecord, WaitsFor
+from scheduler_extras.live.pod_record import PodRecord, WaitsFor
 from scheduler_extras.live.retry import RetryOn
 from scheduler_extras.rules.preemption_requests import count_deletions
 from scheduler_extras.serve.prometheus_text import Counter, Histogram, Metric, exponential
@@ -201,7 +201,7 @@ class Observations(RecordedMetrics, Observer):
 def queue_of(record: PodRecord) -> str:
     """Return the name of the queue in which kube-scheduler would have a pending pod."""
     is_due = record.retry.is_due()
-    if record.waits_for is WaitsFor.POST_FILTER or (record.retry.on is RetryOn.CHANGE and not is_due):
+    if record.waits_for is WaitsFor.POST_FILTER or (record.retry.trigger is RetryOn.CHANGE and not is_due):
         return "unschedulable"
     return "active" if is_due else "backoff"
 

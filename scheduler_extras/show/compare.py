@@ -66,7 +66,7 @@ def outcome_of(cluster: LiveCluster, policy_file: PolicyFile, stop: threading.Ev
     """Schedule manifests under a Policy. Return the node of each pending pod, and the nodes' utilization."""
     policies = policy_file.policies
     waiting = cluster.find_waiting(policies)
-    pending = {pod.key for pod in cluster.renew_queue(waiting, policies)}
+    pending = {pod.key for pod in cluster.update_queue(waiting, policies)}
     existing = {*cluster.cache.pods}
     snapshot = make_passes(cluster, policies, stop, options.once)
     nodes = snapshot.nodes.values()

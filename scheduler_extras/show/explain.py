@@ -20,8 +20,8 @@ from scheduler_extras.deciding.rule import DURING_SCHEDULING, PREDICATES
 from scheduler_extras.reading.fields import pick
 from scheduler_extras.reading.node_affinity import node_selector_term
 from scheduler_extras.reading.pods_and_nodes import FullPod
-from scheduler_extras.rules.of_the_script import TOO_MANY_PODS, insufficient
 from scheduler_extras.rules.preemption import NO_VICTIMS, NOT_HELPFUL
+from scheduler_extras.rules.script_rules import TOO_MANY_PODS, insufficient
 from scheduler_extras.show.obstacles import Obstacles
 from scheduler_extras.show.picture import MANY
 from scheduler_extras.show.text import (

@@ -20,7 +20,7 @@ from scheduler_extras.deciding.answers import AnswerCache
 from scheduler_extras.deciding.decision import FullDecision
 from scheduler_extras.deciding.snapshot import FullSnapshot
 from scheduler_extras.live.cluster import LiveCluster
-from scheduler_extras.live.record import PodRecord, WaitsFor
+from scheduler_extras.live.pod_record import PodRecord, WaitsFor
 from scheduler_extras.policy.policy import FullPolicy
 from scheduler_extras.policy.policy_file import MAX_BYTES as MAX_POLICY_BYTES
 from scheduler_extras.reading.json_and_yaml import parse, text_in
@@ -115,7 +115,7 @@ class Journal:
         if time_to_record:
             with time_to_record:
                 self.note_skipped()
-                self.follow(cluster.snapshot)
+                self.update_for(cluster.snapshot)
                 self.note_queue(cluster)
             self.changes_noted_at = time.monotonic()
 
@@ -141,7 +141,7 @@ class Journal:
         if not decision.node and outcome == self.last.get(pod.uid, (None, 0))[0]:
             return
         self.note_skipped()
-        self.follow(cluster.snapshot)
+        self.update_for(cluster.snapshot)
         self.note_queue(cluster)
         self.frames.add("decision", decision_record(decision, self.what_if.without_each(decision)))
         self.last[pod.uid] = outcome, self.frames.number
@@ -156,11 +156,11 @@ class Journal:
             self.skipped.clear()
             self.frames.add("skipped", {"rows": rows})
 
-    def follow(self, snapshot: FullSnapshot) -> None:
+    def update_for(self, snapshot: FullSnapshot) -> None:
         """Add frames for Policies and nodes that have changed."""
         if snapshot.policies != self.policies:
             self.note_policies(snapshot.policies)
-        answers = snapshot.answers
+        answers = snapshot.answer_cache
         is_another = answers is not self.answers
         names = snapshot.nodes if is_another else answers.changes.since(self.version) & snapshot.nodes.keys()
         self.answers, self.version = answers, answers.changes.version
@@ -216,7 +216,7 @@ def victims_of(decision: FullDecision) -> list[str]:
 
 def records_of_waiting(cluster: LiveCluster) -> list[PodRecord]:
     """Return the records of the waiting pods; those that are due come first."""
-    due = {pod.uid: pod.record for pod in cluster.due}
+    due = {pod.uid: pod.record for pod in cluster.pass_queue}
     records = (due | dict(cluster.queue)).values()
     return [record for record in records
             if record.waits_for not in (WaitsFor.BINDING, WaitsFor.CONFIRMATION)]

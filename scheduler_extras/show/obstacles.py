@@ -19,7 +19,7 @@ from scheduler_extras.reading.pods_and_nodes import FullNode, FullPod
 from scheduler_extras.rules.affinity import ANTI_AFFINITY_OF_OTHERS, NO_AFFINITY, OWN_ANTI_AFFINITY
 from scheduler_extras.rules.affinity_terms import AffinityTerm, affinity_terms
 from scheduler_extras.rules.claims import NO_VOLUME_TO_BIND, OUT_OF_REACH, OUT_OF_REACH_136, UNBOUND_IMMEDIATE
-from scheduler_extras.rules.of_the_script import OTHER_LABELS, OTHER_LABELS_136
+from scheduler_extras.rules.script_rules import OTHER_LABELS, OTHER_LABELS_136
 from scheduler_extras.rules.service_affinity import NO_SERVICE_AFFINITY
 from scheduler_extras.rules.spreading import TOO_SKEWED, by_domain, shared_domains, spread_constraints
 from scheduler_extras.rules.volume_zones import NO_ZONE

@@ -16,7 +16,7 @@ from scheduler_extras.deciding.snapshot import FullSnapshot
 from scheduler_extras.live.cluster import LiveCluster
 from scheduler_extras.live.hooks import run_permit_and_pre_bind
 from scheduler_extras.live.passes import decide_pods_before
-from scheduler_extras.live.record import PodRecord
+from scheduler_extras.live.pod_record import PodRecord
 from scheduler_extras.policy.policy import FullPolicy
 from scheduler_extras.policy.policy_file import READERS, PolicyFile
 from scheduler_extras.policy.schedule import schedule
@@ -81,9 +81,9 @@ def decide_now(pod: FullPod, cluster: LiveCluster, snapshot: FullSnapshot,
     decision = schedule(pod, snapshot, policy)
     cluster.on_decided(decision)
     policy.run_post_filter(decision, snapshot)
-    if decision.node and cluster.cycle.assume(decision):
+    if decision.node and cluster.attempts.assume(decision):
         run_permit_and_pre_bind(decision, snapshot)
-    cluster.cycle.end_attempt(decision)  # records errors for the exit code
+    cluster.attempts.end_attempt(decision)  # records errors for the exit code
     return decision
 
 

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 
 from scheduler_extras.common.log_texts import warn_once
 from scheduler_extras.deciding.decision import FullDecision
-from scheduler_extras.live.record import WaitsFor
+from scheduler_extras.live.pod_record import WaitsFor
 from scheduler_extras.reading.pods_and_nodes import FullPod
 from scheduler_extras.show.explain import explain, in_words
 from scheduler_extras.show.text import GREEN, RED, Screen

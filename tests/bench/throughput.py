@@ -50,7 +50,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 from helpers.control_plane import ControlPlane, free_port
 from helpers.extras import ROOT, SCHEDULER, claim, node, pod, storage_class
 from scheduler_extras.live.cluster import LiveCluster
-from scheduler_extras.live.record import PodRecord
+from scheduler_extras.live.pod_record import PodRecord
 from scheduler_extras.manifests.in_memory_writer import WriterOfManifests
 from scheduler_extras.manifests.manifests import Manifests
 from scheduler_extras.policy.policy_file import load_policies
@@ -567,8 +567,8 @@ def decide_and_assume(cluster, thing):
     decision = schedule(waiting, cluster.snapshot, policy)
     cluster.on_decided(decision)
     if decision.node:
-        cluster.cycle.assume(decision)
-        cluster.cycle.observer.attempted(decision, "scheduled")
+        cluster.attempts.assume(decision)
+        cluster.attempts.observer.attempted(decision, "scheduled")
     cluster.on_carried_out(decision)
 
 
@@ -581,15 +581,15 @@ def ratio_of_listening(count, path, pods):
     cluster, policies = in_memory(count, path)
     cluster.api.server = "http://127.0.0.1:1"
     cluster.refresh_snapshot(policies)
-    quiet = cluster.on_decided, cluster.on_carried_out, cluster.cycle.observer
+    quiet = cluster.on_decided, cluster.on_carried_out, cluster.attempts.observer
     share, most = UNWATCHED
     attach_journal(cluster, Journal(path, (share / 2, most / 2)))  # it is there for half of the time
     listening = cluster.on_decided, cluster.on_carried_out, Observations(cluster)
     took = {quiet: [], listening: []}
     things = iter(MORE_PODS[pods](12000))
     for turn in itertools.chain(*itertools.repeat(took, TURNS)):
-        cluster.on_decided, cluster.on_carried_out, cluster.cycle.observer = turn
-        cluster.queue.observer = cluster.cycle.observer
+        cluster.on_decided, cluster.on_carried_out, cluster.attempts.observer = turn
+        cluster.queue.observer = cluster.attempts.observer
         cluster.snapshot.time_rule = None
         began = time.thread_time()
         for thing in itertools.islice(things, 50):

@@ -105,7 +105,7 @@ def test_terms_of_pods_that_are_there_are_looked_at_by_pods_with_their_labels_on
     monkeypatch.setattr(affinity_terms, "labels_needed", lambda wanted: filed.append(wanted) or needed(wanted))
     snapshot = cluster.refresh_snapshot(PROVIDER)
     for each in pending_pods(cluster, PROVIDER):
-        cluster.cycle.assume(schedule(each, snapshot, PROVIDER["my-scheduler"]))
+        cluster.attempts.assume(schedule(each, snapshot, PROVIDER["my-scheduler"]))
     placed = {each.name: each.record.decision.node for each in pending_pods(cluster, PROVIDER)}
     assert placed.keys() == {*"pqx"} and placed["x"] == "m"
     assert len(asked) < 40, "of the large pod's 50 terms, one of them is asked about one of these"

@@ -22,7 +22,7 @@ from scheduler_extras.deciding.rule import (
     SKIP,
     FullRule,
 )
-from scheduler_extras.live.record import PodRecord
+from scheduler_extras.live.pod_record import PodRecord
 from scheduler_extras.policy.extenders import Extender
 from scheduler_extras.policy.own_rules import predicate, priority
 from scheduler_extras.policy.policy import FullPolicy
@@ -320,7 +320,7 @@ def test_a_rule_runs_again_for_all_nodes_if_the_pod_differs_in_an_attribute_that
         nodes.clear()
         waiting = FullPod(each)
         vars(waiting).update(record=PodRecord(waiting))
-        cluster.cycle.assume(schedule(waiting, snapshot, policies["my-scheduler"]))
+        cluster.attempts.assume(schedule(waiting, snapshot, policies["my-scheduler"]))
     assert len(nodes) == count
 
 
@@ -379,9 +379,9 @@ def test_the_cache_is_cleared_when_nodes_are_added():
     for i in range(6):
         server.put(node(f"n{i}", labels={ZONE: "a"}))
         snapshot = cluster.refresh_snapshot(policies)
-        assert (snapshot.answers.entries, snapshot.answers.changes.versions) == ({}, {})
+        assert (snapshot.answer_cache.entries, snapshot.answer_cache.changes.versions) == ({}, {})
         assert schedule(FullPod(pod("p", labels={"i": str(i)})), snapshot, policies["my-scheduler"]).node
-        assert snapshot.answers.entries
+        assert snapshot.answer_cache.entries
 
 
 @table("policy, more", {
@@ -405,10 +405,10 @@ def test_the_cache_takes_at_most_100_mib(policy, more):
         for i in range(5):
             tolerations = [{"key": f"k{i}", "operator": "Exists"}]
             schedule(FullPod(pod(f"p{i}", tolerations=tolerations, **more)), snapshot, policies["my-scheduler"])
-        size = len(snapshot.answers.entries) * (len(snapshot.nodes) + 500)
+        size = len(snapshot.answer_cache.entries) * (len(snapshot.nodes) + 500)
         gc.collect()
         before, _ = tracemalloc.get_traced_memory()
-        snapshot.answers = answers.AnswerCache()
+        snapshot.answer_cache = answers.AnswerCache()
         gc.collect()
         after, _ = tracemalloc.get_traced_memory()
     finally:

@@ -133,9 +133,9 @@ def test_a_change_of_nodes_or_assigned_pods_has_pods_tried_once_their_backoff_is
 
 @table("on, due_at", {
     "a new pod is due at once": (RetryOn.NOW, 0), "after an error, at the end of its backoff": (RetryOn.BACKOFF, 5),
-    "where no node fits, after a long time": (RetryOn.CHANGE, 60), "after a change, at the end of its backoff": (RetryOn.IDLENESS, 5)})
+    "where no node fits, after a long time": (RetryOn.CHANGE, 60), "after a change, at the end of its backoff": (RetryOn.BACKOFF_OR_IDLE, 5)})
 def test_when_a_pod_is_due_if_nothing_changes(on, due_at):
-    assert Retry(on=on, backoff_ends=5, retry_at_latest=60).due_at() == due_at
+    assert Retry(trigger=on, backoff_ends=5, retry_at_latest=60).due_at() == due_at
 
 
 def test_the_slowest_part_of_an_attempt_counts(clock):

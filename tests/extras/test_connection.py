@@ -9,8 +9,8 @@ from helpers.everywhere import replace
 from helpers.extras import node, table
 from helpers.faulty import ApiServer
 from scheduler_extras.api.client import ApiClient
+from scheduler_extras.api.http_retries import patiently
 from scheduler_extras.api.responses import error_of
-from scheduler_extras.api.retries import patiently
 from scheduler_extras.api.watch import list_all
 from scheduler_extras.common.errors import ApiError
 

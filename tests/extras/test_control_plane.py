@@ -129,10 +129,10 @@ def test_a_pod_that_is_bound_or_deleted_by_others_during_the_pass_is_no_error(co
         bind(decision)
 
     cluster = live_cluster(control_plane)
-    bind, cluster.cycle.carry_out = cluster.cycle.carry_out, meddle
+    bind, cluster.attempts.carry_out = cluster.attempts.carry_out, meddle
     shown = []
     make_pass(cluster, shown.append)
-    cluster.cycle.carry_out = bind
+    cluster.attempts.carry_out = bind
     reported = {decision.pod.key: decision.node for decision in shown}
     assert reported.keys() >= {"default/a-mine", "default/d-mine"} and reported.items() <= control_plane.placements().items()
     assert control_plane.placements().keys() == {"default/a-mine", "default/b-taken", "default/d-mine"}

@@ -378,7 +378,7 @@ def test_the_table_has_the_parameters_and_answers_of_each_extension_point():
         call = f"`{option}({', '.join(point.parameters.split())})`"
         [(names, answers)] = re.findall(rf"^\| ([^|]*) \| [^|]*{re.escape(call)}[^|]* \| (.*) \|$", OWN_RULES.text, re.M)
         assert point.in_configuration.lower() in names.lower().split(", ")
-        assert point.answer == "anything" or point.answer in answers
+        assert point.returns == "anything" or point.returns in answers
 
 
 def test_the_document_has_all_fields_of_the_json_output():

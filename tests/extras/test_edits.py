@@ -16,7 +16,7 @@ from helpers.control_plane import wait_for
 from helpers.extras import ROOT, node, pod, table
 from helpers.faulty import ApiServer
 from helpers.forked import run_to_end
-from scheduler_extras.rules.of_the_script import OWN_VERSIONS
+from scheduler_extras.rules.script_rules import OWN_VERSIONS
 
 
 TEXT = (ROOT / "scheduler.py").read_text()
@@ -203,14 +203,14 @@ STEADY = '"HostName": {"plugin": "NodeName", "unresolvable": True, **GENERAL}'
 
 @pytest.mark.parametrize("steady", [True, False])
 def test_a_rule_that_goes_by_what_it_has_kept_is_asked_each_time_if_it_is_said_not_to_be_steady(tmp_path, steady):
-    """The comment at the table of the script's rules in scheduler_extras/rules/of_the_script.py says how."""
+    """The comment at the table of the script's rules in scheduler_extras/rules/script_rules.py says how."""
     text = with_body("HostName", """
         ASKED.append(1)
         return
         yield
         """).replace("\n@predicate(\"HostName\")", "\nASKED = []\n\n\n@predicate(\"HostName\")")
     project(tmp_path, text)
-    rule = tmp_path / "scheduler_extras" / "rules" / "of_the_script.py"
+    rule = tmp_path / "scheduler_extras" / "rules" / "script_rules.py"
     assert rule.read_text().count(STEADY) == 1
     if not steady:
         rule.write_text(rule.read_text().replace(STEADY, STEADY.replace("**GENERAL", '**GENERAL, "steady": False')))

@@ -16,8 +16,8 @@ from scheduler_extras.api.responses import error_of
 from scheduler_extras.common.errors import ServerUnavailable
 from scheduler_extras.deciding.decision import FullDecision
 from scheduler_extras.deciding.rule import FullRule
-from scheduler_extras.live.events import Recorder
-from scheduler_extras.live.record import PodRecord, WaitsFor
+from scheduler_extras.live.event_recorder import Recorder
+from scheduler_extras.live.pod_record import PodRecord, WaitsFor
 from scheduler_extras.live.session import run_to_the_end
 from scheduler_extras.live.writer import Writer
 from scheduler_extras.options import read_arguments

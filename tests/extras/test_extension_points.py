@@ -489,7 +489,7 @@ def test_the_condition_and_the_metric_for_a_failure_in_a_predicate(spy, is_1_36,
         spy.policies = {"my-scheduler": Profile(policy.predicates, policy.priorities)}
     server = Server(node("n"), pod("p"))
     cluster = new_cluster(server)
-    cluster.cycle.observer = observer
+    cluster.attempts.observer = observer
     make_pass(server, spy, cluster)
     assert asked == [(in_1_36 if is_1_36 else "Unschedulable", counted)]
 

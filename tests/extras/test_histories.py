@@ -223,7 +223,7 @@ def kube_schedulers_choice(pod, snapshot, is_1_36):
             since = min(start_of(other) for other in victims if other.priority == highest)
             found[place.name] = victims, [violations, first.priority, sum(other.priority + 2**31 for other in victims), len(victims), -since]
     # Unlike upstream, if victims on a node could not be deleted, other nodes are tried first.
-    found = {name: choice for name, choice in found.items() if name not in pod.record.retry.refused} or found
+    found = {name: choice for name, choice in found.items() if name not in pod.record.retry.refused_nodes} or found
     least = min((cost for _, cost in found.values()), default=None)
     return {name: {other.uid for other in victims} for name, (victims, cost) in found.items() if cost == least}
 

@@ -14,8 +14,8 @@ from helpers.everywhere import replace
 from helpers.extras import table
 from scheduler_extras.api.client import ApiClient
 from scheduler_extras.api.connection import Connection
+from scheduler_extras.api.http_retries import LASTING, patiently, rest
 from scheduler_extras.api.responses import Conflict, error_of
-from scheduler_extras.api.retries import LASTING, patiently, rest
 from scheduler_extras.common.errors import ApiError, ServerUnavailable
 from scheduler_extras.options import read_arguments
 

@@ -41,7 +41,7 @@ def frames_of(*arguments, kind="decision", **options):
 
 def record(journal, decision):
     """Record a decision in a cluster without pending pods."""
-    journal.decided(types.SimpleNamespace(snapshot=decision.snapshot, queue={}, due=[]), decision)
+    journal.decided(types.SimpleNamespace(snapshot=decision.snapshot, queue={}, pass_queue=[]), decision)
 
 
 def journal_of(*decisions, budget=journals.ALL):

@@ -25,7 +25,7 @@ from scheduler_extras.configuration.profile import Profile
 from scheduler_extras.deciding.prepared_rules import prepare
 from scheduler_extras.deciding.recorded_reads import RecordingView
 from scheduler_extras.deciding.rule import CATALOGUES, PREDICATES, PRIORITIES
-from scheduler_extras.live.record import PodRecord
+from scheduler_extras.live.pod_record import PodRecord
 from scheduler_extras.policy.own_rules import predicate, priority
 from scheduler_extras.policy.policy import FullPolicy
 from scheduler_extras.policy.policy_file import load_policies
@@ -190,7 +190,7 @@ def test_a_random_sequence_is_decided_as_without_the_cache(seed, changing_rules,
         snapshot = cluster.refresh_snapshot(policies[title])
         without = new_cluster(server)
         plain = schedule(FullPod(waiting), without.refresh_snapshot(policies[title]), policy)
-        cached += bool(snapshot.answers.entries)
+        cached += bool(snapshot.answer_cache.entries)
         thing = cluster.cache.pods[f"{kind['namespace']}/p{step}"]
         vars(thing).update(record=PodRecord(thing))
         decision = schedule(thing, snapshot, policy)
@@ -198,7 +198,7 @@ def test_a_random_sequence_is_decided_as_without_the_cache(seed, changing_rules,
         if not policy.always_check_all:
             matches_the_plain_loops(decision, without.snapshot, policy)
         if decision.node:
-            cluster.cycle.assume(decision)
+            cluster.attempts.assume(decision)
             server.put({**waiting, "spec": {**waiting["spec"], "nodeName": decision.node}})
         else:
             server.delete(waiting)
@@ -249,7 +249,7 @@ def test_a_random_sequence_with_owners_is_decided_as_without_the_cache(seed):
         assert everything(decision) == everything(plain), f"seed {seed}, step {step}"
         scores.add(json.dumps(decision.raw))
         if decision.node:
-            cluster.cycle.assume(decision)
+            cluster.attempts.assume(decision)
             server.put({**waiting, "spec": {**waiting["spec"], "nodeName": decision.node}})
     assert len(scores) > 20
 
@@ -323,7 +323,7 @@ def test_a_random_sequence_with_claims_is_decided_as_without_the_cache(seed, mon
                 bind_volumes(thing, snapshot.nodes[decision.node], snapshot)  # reserves volumes
             if dice.random() < 0.3:
                 thing.record.restore_assumed()
-            cluster.cycle.assume(decision)
+            cluster.attempts.assume(decision)
             server.put({**waiting, "spec": {**waiting["spec"], "nodeName": decision.node}})
             placed.append(f"p{step}")
     assert messages[None] > 1 and len(messages) > 2, messages
@@ -485,7 +485,7 @@ def test_the_answers_of_any_steady_rule_are_those_without_the_cache(seed, monkey
                     message = decision.failed.get(each.name, {}).get(rule.title)
                     assert message is None or message == rule.function(waiting, each)
             if decision.node and dice.random() < 0.7:
-                cluster.cycle.assume(decision)
+                cluster.attempts.assume(decision)
     finally:
         CHOSEN.clear()
         for i in range(6):

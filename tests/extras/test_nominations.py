@@ -21,7 +21,7 @@ from helpers.preempting import (
     victim,
 )
 from scheduler_extras.deciding.decision import FullDecision
-from scheduler_extras.live.record import PodRecord
+from scheduler_extras.live.pod_record import PodRecord
 from scheduler_extras.live.retry import RetryOn
 from scheduler_extras.rules.nominating import nominate, nomination_of
 
@@ -171,7 +171,7 @@ def test_a_nomination_lasts_while_preemption_cannot_read_the_budgets():
     make_pass(cluster, configured())
     [record] = cluster.queue.values()
     assert [body for *_, body in server.sent("PATCH", "/status") if "nominatedNodeName" in body["status"]] == []
-    assert (record.retry.on, record.retry.has_met_server_error) == (RetryOn.BACKOFF, True), "it is tried again soon"
+    assert (record.retry.trigger, record.retry.has_met_server_error) == (RetryOn.BACKOFF, True), "it is tried again soon"
 
 
 @table("nominated, event", {

@@ -12,7 +12,7 @@ from scheduler_extras.api.responses import read_json
 
 IN_HASTE = """import sys
 from helpers.everywhere import replace_for_good
-from scheduler_extras.api.retries import backoff
+from scheduler_extras.api.http_retries import backoff
 from scheduler_extras.command_line import main
 replace_for_good("backoff", lambda *arguments, **more: backoff(*arguments, **more) / 10)
 sys.exit(main())"""

@@ -22,7 +22,7 @@ from scheduler_extras.policy.own_rules import (
     unplug,
 )
 from scheduler_extras.policy.policy_file import PolicyFile
-from scheduler_extras.rules.of_the_script import IN_THE_SCRIPT
+from scheduler_extras.rules.script_rules import IN_THE_SCRIPT
 
 
 with as_in_the_script():

@@ -10,7 +10,7 @@ from helpers.fake_api import Server
 from helpers.spy import RULES, built, live_cluster, make_pass, policy
 from scheduler_extras.api.responses import error_of
 from scheduler_extras.common.errors import Unschedulable
-from scheduler_extras.live.record import WaitsFor
+from scheduler_extras.live.pod_record import WaitsFor
 from scheduler_extras.policy.own_rules import as_in_the_script
 from scheduler_extras.policy.policy import FullPolicy
 from scheduler_extras.policy.policy_reader import read_policy

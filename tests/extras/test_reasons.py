@@ -3,14 +3,14 @@
 import pytest
 
 from helpers.extras import ROOT
-from scheduler_extras.rules.of_the_script import (
+from scheduler_extras.rules.ports import PORTS_TAKEN
+from scheduler_extras.rules.script_rules import (
     OTHER_LABELS,
     TAINT,
     TOO_MANY_PODS,
     UNSCHEDULABLE,
     insufficient,
 )
-from scheduler_extras.rules.ports import PORTS_TAKEN
 
 
 @pytest.mark.parametrize("reason", [UNSCHEDULABLE, TOO_MANY_PODS, OTHER_LABELS, TAINT, PORTS_TAKEN, insufficient("{name}")])

@@ -69,7 +69,7 @@ def decide_all(cluster):
     for each in pending_pods(cluster, PROVIDER):
         decision = schedule(each, snapshot, PROVIDER["my-scheduler"])
         if decision.node:
-            cluster.cycle.assume(decision)
+            cluster.attempts.assume(decision)
 
 
 def container(**more):
@@ -252,7 +252,7 @@ def test_deleted_pods_are_garbage_collected():
         seen.append(weakref.ref(waiting))
         decision = schedule(waiting, snapshot, PROVIDER["my-scheduler"])
         if decision.node:
-            cluster.cycle.assume(decision)
+            cluster.attempts.assume(decision)
     assert [pod().key for pod in seen] == ["default/a", "default/b"] and decision.node == "n"
     cluster.api.objects = {key: thing for key, thing in cluster.api.objects.items() if key[0] == "nodes"}
     cluster.refresh_snapshot(PROVIDER)

@@ -33,7 +33,7 @@ from helpers.preempting import (
 )
 from scheduler_extras.api.responses import error_of
 from scheduler_extras.deciding.rule import PREDICATES, FullRule
-from scheduler_extras.live.record import WaitsFor
+from scheduler_extras.live.pod_record import WaitsFor
 from scheduler_extras.manifests.manifests import Manifests
 from scheduler_extras.policy.policy_file import load_policies
 
@@ -498,4 +498,4 @@ def test_a_node_is_skipped_only_if_the_deletion_of_its_pods_was_rejected(status,
     cluster = new_cluster(server)
     make_pass(cluster, built())
     [record] = cluster.queue.values()
-    assert record.retry.refused == ({"n"} if is_refused else set())
+    assert record.retry.refused_nodes == ({"n"} if is_refused else set())

@@ -237,7 +237,7 @@ def test_the_memory_of_a_waiting_replica_does_not_grow(watched):
         cluster.send("DELETED", thing)
         if i % 100 == 0:
             cluster.stand_by()
-    assert len(cluster.cache.snapshot.answers.changes.versions) < 2000
+    assert len(cluster.cache.snapshot.answer_cache.changes.versions) < 2000
 
 
 def test_updates_do_not_pile_up_while_lists_fail(watched):

@@ -6,7 +6,7 @@ from helpers.extras import claim, node, pod, storage_class, table, volume
 from scheduler_extras.api.responses import error_of
 from scheduler_extras.common.errors import ServerUnavailable, Unschedulable
 from scheduler_extras.deciding.rule import FullRule
-from scheduler_extras.live.record import WaitsFor
+from scheduler_extras.live.pod_record import WaitsFor
 from scheduler_extras.policy.policy import FullPolicy
 from scheduler_extras.policy.policy_reader import read_policy
 

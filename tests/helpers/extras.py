@@ -157,7 +157,7 @@ def csi_node(**limits):
 
 def pending_pods(cluster, policies):
     """The pods to be tried, each with its record."""
-    return cluster.renew_queue(cluster.find_waiting(policies), policies)
+    return cluster.update_queue(cluster.find_waiting(policies), policies)
 
 
 def run_pass(cluster, policies, show=lambda decision: None, stop=None):

@@ -97,13 +97,13 @@ def scheduler_of(server):
 def make_pass(cluster, decisions=None, policy=POLICY, patience=60):
     """Run a pass, and wait for the answers to its Bindings; return the number of pods that it tried to bind."""
     report = (lambda decision: None) if decisions is None else decisions.append
-    plain, started = cluster.writer.start_binding, []
-    cluster.writer.start_binding = lambda decision: started.append(decision) or plain(decision)
+    plain, started = cluster.attempts.start_binding, []
+    cluster.attempts.start_binding = lambda decision: started.append(decision) or plain(decision)
     try:
         run_pass(cluster, {"my-scheduler": policy}, report)
         cluster.results.handle(patience)
     finally:
-        cluster.writer.start_binding = plain
+        cluster.attempts.start_binding = plain
     wait_for_writes(cluster)
     return len(started)
 

@@ -11,7 +11,7 @@ from scheduler_extras.reading.fields import JsonObject, pick
 from scheduler_extras.reading.node_affinity import node_selector_term, valid_terms
 from scheduler_extras.reading.pods_and_nodes import FullNode, FullPod
 from scheduler_extras.rules.labels import ImageShares, shares_of
-from scheduler_extras.rules.of_the_script import IN_THE_SCRIPT, OTHER_LABELS_136, TAINTS_136
+from scheduler_extras.rules.script_rules import IN_THE_SCRIPT, OTHER_LABELS_136, TAINTS_136
 
 
 @override("HostName")

@@ -9,9 +9,9 @@ from scheduler_extras.deciding.snapshot import FullSnapshot
 from scheduler_extras.reading.fields import pick
 from scheduler_extras.reading.pods_and_nodes import FullNode, FullPod
 from scheduler_extras.rules.node_ranking import NOT_STARTED, importance, started
-from scheduler_extras.rules.of_the_script import insufficient
 from scheduler_extras.rules.preemption import preempt
 from scheduler_extras.rules.preemption_behavior import PreemptionBehavior
+from scheduler_extras.rules.script_rules import insufficient
 from scheduler_extras.rules.simulation import is_leaving
 
 

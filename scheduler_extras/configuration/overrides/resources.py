@@ -7,8 +7,8 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from scheduler import NO_REQUESTS
 from scheduler_extras.configuration.overrides.registry import override
 from scheduler_extras.reading.pods_and_nodes import CPU_AND_MEMORY, FullNode, FullPod
-from scheduler_extras.rules.of_the_script import TOO_MANY_PODS, insufficient
 from scheduler_extras.rules.resources import requested_to_capacity_ratio
+from scheduler_extras.rules.script_rules import TOO_MANY_PODS, insufficient
 
 
 @override("PodFitsResources")

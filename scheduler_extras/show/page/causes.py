@@ -20,7 +20,8 @@ from scheduler_extras.rules.affinity import (
     OWN_ANTI_AFFINITY,
 )
 from scheduler_extras.rules.affinity_terms import affinity_terms
-from scheduler_extras.rules.of_the_script import (
+from scheduler_extras.rules.ports import PORTS_TAKEN, share_a_port
+from scheduler_extras.rules.script_rules import (
     OTHER_LABELS,
     OTHER_LABELS_136,
     TAINT,
@@ -29,7 +30,6 @@ from scheduler_extras.rules.of_the_script import (
     UNSCHEDULABLE,
     insufficient,
 )
-from scheduler_extras.rules.ports import PORTS_TAKEN, share_a_port
 from scheduler_extras.rules.spreading import NO_TOPOLOGY_LABEL, TOO_SKEWED
 from scheduler_extras.show.obstacles import Obstacles, skews, unmet_requirements
 from scheduler_extras.show.picture import amounts_of

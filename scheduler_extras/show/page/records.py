@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from scheduler_extras.deciding.decision import FullDecision, Vote
 from scheduler_extras.policy.policy_file import lines_of
 from scheduler_extras.reading.pods_and_nodes import FullNode
-from scheduler_extras.rules.of_the_script import TAINT, insufficient
+from scheduler_extras.rules.script_rules import TAINT, insufficient
 from scheduler_extras.rules.spreading import HOSTNAME
 from scheduler_extras.show.explain import invalid_terms, merged_entries
 from scheduler_extras.show.page.causes import Cause, cause_of

@@ -1,6 +1,6 @@
 """The record of a pending pod: what it waits for, and what was published about it.
 
-queue.py keeps the records. binding.py, hooks.py and results.py move them from state to state.
+queue.py keeps the records. attempts.py, hooks.py and results.py move them from state to state.
 retry.py says when a pod is tried again.
 """
 
@@ -72,7 +72,7 @@ class PodRecord:
     waits_for: WaitsFor = WaitsFor.NODE
     since: float = 0  # when that wait began; for NODE, when it entered the queue or its last attempt failed
     decision: FullDecision | None = None  # about an assumed pod, until its Binding is sent
-    changed: list[tuple] = field(default_factory=list)  # in cached objects: (part, name, value before)
+    assumed_changes: list[tuple] = field(default_factory=list)  # (part of an object, name, value before)
     retry: Retry = field(default_factory=Retry)
     published: Published = field(default_factory=Published)
 
@@ -108,10 +108,10 @@ class PodRecord:
         self.decision = None
         self.retry.back_off(decision)
 
-    def move_after_change(self) -> None:
+    def wake(self) -> None:
         """Record that the cluster has changed since the last attempt."""
-        if self.retry.on is RetryOn.CHANGE:
-            self.retry.on = RetryOn.IDLENESS if self.pops_from_backoff() else RetryOn.BACKOFF
+        if self.retry.trigger is RetryOn.CHANGE:
+            self.retry.trigger = RetryOn.BACKOFF_OR_IDLE if self.pops_from_backoff() else RetryOn.BACKOFF
 
     def pops_from_backoff(self) -> bool:
         """Return whether an idle queue pops the pod from backoff after a change."""
@@ -123,19 +123,19 @@ class PodRecord:
 
     def assume_change(self, part: dict, name: str, value: object) -> None:
         """Change a cached object in the same way as the write that follows."""
-        self.changed.append((part, name, part.get(name)))
+        self.assumed_changes.append((part, name, part.get(name)))
         part[name] = value
 
     def restore_assumed(self) -> None:
         """Undo these changes. If they were written, the watch shows them."""
-        while self.changed:
-            part, name, before = self.changed.pop()
+        while self.assumed_changes:
+            part, name, before = self.assumed_changes.pop()
             part[name] = before
 
     @property
     def refused_nodes(self) -> set[str]:
         """The names of the nodes on which the API server has refused to delete victims of the pod."""
-        return self.retry.refused
+        return self.retry.refused_nodes
 
     def reject(self, reason: str) -> None:
         """Let an assumed pod give up its node, for this reason."""

@@ -1,6 +1,6 @@
 """The events of a pod, and its PodScheduled condition.
 
-The binding cycle and the threads that bind publish with it.
+attempts.py and the threads that bind use it.
 """
 
 from __future__ import annotations
@@ -11,15 +11,15 @@ from collections.abc import Callable
 from typing import Any
 
 from scheduler import event
+from scheduler_extras.api.http_retries import LASTING, patiently
 from scheduler_extras.api.responses import Conflict, NotFound
-from scheduler_extras.api.retries import LASTING, patiently
 from scheduler_extras.common.blame import warn_if_broken
 from scheduler_extras.common.clocks import now
 from scheduler_extras.common.errors import ApiError, ServerUnavailable
 from scheduler_extras.common.log_texts import at_most, warn_once
-from scheduler_extras.common.rule_answers import request_by
+from scheduler_extras.common.return_checks import request_by
 from scheduler_extras.deciding.decision import FullDecision
-from scheduler_extras.live.record import PodRecord
+from scheduler_extras.live.pod_record import PodRecord
 from scheduler_extras.reading.fields import pick
 from scheduler_extras.reading.pods_and_nodes import FullPod
 
