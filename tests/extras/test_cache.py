@@ -50,6 +50,6 @@ def test_a_schedulers_name_is_compared_once_however_often_its_pod_changes(name, 
     cluster = WatchedCluster(monkeypatch, node("n"))
     cluster.make_pass()
     for i in range(20):
-        cluster.comes(pod("p", schedulerName=name, labels={"i": str(i)}))
+        cluster.create(pod("p", schedulerName=name, labels={"i": str(i)}))
         cluster.make_pass()
     assert sum(name in what for what in asked) == compared == len(caplog.messages)
