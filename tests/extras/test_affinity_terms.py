@@ -1,4 +1,4 @@
-"""The affinity terms of placed pods, as these come and go."""
+"""The index of the affinity terms of placed pods, while pods come and go."""
 
 import copy
 import gc
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.usefixtures("seeded")
 PROVIDER = load_policies("DefaultProvider", "my-scheduler")
 
 
-def test_of_pods_that_have_gone_no_affinity_term_is_kept():
+def test_affinity_terms_of_deleted_pods_are_not_kept():
     server, policy = Server(), read_policy(DEFAULTS)
     server.put(node("n", labels={ZONE: "z"}))
     snapshot = new_cluster(server).refresh_snapshot({"my-scheduler": policy})
@@ -45,14 +45,14 @@ def test_of_pods_that_have_gone_no_affinity_term_is_kept():
     assert (placed.numbers, placed.index.filed, len(TERMS)) == ({}, {}, known)
 
 
-def test_terms_of_placed_pods_are_known_as_they_come_and_go():
-    """They are what starting afresh would find; and what was found before is not changed."""
+def test_an_updated_index_of_terms_equals_a_new_one():
+    """The index before the update does not change."""
     chance = random.Random(5)
     nodes = {name: types.SimpleNamespace(name=name, labels={ZONE: name}, pods={}) for name in "abc"}
     number = itertools.count()
 
     def seeking(labels):
-        """Make a pod that must not be with pods of these labels."""
+        """Return a pod with anti-affinity to pods with any of these labels."""
         terms = [{"topologyKey": ZONE, "labelSelector": {"matchLabels": {label: "v"}}} for label in labels]
         return FullPod(pod("p", affinity={"podAntiAffinity": {f"required{DURING_SCHEDULING}": terms}}))
 
@@ -74,8 +74,8 @@ def test_terms_of_placed_pods_are_known_as_they_come_and_go():
         placed, before = latest, now
 
 
-def test_many_kinds_of_pods_with_affinity_are_not_forgotten_all_at_once(monkeypatch):
-    """Which of 1,100 kinds of others a pod means is found out once, and then only of nodes that change."""
+def test_counts_of_matching_pods_are_cached_even_with_many_kinds_of_pods(monkeypatch):
+    """Among pods of 1,100 kinds, each node is counted once, and again only if it changes."""
     server, asked = Server(), []
     apart = {"affinity": {"podAntiAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [
         {"weight": 1, "podAffinityTerm": {"topologyKey": HOSTNAME, "labelSelector": {"matchLabels": {"x": "y"}}}}]}}}
@@ -92,8 +92,8 @@ def test_many_kinds_of_pods_with_affinity_are_not_forgotten_all_at_once(monkeypa
     assert len(asked) == 11
 
 
-def test_terms_of_pods_that_are_there_are_looked_at_by_pods_with_their_labels_only(monkeypatch):
-    """And a pod of many terms is added up once, not with each that comes to its node."""
+def test_terms_of_placed_pods_are_matched_only_against_pods_with_their_labels(monkeypatch):
+    """A pod with many terms is indexed once, and not again with each pod that comes to its node."""
     terms = [{"topologyKey": "zone", "labelSelector": {"matchLabels": {"a": f"v-{i}"}}} for i in range(50)]
     large = pod("large", nodeName="n", affinity={"podAntiAffinity": {f"required{DURING_SCHEDULING}": terms}})
     few = {"podAntiAffinity": {f"required{DURING_SCHEDULING}": terms[:1]}}
@@ -108,5 +108,5 @@ def test_terms_of_pods_that_are_there_are_looked_at_by_pods_with_their_labels_on
         cluster.attempts.assume(schedule(each, snapshot, PROVIDER["my-scheduler"]))
     placed = {each.name: each.record.decision.node for each in pending_pods(cluster, PROVIDER)}
     assert placed.keys() == {*"pqx"} and placed["x"] == "m"
-    assert len(asked) < 40, "of the large pod's 50 terms, one of them is asked about one of these"
-    assert len(filed) < 60, "the large pod's, once, and one of each"
+    assert len(asked) < 40, "only one of the large pod's 50 terms is matched against a pod"
+    assert len(filed) < 60, "the large pod's terms once, and one term of each other pod"

@@ -1,4 +1,4 @@
-"""When pods are tried again."""
+"""When pods are retried."""
 
 import itertools
 
@@ -18,19 +18,19 @@ from scheduler_extras.policy.schedule import schedule
 pytestmark = pytest.mark.usefixtures("cache_mode")
 
 
-def test_without_any_change_a_pod_that_fits_nowhere_is_tried_again_after_a_minute(clock):
+def test_without_any_change_an_unschedulable_pod_is_retried_after_a_minute(clock):
     server = Server(node("n", cpu="1"), pod("big", {"cpu": "2"}))
     assert times_tried(scheduler_of(server), clock, 200) == [60, 60, 60]
 
 
-def test_if_the_cluster_changes_all_the_time_it_backs_off_from_1_to_10_seconds(clock):
+def test_if_the_cluster_keeps_changing_a_pod_backs_off_from_1_to_10_seconds(clock):
     server = Server(node("n", cpu="1"), pod("big", {"cpu": "2"}))
     change = itertools.count()
     assert times_tried(scheduler_of(server), clock, 40, meanwhile=lambda: server.put(
         node("n", cpu="1", labels={"change": str(next(change))}))) == [1, 2, 4, 8, 10, 10]
 
 
-def test_what_is_no_matter_of_nodes_is_tried_again_after_its_backoff_alone(clock):
+def test_after_an_error_a_pod_is_retried_when_its_backoff_ends(clock):
     def broken(pod, node):
         raise KeyError("surprise")
 
@@ -43,7 +43,7 @@ def test_what_is_no_matter_of_nodes_is_tried_again_after_its_backoff_alone(clock
     assert [tried.count(attempts) for attempts in range(1, 7)] == [1, 2, 4, 8, 10, 10]
 
 
-def test_a_configuration_says_how_long_pods_back_off(clock):
+def test_a_policy_sets_the_initial_and_the_maximum_backoff(clock):
     server = Server(node("n", cpu="1"), pod("p"))
     def broken(pod, node):
         raise KeyError("surprise")
@@ -57,7 +57,7 @@ def test_a_configuration_says_how_long_pods_back_off(clock):
     assert [tried.count(attempts) for attempts in range(1, 5)] == [3, 6, 7, 7]
 
 
-def test_a_pod_that_takes_long_to_decide_about_has_no_more_than_a_tenth_of_the_loop(clock, caplog):
+def test_a_pod_with_slow_decisions_gets_at_most_a_tenth_of_the_time(clock, caplog):
     def slow(pod, node):
         if pod.name == "odd":
             clock.now += 3
@@ -70,25 +70,25 @@ def test_a_pod_that_takes_long_to_decide_about_has_no_more_than_a_tenth_of_the_l
         make_pass(cluster, policy=policy)
         tried.append(cluster.queue["uid-odd"].retry.failures)
         clock.now += 1
-    assert tried[-1] == 4, "in 112 seconds, of which it had 12"
+    assert tried[-1] == 4, "in 112 seconds, 12 of them for this pod"
     text = [message for message in caplog.messages if not message.startswith("kube-scheduler might delete")]
     assert text == ["scheduling default/odd took 3.0 s: it is tried again after 30 s at the earliest, "
                     "so that others have turns"]
 
 
-def test_a_pod_does_not_back_off_longer_for_an_api_server_that_answers_late(clock, caplog):
-    def asks_in_vain(pod, node):
+def test_time_spent_waiting_for_the_api_server_does_not_lengthen_a_backoff(clock, caplog):
+    def wait_for_server(pod, node):
         clock.now += 60
         raise error_of(0, "no answer")
 
-    policy, cluster = FullPolicy([FullRule("Asks", asks_in_vain)], []), scheduler_of(Server(node("n"), pod("p")))
+    policy, cluster = FullPolicy([FullRule("Asks", wait_for_server)], []), scheduler_of(Server(node("n"), pod("p")))
     for _ in range(2):
         make_pass(cluster, policy=policy)
         clock.now += FullPolicy([], []).max_backoff
     assert cluster.queue["uid-p"].retry.failures == 2 and not [line for line in caplog.messages if "takes" in line]
 
 
-def test_pods_that_are_stuck_do_not_come_before_one_that_is_new(clock, monkeypatch):
+def test_unschedulable_pods_do_not_delay_new_ones(clock, monkeypatch):
     server = Server(node("n", cpu="1"), *(pod(f"stuck-{i}", {"cpu": "9"}) for i in range(5)))
     cluster, order = scheduler_of(server), []
     make_pass(cluster)
@@ -103,17 +103,17 @@ def test_pods_that_are_stuck_do_not_come_before_one_that_is_new(clock, monkeypat
     server.put(pod("newest"), node("q", cpu="1"))
     make_pass(cluster)
     stuck = [f"stuck-{i}" for i in range(5)]
-    assert order == [*stuck, "newer", *stuck, "newer", "newest"], "who has waited for longest since his last try is first"
+    assert order == [*stuck, "newer", *stuck, "newer", "newest"], "the pod with the oldest last attempt is first"
 
 
 @table("change", {
     "a node gets labels": (lambda server: server.put(node("n", cpu="1", labels={"a": "b"})),),
-    "a node comes": (lambda server: server.put(node("m", cpu="1")),),
-    "a node is ready": (lambda server: server.put(node("n", cpu="1", status={"conditions": [
+    "a node is added": (lambda server: server.put(node("m", cpu="1")),),
+    "a node becomes ready": (lambda server: server.put(node("n", cpu="1", status={"conditions": [
         {"type": "Ready", "status": "True"}]})),),
     "a pod ends": (lambda server: server.objects["pods", "default", "runs"]["status"].update(phase="Succeeded"),),
 })
-def test_a_change_of_nodes_or_assigned_pods_has_pods_tried_once_their_backoff_is_over(change, clock):
+def test_after_a_change_of_nodes_or_assigned_pods_a_pod_is_retried_when_its_backoff_is_over(change, clock):
     server = Server(node("n", cpu="1"), pod("runs", nodeName="n"), pod("big", {"cpu": "2"}))
     cluster = scheduler_of(server)
     make_pass(cluster)
@@ -128,18 +128,17 @@ def test_a_change_of_nodes_or_assigned_pods_has_pods_tried_once_their_backoff_is
     assert cluster.queue["uid-big"].retry.failures == 2, "a change does not end the backoff"
     clock.now += 2
     make_pass(cluster)
-    assert cluster.queue["uid-big"].retry.failures == 3, "and is not forgotten"
+    assert cluster.queue["uid-big"].retry.failures == 3, "the change still leads to a retry"
 
 
 @table("on, due_at", {
     "a new pod is due at once": (RetryOn.NOW, 0), "after an error, at the end of its backoff": (RetryOn.BACKOFF, 5),
     "where no node fits, after a long time": (RetryOn.CHANGE, 60), "after a change, at the end of its backoff": (RetryOn.BACKOFF_OR_IDLE, 5)})
-def test_when_a_pod_is_due_if_nothing_changes(on, due_at):
+def test_when_a_pod_is_due(on, due_at):
     assert Retry(trigger=on, backoff_ends=5, retry_at_latest=60).due_at() == due_at
 
 
-def test_the_slowest_part_of_an_attempt_counts(clock):
-    """A pod that takes long to decide about, and is refused by Permit at once, backs off for long."""
+def test_a_slow_decision_counts_even_if_permit_then_refuses_at_once(clock):
     def slow(pod, node):
         clock.now += 3
         return []

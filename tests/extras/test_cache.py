@@ -1,4 +1,4 @@
-"""The cache of the cluster, from one pass to the next."""
+"""The cache of the cluster, between passes."""
 
 import difflib
 
@@ -16,7 +16,7 @@ from scheduler_extras.policy.schedule import schedule
 pytestmark = pytest.mark.usefixtures("seeded")
 
 
-def test_a_node_that_has_changed_keeps_its_pods_and_what_they_take():
+def test_a_node_that_has_changed_keeps_its_pods_and_their_requests():
     server = Server()
     server.put(node("n", labels={"zone": "a"}))
     for name in "ab":
@@ -29,7 +29,7 @@ def test_a_node_that_has_changed_keeps_its_pods_and_what_they_take():
     assert sorted(each.name for each in after.pods.values()) == ["a", "b"] and after.requested["cpu"] == 2000
 
 
-def test_a_pod_that_is_tried_again_meets_the_labels_that_namespaces_have_by_now():
+def test_a_retry_uses_the_current_labels_of_namespaces():
     server, policy = Server(), read_policy(DEFAULTS)
     term = {"topologyKey": ZONE, "labelSelector": {"matchLabels": {"app": "db"}}, "namespaceSelector": {"matchLabels": {"team": "a"}}}
     server.put(node("n", labels={ZONE: "z"}))
@@ -42,8 +42,8 @@ def test_a_pod_that_is_tried_again_meets_the_labels_that_namespaces_have_by_now(
         assert schedule(cluster.cache.pods["default/web"], snapshot, policy).node == chosen
 
 
-@table("name, compared", {"of a pod's usual kind": ("my-schedular", 1), "longer than any name of an object": ("my-scheduler" * 90_000, 0)})
-def test_a_schedulers_name_is_compared_once_however_often_its_pod_changes(name, compared, monkeypatch, caplog):
+@table("name, compared", {"a misspelled name, once": ("my-schedular", 1), "a name too long for an object, never": ("my-scheduler" * 90_000, 0)})
+def test_a_scheduler_name_is_not_compared_again_when_its_pod_changes(name, compared, monkeypatch, caplog):
     plain, asked = difflib.get_close_matches, []
     monkeypatch.setattr(difflib, "get_close_matches", lambda *what, **more: asked.append(what) or plain(*what, **more))
     similar_name.cache_clear()

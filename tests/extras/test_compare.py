@@ -1,4 +1,4 @@
-"""--compare: what another policy would do."""
+"""--compare: the decisions of other policies side by side."""
 
 import json
 import re
@@ -16,7 +16,7 @@ from scheduler_extras.show.text import Screen
 
 
 def most_requested(folder):
-    """policy.json with MostRequestedPriority instead of the priorities that spread."""
+    """Write policy.json with MostRequestedPriority as its only priority; return its path."""
     policy = json.loads((ROOT / "policy.json").read_text())
     policy["priorities"] = [{"name": "MostRequestedPriority", "weight": 1}]
     path = folder / "most.json"
@@ -25,12 +25,12 @@ def most_requested(folder):
 
 
 def packing_cluster(folder):
-    """Three nodes, three small pods, and one that wants a whole node."""
+    """Write a cluster of three nodes, three small pods, and one that needs a whole node."""
     return manifest(folder, *(node(name) for name in "abc"), *(pod(f"small-{i}", {"cpu": "1"}) for i in range(3)),
                     pod("whole", {"cpu": "4"}))
 
 
-def test_compare_shows_what_another_policy_would_do(tmp_path):
+def test_compare_shows_the_decisions_of_another_policy(tmp_path):
     path = packing_cluster(tmp_path)
     before = path.read_text()
     run = run_scheduler("--cluster", path, "--compare", most_requested(tmp_path), cwd=ROOT)
@@ -49,27 +49,27 @@ def test_compare_shows_what_another_policy_would_do(tmp_path):
     assert path.read_text() == before
 
 
-@table("repeated", {"one after the other": ["DefaultProvider"], "each with its flag": ["--compare", "DefaultProvider"]})
-def test_compare_takes_several(repeated, tmp_path):
+@table("repeated", {"one flag with several values": ["DefaultProvider"], "a flag for each": ["--compare", "DefaultProvider"]})
+def test_compare_takes_several_policies(repeated, tmp_path):
     run = run_scheduler("--cluster", packing_cluster(tmp_path), "--compare", most_requested(tmp_path), *repeated, cwd=ROOT)
     assert run.stdout.splitlines()[0].split() == ["POD", "policy.json", str(tmp_path / "most.json"), "DefaultProvider"]
 
 
-def test_files_may_be_given_one_by_one(tmp_path):
+def test_cluster_may_be_given_several_times(tmp_path):
     for name, thing in (("nodes", node("a")), ("pods", pod("p"))):
         (tmp_path / f"{name}.json").write_text(json.dumps({"kind": "List", "items": [thing]}))
     run = run_scheduler("--cluster", tmp_path / "nodes.json", "--cluster", tmp_path / "pods.json")
     assert run.stdout.startswith("default/p -> a ")
 
 
-def test_without_priorities_it_says_where_the_total_comes_from(tmp_path):
+def test_without_priorities_explain_says_where_the_total_comes_from(tmp_path):
     (tmp_path / "policy.json").write_text('{"kind": "Policy", "apiVersion": "v1", "predicates": [], "priorities": []}')
     run = run_scheduler("--cluster", manifest(tmp_path, node("a"), node("b"), pod("p")), "--explain", "--policy",
                         tmp_path / "policy.json")
     assert "\n  no priority is active: each node that fits has a total of 1\n" in run.stdout
 
 
-def test_compare_says_under_which_policy_nobody_looks_at_what_a_pod_requires(tmp_path):
+def test_compare_warns_of_a_policy_that_ignores_a_requirement_of_a_pod(tmp_path):
     (tmp_path / "blind.json").write_text('{"kind": "Policy", "apiVersion": "v1", "predicates": [], "priorities": []}')
     path = manifest(tmp_path, node("a"), pod("p", {"cpu": "1"}))
     run = run_scheduler("--cluster", path, "--compare", tmp_path / "blind.json")
@@ -79,7 +79,7 @@ def test_compare_says_under_which_policy_nobody_looks_at_what_a_pod_requires(tmp
     assert "policy.json: default/p" not in run.stderr
 
 
-def test_compare_gives_the_same_as_json(tmp_path):
+def test_compare_as_json(tmp_path):
     run = run_scheduler("--cluster", packing_cluster(tmp_path), "--compare", most_requested(tmp_path),
                         "--output=json", cwd=ROOT)
     spread, packed = json.loads(run.stdout).values()
@@ -87,7 +87,7 @@ def test_compare_gives_the_same_as_json(tmp_path):
     assert packed["utilization"]["cpu"]["max"] == 100
 
 
-def test_what_is_compared_may_be_for_other_schedulers(tmp_path):
+def test_compared_policies_may_be_for_other_schedulers(tmp_path):
     path = manifest(tmp_path, node("a"), pod("mine"), pod("theirs", schedulerName="theirs"))
     (tmp_path / "theirs.json").write_text(json.dumps({
         "apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration",
@@ -107,14 +107,14 @@ def test_a_rule_without_a_name_can_be_explained(tmp_path):
     assert {tuple(cells.items()) for cells in read_scores(lines).values()} == {(("", "100×1"), ("Total", "100"))}
 
 
-def test_compared_with_itself_no_pod_lands_elsewhere_though_nodes_tie(tmp_path):
+def test_a_policy_compared_with_itself_places_pods_alike_even_if_nodes_tie(tmp_path):
     path = manifest(tmp_path, *(node(name) for name in "abcdefgh"), *(pod(f"p{i}") for i in range(8)))
     (tmp_path / "same.json").write_text((ROOT / "policy.json").read_text())
     run = run_scheduler("--cluster", path, "--compare", tmp_path / "same.json")
     assert run.stdout.startswith("0 of 8 pods land elsewhere.\n")
 
 
-def test_the_policy_in_force_compared_with_itself_gives_the_same_each_time(tmp_path):
+def test_the_active_policy_may_be_compared_with_itself_several_times(tmp_path):
     path = manifest(tmp_path, node("a"), pod("p", {"cpu": "1"}))
     run = run_scheduler("--cluster", path, "--policy", "policy.json", "--compare", "policy.json", "policy.json", cwd=ROOT)
     head, fit, *_ = [re.split("  +", line.strip()) for line in run.stdout.splitlines()[2:]]
@@ -122,7 +122,7 @@ def test_the_policy_in_force_compared_with_itself_gives_the_same_each_time(tmp_p
     assert fit == ["pods that fit", *["1 of 1"] * 3]
 
 
-def test_a_comparison_that_a_signal_ends_has_failed_and_shows_no_table(tmp_path, capsys):
+def test_a_comparison_interrupted_by_a_signal_fails_and_shows_no_table(tmp_path, capsys):
     stop = threading.Event()
     stop.set()
     manifests = Manifests([packing_cluster(tmp_path)])
@@ -133,15 +133,15 @@ def test_a_comparison_that_a_signal_ends_has_failed_and_shows_no_table(tmp_path,
 
 @table("arguments, message", {
     "without manifests": ([], "--compare needs --cluster"),
-    "another Policy that is broken": (["--cluster", DEMO], "broken.json: predicates: expected a list, got 7"),
+    "a broken Policy": (["--cluster", DEMO], "broken.json: predicates: expected a list, got 7"),
 })
-def test_compare_with_wrong_usage(arguments, message, tmp_path):
+def test_compare_refuses(arguments, message, tmp_path):
     (tmp_path / "broken.json").write_text('{"kind": "Policy", "apiVersion": "v1", "predicates": 7}')
     run = run_scheduler(*arguments, "--compare", tmp_path / "broken.json")
     assert run.returncode == 2 and message in run.stderr
 
 
-def test_a_seed_gives_each_pod_the_same_node_whoever_came_before_it(monkeypatch):
+def test_with_a_seed_the_choice_between_ties_does_not_depend_on_the_order_of_pods(monkeypatch):
     cluster = cluster_of(*(node(f"n{i}") for i in range(9)), *(pod(f"p{i}") for i in range(9)))
     policies = load_policies(ROOT / "policy.json", "my-scheduler")
     monkeypatch.setattr(CHANCE, "seed", "1")

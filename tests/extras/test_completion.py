@@ -1,4 +1,4 @@
-"""What manifests leave to admission: requests, ports, priorities, and default storage classes."""
+"""Fields that admission would fill in: requests, ports, priorities, and default storage classes."""
 
 import yaml
 
@@ -8,34 +8,34 @@ from scheduler_extras.manifests.manifests import Manifests
 from scheduler_extras.reading.pods_and_nodes import FullPod
 
 
-NOBODY_IS_READY = ("no pods to schedule for my-scheduler: those without a node have scheduling gates, are being deleted, "
+NO_READY_PODS = ("no pods to schedule for my-scheduler: those without a node have scheduling gates, are being deleted, "
                    "or are held back by a rule")
 
 
 @table("thing, requests", {
     "limits are requests": (limited({"cpu": "3", "memory": "1Gi"}), {"cpu": 3000, "memory": 2**30}),
-    "of a resource that is not requested": (
+    "only for a resource that is not requested": (
         limited({"cpu": "3", "memory": "1Gi"}, {"cpu": "1"}), {"cpu": 1000, "memory": 2**30}),
-    "also of init containers": (limited({"cpu": "3"}, kind="initContainers"), {"cpu": 3000, "memory": 0}),
-    "an explicit nothing stays nothing": (limited({"cpu": "3"}, {"cpu": "0"}), {"cpu": 0, "memory": 0}),
+    "init containers": (limited({"cpu": "3"}, kind="initContainers"), {"cpu": 3000, "memory": 0}),
+    "an explicit request of zero": (limited({"cpu": "3"}, {"cpu": "0"}), {"cpu": 0, "memory": 0}),
     "no limits": (pod("p", {"cpu": "1"}), {"cpu": 1000, "memory": 0}),
 })
-def test_limits_count_as_requests_that_are_not_given(thing, requests):
+def test_limits_are_the_default_of_requests(thing, requests):
     manifests = Manifests()
     manifests.add(thing)
     once = thing["spec"]
     manifests.add(thing)
-    assert thing["spec"] == once, "what is complete stays as it is"
+    assert thing["spec"] == once, "a complete spec does not change"
     [read] = new_cluster(manifests).find_waiting({"my-scheduler": None})
     assert {name: read.requests[name] for name in requests} == requests
 
 
 @table("spec, ports", {
-    "on the host's network": ({"hostNetwork": True}, [80]),
-    "on the pod's own": ({}, []),
-    "where a host port is given already": ({"hostNetwork": True, "hostPort": 80}, [80]),
+    "with hostNetwork": ({"hostNetwork": True}, [80]),
+    "without hostNetwork": ({}, []),
+    "with an explicit hostPort": ({"hostNetwork": True, "hostPort": 80}, [80]),
 })
-def test_on_the_hosts_network_ports_are_host_ports(spec, ports):
+def test_with_host_network_container_ports_are_host_ports(spec, ports):
     port = {"containerPort": 80} | {name: spec.pop(name) for name in ["hostPort"] if name in spec}
     thing = pod("p", containers=[{"name": "c", "ports": [port]}], **spec)
     manifests = Manifests()
@@ -51,17 +51,17 @@ def test_a_ceph_image_without_a_pool_is_in_the_pool_rbd():
 
 
 @table("spec, priority, message", {
-    "a class in the manifests, even behind the pod": ({"priorityClassName": "high"}, 1000, ""),
-    "for nodes": ({"priorityClassName": "system-node-critical"}, 2000001000, ""),
-    "for clusters": ({"priorityClassName": "system-cluster-critical"}, 2000000000, ""),
-    "no class: the default one": ({}, 7, ""),
-    "a priority of its own, as in a copy": ({"priority": 3, "priorityClassName": "high", "uid": "1"}, 3, ""),
-    "that of its class": ({"priority": 1000, "priorityClassName": "high"}, 1000, ""),
-    "a class that is not there": (
+    "a class that comes after the pod in the manifests": ({"priorityClassName": "high"}, 1000, ""),
+    "system-node-critical": ({"priorityClassName": "system-node-critical"}, 2000001000, ""),
+    "system-cluster-critical": ({"priorityClassName": "system-cluster-critical"}, 2000000000, ""),
+    "no class: the global default": ({}, 7, ""),
+    "an explicit priority, as in a copy of a cluster": ({"priority": 3, "priorityClassName": "high", "uid": "1"}, 3, ""),
+    "an explicit priority that is that of its class": ({"priority": 1000, "priorityClassName": "high"}, 1000, ""),
+    "an unknown class": (
         {"priorityClassName": "hihg"}, 0, 'Pod p: spec.priorityClassName: there is no PriorityClass "hihg"; '
         'did you mean "high"?'),
 })
-def test_a_priority_class_gives_its_priority(spec, priority, message, tmp_path, caplog):
+def test_a_pod_gets_the_priority_of_its_class(spec, priority, message, tmp_path, caplog):
     path = tmp_path / "cluster.yaml"
     path.write_text(yaml.safe_dump_all([
         node("n"), pod("p", metadata={"uid": spec.pop("uid")} if "uid" in spec else {}, **spec), priority_class("high", 1000),
@@ -74,29 +74,29 @@ LIMITS = {"limits": {"cpu": "2", "memory": "2Gi"}}
 
 
 @table("things, requests", {
-    "limits of a pod as a whole": ([pod("p", resources=LIMITS)], {"cpu": 2000, "memory": 2**31}),
-    "... where containers request something": ([pod("p", {"cpu": "1"}, resources=LIMITS)], {"cpu": 1000, "memory": 2**31}),
-    "... and its own requests": (
+    "pod-level limits": ([pod("p", resources=LIMITS)], {"cpu": 2000, "memory": 2**31}),
+    "... and requests of a container": ([pod("p", {"cpu": "1"}, resources=LIMITS)], {"cpu": 1000, "memory": 2**31}),
+    "... and pod-level requests": (
         [pod("p", resources=LIMITS | {"requests": {"cpu": "1500m"}})], {"cpu": 1500, "memory": 2**31}),
-    "... where one of its containers requests nothing, which counts as nothing, too": (
+    "... and one of two containers without requests": (
         [pod("p", resources=LIMITS, containers=[
             {"name": "a", "resources": {"requests": {"cpu": "500m", "memory": "1Gi"}}}, {"name": "b"}])],
         {"cpu": 500, "memory": 2**30}),
 })
-def test_what_a_pod_requests_is_completed_as_a_cluster_does(things, requests, tmp_path):
+def test_pod_level_requests_default_as_in_a_cluster(things, requests, tmp_path):
     read = completed_pod(tmp_path, *things)
     assert {name: read.requests[name] for name in requests} == requests
-    assert {name: read.nonzero[name] for name in requests} == requests, "also in scores, as the pod is a whole"
+    assert {name: read.nonzero[name] for name in requests} == requests, "scores use pod-level requests, too"
 
 
 def completed_pod(tmp_path, *things):
-    """The pod among these manifests, as it is once all are read."""
+    """Return the waiting pod among these manifests, after completion."""
     (tmp_path / "cluster.yaml").write_text(yaml.safe_dump_all([node("n"), *things]))
     [read] = new_cluster(Manifests([tmp_path / "cluster.yaml"])).find_waiting({"my-scheduler": None})
     return read
 
 
-def test_each_namespace_has_a_label_with_its_name(tmp_path):
+def test_each_namespace_gets_a_label_with_its_name(tmp_path):
     (tmp_path / "cluster.yaml").write_text(yaml.safe_dump_all([
         node("n"), kind("Namespace", "red", metadata={"labels": {"team": "red"}}), pod("p", namespace="blue")]))
     namespaces = Manifests([tmp_path / "cluster.yaml"]).by_name("namespaces")
@@ -109,11 +109,11 @@ DEFAULT = {"metadata": {"annotations": {"storageclass.kubernetes.io/is-default-c
 
 
 @table("spec, metadata, name", {
-    "none: the default one": ({}, {}, "usual"),
-    "none, in a copy": ({}, {"uid": "1"}, None),
-    "one of its own": ({"storageClassName": "mine"}, {}, "mine"),
-    "explicitly none": ({"storageClassName": ""}, {}, ""),
-    "one of its own, in an annotation": ({}, {"annotations": {"volume.beta.kubernetes.io/storage-class": "mine"}}, None),
+    "no class: the default one": ({}, {}, "usual"),
+    "no class, in a copy of a cluster": ({}, {"uid": "1"}, None),
+    "an explicit class": ({"storageClassName": "mine"}, {}, "mine"),
+    "an explicit empty class": ({"storageClassName": ""}, {}, ""),
+    "a class in an annotation": ({}, {"annotations": {"volume.beta.kubernetes.io/storage-class": "mine"}}, None),
 })
 def test_a_claim_without_a_class_gets_the_default_one(spec, metadata, name, tmp_path):
     (tmp_path / "cluster.yaml").write_text(yaml.safe_dump_all([
@@ -125,10 +125,10 @@ def test_a_claim_without_a_class_gets_the_default_one(spec, metadata, name, tmp_
 
 
 @table("first, second", {
-    "the second one is younger": ("2025-01-01T00:00:00Z", "2024-01-01T00:00:00Z"),
-    "both are of an age": ("2025-01-01T00:00:00Z", "2025-01-01T00:00:00Z"),
+    "the first one is younger": ("2025-01-01T00:00:00Z", "2024-01-01T00:00:00Z"),
+    "both are of the same age": ("2025-01-01T00:00:00Z", "2025-01-01T00:00:00Z"),
 })
-def test_of_two_default_classes_the_youngest_counts_then_the_first_by_name(first, second, tmp_path):
+def test_the_youngest_default_class_counts_and_then_the_first_by_name(first, second, tmp_path):
     classes = [kind("StorageClass", name, **DEFAULT | {"metadata": DEFAULT["metadata"] | {"creationTimestamp": created}})
                for name, created in (("a", first), ("b", second))]
     (tmp_path / "cluster.yaml").write_text(yaml.safe_dump_all([node("n"), kind("PersistentVolumeClaim", "c"), *classes]))
@@ -137,9 +137,9 @@ def test_of_two_default_classes_the_youngest_counts_then_the_first_by_name(first
 
 
 @table("spec, policy", {
-    "that of its class": ({"priorityClassName": "meek"}, "Never"),
-    "the class says none": ({"priorityClassName": "bold"}, None),
-    "its own": ({"priorityClassName": "meek", "preemptionPolicy": "Never"}, "Never"),
+    "a class with a policy": ({"priorityClassName": "meek"}, "Never"),
+    "a class without one": ({"priorityClassName": "bold"}, None),
+    "an explicit policy": ({"priorityClassName": "meek", "preemptionPolicy": "Never"}, "Never"),
     "a pod without a class": ({}, None)})
 def test_a_pod_gets_the_preemption_policy_of_its_class(spec, policy, tmp_path):
     (tmp_path / "cluster.yaml").write_text(yaml.safe_dump_all([
@@ -149,7 +149,7 @@ def test_a_pod_gets_the_preemption_policy_of_its_class(spec, policy, tmp_path):
     assert given.get("preemptionPolicy") == policy
 
 
-def test_a_pod_with_scheduling_gates_is_no_pod_that_waits():
+def test_a_pod_with_scheduling_gates_does_not_count_as_waiting():
     run = run_scheduler("--cluster", "-", input=yaml.safe_dump_all([
         node("n"), pod("p", schedulingGates=[{"name": "quota"}])]))
-    assert run.stderr == NOBODY_IS_READY + "\n"
+    assert run.stderr == NO_READY_PODS + "\n"

@@ -1,4 +1,4 @@
-"""Hints about names and versions in a KubeSchedulerConfiguration, which lead to what is accepted."""
+"""Hints about names and versions in a KubeSchedulerConfiguration, and whether following them works."""
 
 import re
 
@@ -20,52 +20,52 @@ with as_in_the_script():
     import tutorial_rules  # noqa: F401 (registers its rules)
 
 
-def test_that_only_leases_lock_is_said():
+def test_a_resource_lock_other_than_leases_gives_a_notice():
     [policy] = load(leaderElection={"leaderElect": True, "resourceLock": "endpointsleases"}).values()
     assert "leaderElection.resourceLock: only leases are supported now, and used here" in policy.notices
 
 
 @table("profile, more, message", {
-    "v1alpha1's algorithm": (
+    "the algorithmSource of v1alpha1": (
         {}, {"algorithmSource": {"provider": "DefaultProvider"}},
         "algorithmSource: unknown field; leave it out for DefaultProvider; for a Policy, use --policy with its file"),
     "extenders in a profile": ({"extenders": []}, {}, "profiles[0].extenders: unknown field; use extenders beside profiles, for all "
                                                       "profiles"),
     "plugins without a point": ({"plugins": {"disabled": plugins("NodeName")}}, {}, "profiles[0].plugins.disabled: unknown field; "
                                 "use multiPoint.disabled, or that of another extension point"),
-    "domains of failure": ({}, {"failureDomains": "x"}, "failureDomains: unknown field; leave it out"),
-    "resources of a strategy": (
+    "failureDomains": ({}, {"failureDomains": "x"}, "failureDomains: unknown field; leave it out"),
+    "resources outside of scoringStrategy": (
         {"pluginConfig": [{"name": "NodeResourcesFit", "args": {"resources": []}}]}, {},
         "profiles[0].pluginConfig[0].args.resources: unknown field; use scoringStrategy.resources"),
-    "the shape of a strategy": (
+    "a shape outside of requestedToCapacityRatio": (
         {"pluginConfig": [{"name": "NodeResourcesFit", "args": {"scoringStrategy": {"shape": []}}}]}, {},
         "profiles[0].pluginConfig[0].args.scoringStrategy.shape: unknown field; use requestedToCapacityRatio.shape in "
         "scoringStrategy"),
-    "a Policy's argument, without a word of a Policy": (
+    "a Policy's argument": (
         {"pluginConfig": [{"name": "NodeResourcesFit", "args": {"requestedToCapacityRatioArguments": {}}}]}, {},
         "profiles[0].pluginConfig[0].args.requestedToCapacityRatioArguments: unknown field; use NodeResourcesFit with "
         "scoringStrategy.type RequestedToCapacityRatio"),
-    "a Policy's priority that packs": (
+    "a Policy's MostRequestedPriority": (
         {"plugins": {"score": {"enabled": plugins("MostRequestedPriority")}}}, {},
         'profiles[0].plugins.score.enabled[0]: unknown plugin "MostRequestedPriority"; use NodeResourcesFit with '
         "scoringStrategy.type MostAllocated"),
-    "a Policy's priority by a shape": (
+    "a Policy's RequestedToCapacityRatio": (
         {"plugins": {"score": {"enabled": plugins("RequestedToCapacityRatio")}}}, {},
         'profiles[0].plugins.score.enabled[0]: unknown plugin "RequestedToCapacityRatio"; use NodeResourcesFit with '
         "scoringStrategy.type RequestedToCapacityRatio"),
-    "what Go calls a rule": (
+    "the Go identifier of a rule": (
         {"plugins": {"filter": {"enabled": plugins("PodMatchNodeSelector")}}}, {},
         'profiles[0].plugins.filter.enabled[0]: unknown plugin "PodMatchNodeSelector"; use NodeAffinity'),
     "a timeout as in a Policy": ({}, {"extenders": [{"httpTimeout": 30000000000}]},
                                  'extenders[0].httpTimeout: expected a duration, such as "30s", got 30000000000'),
 })
-def test_what_is_meant_is_said(profile, more, message):
+def test_hints(profile, more, message):
     with pytest.raises(InputError) as error:
         load(profile, **more)
     assert str(error.value) == message
 
 
-EXAMPLES = {  # of the arguments that say what rule a Policy's entry means
+EXAMPLES = {  # of the arguments that select the rule of a Policy's entry
     "labelsPresence": {"labels": ["ssd"], "presence": True}, "labelPreference": {"label": "ssd", "presence": True},
     "serviceAffinity": {"labels": ["zone"]}, "serviceAntiAffinity": {"label": "zone"},
     "requestedToCapacityRatioArguments": {"shape": [{"utilization": 0, "score": 0}, {"utilization": 100, "score": 10}]}}
@@ -73,35 +73,35 @@ RATIO_ARGS = {"type": "RequestedToCapacityRatio", "requestedToCapacityRatio": EX
 
 
 def fitting(**args):
-    """A profile that scores by NodeResourcesFit alone, with these arguments."""
+    """A profile that scores only with NodeResourcesFit, with these arguments."""
     return {"plugins": {"score": {"disabled": plugins("*"), "enabled": plugins("NodeResourcesFit")}},
             "pluginConfig": [{"name": "NodeResourcesFit", "args": args}]}
 
 
-@table("bad, obeyed, scores", {
+@table("bad, fixed, scores", {
     "the provider is left out": (configuration(algorithmSource={"provider": "DefaultProvider"}), configuration(), SCORES),
     "the plugin is left out": (
         configuration({"plugins": {"filter": {"enabled": plugins("EBSLimits", "NodeVolumeLimits")}}}),
         configuration({"plugins": {"filter": {"enabled": plugins("NodeVolumeLimits")}}}), SCORES),
-    "resources stand in a strategy": (
+    "resources are in scoringStrategy": (
         configuration(fitting(resources=[{"name": "cpu"}])),
         configuration(fitting(scoringStrategy={"type": "LeastAllocated", "resources": [{"name": "cpu"}]})),
         {"LeastRequestedPriority": 1}),
-    "a shape stands in its own field": (
+    "a shape is in requestedToCapacityRatio": (
         configuration(fitting(scoringStrategy={"type": "RequestedToCapacityRatio", "shape": []})),
         configuration(fitting(scoringStrategy=RATIO_ARGS)), {"RequestedToCapacityRatio": 1}),
     "plugins are disabled at a point": (
         configuration({"plugins": {"disabled": plugins("ImageLocality")}}),
         configuration({"plugins": {"multiPoint": {"disabled": plugins("ImageLocality")}}}),
         {name: weight for name, weight in SCORES.items() if name != "ImageLocalityPriority"}),
-    "what packs is a strategy": (
+    "MostRequestedPriority is a scoringStrategy": (
         configuration({"plugins": {"score": {"disabled": plugins("*"), "enabled": plugins("MostRequestedPriority")}}}),
         configuration(fitting(scoringStrategy={"type": "MostAllocated"})), {"MostRequestedPriority": 1}),
 })
-def test_hints_that_are_obeyed_lead_to_what_is_accepted_and_means_the_same(bad, obeyed, scores):
+def test_following_a_hint_gives_a_valid_configuration(bad, fixed, scores):
     with pytest.raises(InputError):
         read_configuration(bad, "my-scheduler")
-    [policy] = read_configuration(obeyed, "my-scheduler").values()
+    [policy] = read_configuration(fixed, "my-scheduler").values()
     assert rules(policy)[1] == scores and sorted(rules(policy)[0]) == sorted(FILTERS)
 
 
@@ -129,12 +129,12 @@ UNKNOWN = "profiles[0].plugins.score.enabled[{}]: unknown plugin"
         f'{UNKNOWN.format(0)} "NodeResourcesMostAllocated"; use NodeResourcesFit with scoringStrategy.type MostAllocated',
         f'{UNKNOWN.format(1)} "SelectorSpread"; use PodTopologySpread with its default constraints']),
     "v1beta2": ("v1beta2", {"profiles": [{"schedulerName": "mine"}]}, [WEIGHTS]),
-    "v1beta3, which has today's weights": ("v1beta3", {"profiles": [{"schedulerName": "mine"}]}, []),
-    "one that is not as it should be": ("v1beta1", {"profiles": 7, "plugins": ["x"], "leaderElection": [{}]}, [
+    "v1beta3, which has the current weights": ("v1beta3", {"profiles": [{"schedulerName": "mine"}]}, []),
+    "a malformed configuration": ("v1beta1", {"profiles": 7, "plugins": ["x"], "leaderElection": [{}]}, [
         WEIGHTS, "profiles: expected a list, got 7", "plugins: unknown field; use profiles[0].plugins",
         "leaderElection: expected an object, got [{}]"]),
 })
-def test_of_a_configuration_of_an_older_version_all_is_said_that_has_to_change(version, body, message):
+def test_the_error_for_an_older_version_has_all_necessary_changes(version, body, message):
     first = f'apiVersion "kubescheduler.config.k8s.io/{version}": write kubescheduler.config.k8s.io/v1'
     with pytest.raises(InputError) as error:
         read_configuration({"apiVersion": f"kubescheduler.config.k8s.io/{version}", **body}, "my-scheduler")
@@ -147,8 +147,8 @@ NAMES = sorted({*OF_OLD, *PLUGINS, *PLUGIN_ORDER, *WITHOUT_EFFECT,
                 *known_names("predicates"), *known_names("priorities")})
 
 
-def what_is_wrong(place, name, argument):
-    """Load a Policy, or a configuration, that has an entry of this name there; return what is wrong with it, or ""."""
+def problem_of(place, name, argument):
+    """Load a Policy or a configuration with an entry of this name at this place; return the error, or ""."""
     try:
         if place in CATALOGUES:
             entry = {"name": name} | ({"weight": 1} if place == "priorities" else {})
@@ -162,8 +162,8 @@ def what_is_wrong(place, name, argument):
     return ""
 
 
-def obey(message, place, name):
-    """Return the place, name and argument that a hint leads to; None where there is none, or nothing to be named."""
+def follow(message, place, name):
+    """Return the place, name and argument of the entry that a hint suggests, or None."""
     if found := re.search(r'did you mean "(.*?)"', message):
         return place, found[1], None
     if found := re.search(r"put it under (\w+)", message):
@@ -186,19 +186,19 @@ def obey(message, place, name):
         return place, found[1], {"scoringStrategy": {"type": found[2], **more}}
     if found := re.search(r"; use (\w+)", message):
         return place, found[1], None
-    one = "queueSort: expected one plugin, got PrioritySort, "  # a rule that sorts, and the other one is to be disabled
-    assert message.endswith("is a file missing in --plugins?") or " does not " in message or one in message, "else it is a hint"
+    one = "queueSort: expected one plugin, got PrioritySort, "  # for a custom queueSort rule, PrioritySort must be disabled
+    assert message.endswith("is a file missing in --plugins?") or " does not " in message or one in message, "any other message is a hint"
     return None
 
 
 @pytest.mark.parametrize("name", [*NAMES, *(name[:-1] for name in NAMES[::4])])
-def test_each_hint_about_a_name_leads_to_something_that_works(name):
-    """Wherever it is written."""
+def test_following_each_hint_about_a_name_works(name):
+    """The name is tried at each place."""
     for place in ("predicates", "priorities", "filter", "score", "multiPoint"):
         entry, message = (place, name, None), []
-        while entry and (wrong := what_is_wrong(*entry)):
+        while entry and (wrong := problem_of(*entry)):
             assert wrong not in message and len(message) < 4, (place, message)
             message.append(wrong)
             assert message == [wrong] or not wrong.endswith("is a file missing in --plugins?"), (place, message)
-            entry = obey(wrong, *entry[:2])
+            entry = follow(wrong, *entry[:2])
         assert entry is None or not wrong, (place, message)

@@ -1,4 +1,4 @@
-"""Connections and requests: timeouts, bodies, and what is sent again."""
+"""Connections and requests: timeouts, bodies and retries."""
 
 import socket
 import time
@@ -15,7 +15,7 @@ from scheduler_extras.api.watch import list_all
 from scheduler_extras.common.errors import ApiError
 
 
-def test_a_connection_has_five_seconds_and_an_answer_a_minute():
+def test_connecting_times_out_after_five_seconds_and_an_answer_after_a_minute():
     server = ApiServer()
     api = ApiClient(server.url)
     try:
@@ -27,20 +27,20 @@ def test_a_connection_has_five_seconds_and_an_answer_a_minute():
         server.stop()
 
 
-def test_an_idle_connection_that_its_other_side_has_ended_is_opened_again():
+def test_an_idle_connection_that_the_server_has_closed_is_replaced():
     server = ApiServer(node("n"))
     api = ApiClient(server.url)
     try:
         for _ in range(3):
             assert len(api.request("GET", "/api/v1/nodes")["items"]) == 1
             [connection] = api.pool.idle
-            connection.socket.shutdown(socket.SHUT_RD)  # what is read from it by now is its end
+            connection.socket.shutdown(socket.SHUT_RD)  # from now on, reading gives the end of the stream
     finally:
         server.stop()
 
 
-@table("body, sent", {"none": (None, b""), "empty": ({}, b"{}"), "letters of any language": ({"a": "\u00e4"}, b'{"a": "\\u00e4"}')})
-def test_a_request_has_the_body_that_it_is_given(body, sent):
+@table("body, sent", {"none": (None, b""), "empty": ({}, b"{}"), "non-ASCII text": ({"a": "\u00e4"}, b'{"a": "\\u00e4"}')})
+def test_the_body_of_a_request(body, sent):
     server = ApiServer(node("n"))
     try:
         ApiClient(server.url).request("GET", "/api/v1/nodes", body)
@@ -49,7 +49,7 @@ def test_a_request_has_the_body_that_it_is_given(body, sent):
         server.stop()
 
 
-def test_a_request_that_the_api_server_fails_to_answer_is_sent_three_times():
+def test_a_request_that_ends_in_a_server_error_is_sent_three_times():
     sent = []
 
     def fail():
@@ -61,7 +61,7 @@ def test_a_request_that_the_api_server_fails_to_answer_is_sent_three_times():
     assert len(sent) == 3
 
 
-def test_a_proxy_that_does_not_answer_is_named_once_before_it_is_trouble(monkeypatch, caplog):
+def test_one_warning_names_a_proxy_that_is_slow_to_answer(monkeypatch, caplog):
     class Slow(ApiClient):
         def request(self, *_):
             time.sleep(0.3)

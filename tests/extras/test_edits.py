@@ -1,7 +1,7 @@
-"""Edits of rules in scheduler.py count in the second program, too: a rule that is changed, added or deleted there.
+"""Edits of rules in scheduler.py take effect in the second program, too: a rule that is changed, added or deleted.
 
-Each edit is tried among manifests and in a live loop. Eight pods differ only in what the edit looks at: the team of each,
-and each pod is to go to the node of its team.
+Each edit is tried with manifests and with an API server. Eight pods differ only in the attribute that the edit reads. It
+determines the team of the pod, which must be placed on the node of its team.
 """
 
 import ast
@@ -29,8 +29,8 @@ def a_pod(i, **more):
     return pod(f"p{i}", **more)
 
 
-# What tells a pod's team in Python -> a function that makes the pod with number i so.
-SAID_BY = {
+# Python expression for a pod's team -> function that returns the pod with number i
+TEAM_EXPRESSIONS = {
     'pod.labels.get("team")': lambda i: a_pod(i, labels={"team": TEAMS[i % 2]}),
     'pod.annotations.get("team")': lambda i: a_pod(i, metadata={"annotations": {"team": TEAMS[i % 2]}}),
     'pod.name.partition("-")[0]': lambda i: pod(f"{TEAMS[i % 2]}-{i}"),
@@ -46,11 +46,11 @@ SAID_BY = {
         {"name": "v", "gcePersistentDisk": {"pdName": f"disk-{i}", "readOnly": True}}] * (i % 2)),
     '["red", "blue"][bool(pod.host_ports)]': lambda i: a_pod(i, containers=[
         {"name": "main", "image": "nginx", "ports": [{"containerPort": 80, "hostPort": 80 + i}] * (i % 2)}])}
-ASKS = [*SAID_BY]
+EXPRESSIONS = [*TEAM_EXPRESSIONS]
 
 
 def function_of(name):
-    """The place of a function of the script, or of the rule of this name."""
+    """Return the syntax tree of a function in the script, or of the rule with this name."""
     for place in ast.walk(TREE):
         if isinstance(place, ast.FunctionDef):
             names = [each.args[0].value for each in place.decorator_list if isinstance(each, ast.Call) and each.args
@@ -60,7 +60,7 @@ def function_of(name):
 
 
 def with_body(name, body):
-    """The script with another body of this rule, or function."""
+    """Return the script with another body of this rule or function."""
     place = function_of(name)
     lines = TEXT.splitlines()
     lines[place.body[0].end_lineno:place.end_lineno] = textwrap.indent(textwrap.dedent(body).strip("\n"), "    ").splitlines()
@@ -68,7 +68,7 @@ def with_body(name, body):
 
 
 def without(name):
-    """The script without this rule."""
+    """Return the script without this rule."""
     place = function_of(name)
     lines = TEXT.splitlines()
     del lines[place.decorator_list[0].lineno - 1:place.end_lineno]
@@ -76,13 +76,13 @@ def without(name):
 
 
 def with_more(function):
-    """The script with a function before its chapter of priorities."""
+    """Return the script with an additional function before its chapter about priorities."""
     before, head, after = TEXT.partition("# ==== 4. Priorities")
     return before + textwrap.dedent(function) + "\n\n" + head + after
 
 
 def refuses(team):
-    """The body of a predicate."""
+    """Return the body of a predicate that rejects the nodes of other teams."""
     return f"""
         team = {team}
         if node.labels.get("team") != team:
@@ -91,30 +91,30 @@ def refuses(team):
 
 
 def prefers(team):
-    """The body of a priority; its `reduce` makes 100 points of the highest score, or of the lowest."""
+    """Return the body of a priority that scores the nodes of the team higher."""
     return f"""
         return int(node.labels.get("team") == {team})
         """
 
 
 def avoids(team):
-    """The body of a priority of which the lowest score is best."""
+    """Return the body of a priority whose lowest score is best."""
     return f"""
         return int(node.labels.get("team") != {team})
         """
 
 
-EDITS = {  # what is edited: the script, the rules that the Policy names, what tells the team
+EDITS = {  # the edit: the script, the rules that the Policy names, the expression for the team
     **{f"the predicate {name}, by {team}": (with_body(name, refuses(team)), {"predicates": [name]}, team)
        for name, team in zip(("CheckNodeUnschedulable", "HostName", "MatchNodeSelector", "PodFitsResources",
-                              "PodToleratesNodeTaints", "HostName", "HostName", "HostName", "HostName", "HostName", "HostName", "HostName"), ASKS)},
+                              "PodToleratesNodeTaints", "HostName", "HostName", "HostName", "HostName", "HostName", "HostName", "HostName"), EXPRESSIONS)},
     **{f"the priority {name}, by {team}": (with_body(name, body(team)), {"priorities": [name]}, team)
-       for name, body, team in (("LeastRequestedPriority", prefers, ASKS[0]), ("BalancedResourceAllocation", prefers, ASKS[2]),
-                                ("NodeAffinityPriority", prefers, ASKS[1]), ("TaintTolerationPriority", avoids, ASKS[4]),
-                                ("LeastRequestedPriority", prefers, ASKS[8]))},
+       for name, body, team in (("LeastRequestedPriority", prefers, EXPRESSIONS[0]), ("BalancedResourceAllocation", prefers, EXPRESSIONS[2]),
+                                ("NodeAffinityPriority", prefers, EXPRESSIONS[1]), ("TaintTolerationPriority", avoids, EXPRESSIONS[4]),
+                                ("LeastRequestedPriority", prefers, EXPRESSIONS[8]))},
     **{f"a new predicate, by {team}": (
         with_more(f'@predicate("OnlyTeam")\ndef only_team(pod, node):\n    """Its team."""{refuses(team)}'.replace("\n        ", "\n    ")),
-        {"predicates": ["OnlyTeam"]}, team) for team in (ASKS[0], ASKS[1], ASKS[2], ASKS[4])},
+        {"predicates": ["OnlyTeam"]}, team) for team in (EXPRESSIONS[0], EXPRESSIONS[1], EXPRESSIONS[2], EXPRESSIONS[4])},
     "a new priority": (
         with_more('@priority("Team")\ndef team(pod, node):\n    return 100 if node.labels.get("team") == pod.namespace else 0\n'),
         {"priorities": ["Team"]}, "pod.namespace"),
@@ -122,12 +122,12 @@ EDITS = {  # what is edited: the script, the rules that the Policy names, what t
         with_more('@priority("Team", reduce=lambda scores: {name: 100 * score for name, score in scores.items()})\n'
                   'def team(pod, node):\n    return node.labels.get("team") == pod.namespace\n'),
         {"priorities": ["Team"]}, "pod.namespace"),
-    "what rules call: matches_node": (
-        with_body("matches_node", f'return node.labels.get("team") == {ASKS[1]}'), {"predicates": ["MatchNodeSelector"]}, ASKS[1]),
-    "what rules call: usage": (
+    "a function that rules call, matches_node": (
+        with_body("matches_node", f'return node.labels.get("team") == {EXPRESSIONS[1]}'), {"predicates": ["MatchNodeSelector"]}, EXPRESSIONS[1]),
+    "a function that rules call, usage": (
         with_body("usage", """
             far = node.labels.get("team") != ["red", "blue"][pod.nonzero_incoming["cpu"] % 2]
-            return 2 * [(90 if far else 10, 100)]"""), {"priorities": ["LeastRequestedPriority"]}, ASKS[8]),
+            return 2 * [(90 if far else 10, 100)]"""), {"priorities": ["LeastRequestedPriority"]}, EXPRESSIONS[8]),
     "select_host": (
         with_body("select_host", 'return sorted(total)[-1 if "red" in total else 0]'), {"predicates": []}, None)}
 DRIVER = """
@@ -138,7 +138,7 @@ for arguments in json.loads(sys.stdin.read()):
 
 
 def project(folder, text):
-    """Make a copy of the project with this script."""
+    """Copy the project, with this script."""
     (folder / "scheduler.py").write_text(text)
     shutil.copytree(ROOT / "scheduler_extras", folder / "scheduler_extras")
 
@@ -149,8 +149,8 @@ def policy_of(predicates=(), priorities=()):
                        "priorities": [{"name": name, "weight": 1} for name in priorities]})
 
 
-def places_by(folder, text, policy, pods, *more):
-    """Where pods go by a script: among manifests, in a live loop; {pod: node} of each. Then there are more runs."""
+def placements_with(folder, text, policy, pods, *more):
+    """Run a script with manifests, with an API server, and then with more arguments; return {pod: node} of the first two, and the run."""
     project(folder, text)
     (folder / "policy.json").write_text(policy_of(**policy))
     nodes = [node(team, labels={"team": team}, status={"allocatable": {
@@ -160,39 +160,39 @@ def places_by(folder, text, policy, pods, *more):
     runs = [["--cluster", "cluster.json"], ["--server", server.url, "--once"], *more]
     try:
         run = run_to_end([], script="-c", program=DRIVER, input=json.dumps(runs), cwd=folder)
-        among_manifests = dict(re.findall(r"^(\S+) -> (\S+)  ", run.stdout.split("exit code")[0], re.M))
-        return [among_manifests, server.placements()], run
+        with_manifests = dict(re.findall(r"^(\S+) -> (\S+)  ", run.stdout.split("exit code")[0], re.M))
+        return [with_manifests, server.placements()], run
     finally:
         server.stop()
 
 
 @table("text, policy, team", EDITS)
-def test_whoever_edits_the_script_is_obeyed(tmp_path, text, policy, team):
-    assert text != TEXT, "there is nothing edited"
-    pods = [SAID_BY[team](i) if team else a_pod(i) for i in range(8)]
+def test_an_edit_of_the_script_takes_effect(tmp_path, text, policy, team):
+    assert text != TEXT, "the edit changes nothing"
+    pods = [TEAM_EXPRESSIONS[team](i) if team else a_pod(i) for i in range(8)]
     expected = {f"{each['metadata']['namespace']}/{each['metadata']['name']}": TEAMS[i % 2] if team else "red"
                 for i, each in enumerate(pods)}
-    placements, run = places_by(tmp_path, text, policy, pods)
+    placements, run = placements_with(tmp_path, text, policy, pods)
     assert placements == 2 * [expected], run.stderr
     assert re.findall("exit code (.)", run.stdout) == ["0", "0"]
 
 
 @pytest.mark.parametrize("name", sorted(OWN_VERSIONS))
-def test_of_a_rule_of_which_there_is_a_quicker_version_edits_do_not_count(tmp_path, name):
-    placements, run = places_by(tmp_path, with_body(name, "yield 'no'"), {"predicates": [name]}, [a_pod(1)])
+def test_an_edit_of_a_rule_with_a_faster_version_has_no_effect(tmp_path, name):
+    placements, run = placements_with(tmp_path, with_body(name, "yield 'no'"), {"predicates": [name]}, [a_pod(1)])
     assert [len(each) for each in placements] == [1, 1], run.stderr
 
 
 @pytest.mark.parametrize("name", [name for name in re.findall(r'^@(?:predicate|priority)\("(\w+)"', TEXT, re.M)
                                   if name not in OWN_VERSIONS])
-def test_a_rule_that_is_deleted_from_the_script_is_gone(tmp_path, name):
-    """A Policy that names it is refused; one that does not goes on."""
+def test_a_rule_can_be_deleted_from_the_script(tmp_path, name):
+    """A Policy that names it is rejected; another Policy works."""
     pods = [a_pod(i) for i in range(2)]
     names = {"predicates": ["PodFitsResources", "HostName"], "priorities": ["LeastRequestedPriority", "NodeAffinityPriority"]}
     left = {where: [each for each in names[where] if each != name] for where in names}
     where = "priorities" if f'@priority("{name}"' in TEXT else "predicates"
     (tmp_path / "named.json").write_text(policy_of(**{where: [name]}))
-    placements, run = places_by(tmp_path, without(name), left, pods, ["--once", "--cluster", "cluster.json", "--policy", "named.json"])
+    placements, run = placements_with(tmp_path, without(name), left, pods, ["--once", "--cluster", "cluster.json", "--policy", "named.json"])
     assert [len(each) for each in placements] == [2, 2], run.stderr
     assert re.findall("exit code (.)", run.stdout) == ["0", "0", "2"]
     assert f'"{name}"' in run.stderr.splitlines()[-1]
@@ -202,8 +202,8 @@ STEADY = '"HostName": {"plugin": "NodeName", "unresolvable": True, **GENERAL}'
 
 
 @pytest.mark.parametrize("steady", [True, False])
-def test_a_rule_that_goes_by_what_it_has_kept_is_asked_each_time_if_it_is_said_not_to_be_steady(tmp_path, steady):
-    """The comment at the table of the script's rules in scheduler_extras/rules/script_rules.py says how."""
+def test_a_rule_of_the_script_runs_each_time_if_it_is_declared_not_steady(tmp_path, steady):
+    """See the comment at the table of the script's rules in scheduler_extras/rules/script_rules.py."""
     text = with_body("HostName", """
         ASKED.append(1)
         return
@@ -232,17 +232,17 @@ def team(pod, node):
 """
 
 
-def test_a_steady_rule_of_plugins_that_is_edited_while_the_script_runs_is_obeyed(tmp_path, start_scheduler):
+def test_an_edit_of_a_steady_rule_in_a_plugins_file_takes_effect_at_runtime(tmp_path, start_scheduler):
     (tmp_path / "rules.py").write_text(OWN.format("!="))
     (tmp_path / "policy.json").write_text(policy_of(["Team"]))
     server = ApiServer(*(node(team, labels={"team": team}) for team in TEAMS), *(pod(f"p{i}", namespace=TEAMS[i % 2]) for i in range(8)))
     try:
         start_scheduler("--server", server.url, "--policy", tmp_path / "policy.json", "--plugins", tmp_path / "rules.py", "--interval", "0.1")
-        wait_for("all are bound", lambda: server.placements() == {f"{TEAMS[i % 2]}/p{i}": TEAMS[i % 2] for i in range(8)})
+        wait_for("all pods are bound", lambda: server.placements() == {f"{TEAMS[i % 2]}/p{i}": TEAMS[i % 2] for i in range(8)})
         (tmp_path / "rules.py").write_text(OWN.format("=="))
-        wait_for("the edit has been read", lambda: "has changed" in (tmp_path / "run-0" / "stderr").read_text())
+        wait_for("the file is reloaded", lambda: "has changed" in (tmp_path / "run-0" / "stderr").read_text())
         server.create(*(pod(f"q{i}", namespace=TEAMS[i % 2]) for i in range(8)))
-        wait_for("the others are, elsewhere", lambda: len(server.placements()) == 16)
+        wait_for("the new pods are bound", lambda: len(server.placements()) == 16)
         assert {key: place for key, place in server.placements().items() if "/q" in key} == {
             f"{TEAMS[i % 2]}/q{i}": TEAMS[(i + 1) % 2] for i in range(8)}
     finally:

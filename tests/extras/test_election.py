@@ -1,4 +1,4 @@
-"""Leader election beside a server that misbehaves: nobody binds without a Lease."""
+"""Leader election with a faulty API server: a replica binds only while it holds the Lease."""
 
 import json
 import signal
@@ -20,15 +20,15 @@ from scheduler_extras.runs import election_for
 PROGRAM = str(ROOT / "scheduler_extras")
 
 
-def stands_still(server, leader):
-    """The leader is stopped for longer than its Lease lasts."""
+def suspend(server, leader):
+    """Suspend the leader for longer than its Lease lasts."""
     leader.send_signal(signal.SIGSTOP)
     time.sleep(LEASE + 1)
     leader.send_signal(signal.SIGCONT)
 
 
-def stands_still_and_is_taken_over(server, leader):
-    """Meanwhile, somebody else takes the Lease."""
+def suspend_and_take_lease(server, leader):
+    """Suspend the leader, and give its Lease to another holder."""
     leader.send_signal(signal.SIGSTOP)
     time.sleep(LEASE + 1)
     take_lease(server, leader)
@@ -36,7 +36,7 @@ def stands_still_and_is_taken_over(server, leader):
 
 
 def without_lease(server):
-    """Return the Bindings that were sent when the Lease had not been renewed in time."""
+    """Return the Bindings that were sent after the deadline for renewing the Lease."""
     renewed = [asked.done for asked in server.sent("lease") if asked.method != "GET" and asked.status in (200, 201)]
     return [asked for asked in server.sent("binding")
             if asked.at - max([at for at in renewed if at <= asked.at], default=0) > DEADLINE]
@@ -44,13 +44,13 @@ def without_lease(server):
 
 @table("happens", {
     "its requests about the Lease fail": (lambda server, leader: server.faults.update(lease="500 before"),),
-    "they break": (lambda server, leader: server.faults.update(lease="reset before"),),
-    "they hang": (lambda server, leader: server.faults.update(lease="hang"),),
-    "they are answered at one byte a second": (lambda server, leader: server.faults.update(lease="trickle"),),
-    "somebody else takes the Lease": (take_lease,),
-    "it is stopped, and somebody else takes the Lease": (stands_still_and_is_taken_over,),
+    "these requests break": (lambda server, leader: server.faults.update(lease="reset before"),),
+    "these requests hang": (lambda server, leader: server.faults.update(lease="hang"),),
+    "these requests are answered at one byte a second": (lambda server, leader: server.faults.update(lease="trickle"),),
+    "another replica takes the Lease": (take_lease,),
+    "it is suspended, and another replica takes the Lease": (suspend_and_take_lease,),
 })
-def test_a_leader_that_could_not_renew_its_lease_in_time_binds_no_more_and_ends(happens, serve, start, tmp_path):
+def test_a_leader_that_cannot_renew_its_lease_in_time_stops_binding_and_ends(happens, serve, start, tmp_path):
     server = serve(ApiServer(node("n", pods="1000"), *many(500)))
     leader = leading(server, start, tmp_path)
     happens[0](server, leader)
@@ -62,19 +62,18 @@ def test_a_leader_that_could_not_renew_its_lease_in_time_binds_no_more_and_ends(
     assert taken < DEADLINE + 50, f"it ended after {taken:.1f} s"
 
 
-def test_a_leader_that_was_stopped_renews_its_lease_before_it_binds_on(serve, start, tmp_path):
+def test_a_leader_that_was_suspended_renews_its_lease_before_its_next_binding(serve, start, tmp_path):
     server = serve(ApiServer(node("n", pods="1000"), *many(500)))
     leader = leading(server, start, tmp_path)
-    server.delays |= {"lease": 0.4, "binding": 0.05}  # while it renews the Lease, it could send several from each thread
-    stands_still(server, leader)
+    server.delays |= {"lease": 0.4, "binding": 0.05}  # time for several Bindings per thread during a renewal
+    suspend(server, leader)
     time.sleep(2)
     late = without_lease(server)
-    assert len(late) <= FEW, f"{len(late)} Bindings were sent when the Lease had not been renewed in time"
+    assert len(late) <= FEW, f"{len(late)} Bindings were sent after the deadline for renewing the Lease"
 
 
-def test_one_of_two_replicas_leads_though_each_request_about_the_lease_takes_nearly_as_long_as_until_the_next_try(
-        serve, start, tmp_path):
-    """Reading and writing it takes longer than that, and less than the deadline."""
+def test_one_of_two_replicas_leads_even_if_requests_about_the_lease_are_slow(serve, start, tmp_path):
+    """Reading and writing it takes longer than the retry period, and less than the deadline."""
     for _attempt in range(5):  # a busy machine may keep the leader from renewing its Lease in time
         server = serve(ApiServer(node("n"), *many(3)))
         server.delays["lease"] = 0.4
@@ -83,7 +82,7 @@ def test_one_of_two_replicas_leads_though_each_request_about_the_lease_takes_nea
         wait_for("the pods are bound", lambda server=server: len(server.placements()) == 3)
         time.sleep(6)  # longer than a Lease
         server.create(pod("late"))
-        wait_for("a pod that comes late is bound, too", lambda server=server: len(server.placements()) == 4)
+        wait_for("a later pod is bound, too", lambda server=server: len(server.placements()) == 4)
         ended = [replica.poll() for replica in replicas]
         led = sorted("became leader" in replica.err for replica in replicas)
         if (ended, led) == ([None, None], [False, True]):
@@ -93,23 +92,23 @@ def test_one_of_two_replicas_leads_though_each_request_about_the_lease_takes_nea
     raise AssertionError([replica.err for replica in replicas])
 
 
-def test_a_standby_writes_nothing_and_reports_no_pod_that_was_deleted_meanwhile(serve, start, tmp_path):
-    """A pod that is being deleted is an event of the replica that leads."""
+def test_a_standby_writes_no_event_about_a_pod_that_is_deleted_meanwhile(serve, start, tmp_path):
+    """That event is up to the leader."""
     leaving = {"finalizers": ["example.com/wait"], "deletionTimestamp": "2020-01-01T00:00:00Z"}
     server = serve(ApiServer(node("n"), pod("at-first", metadata=leaving)))
     spec = {"holderIdentity": "somebody", "leaseDurationSeconds": LEASE, "renewTime": "2030-01-01T00:00:00.000000Z"}
     server.lease = {"metadata": {"name": "my-scheduler", "namespace": "kube-system", "resourceVersion": "0"}, "spec": spec}
     standby = start(server, "--policy", election_file(tmp_path))
-    wait_for("it waits", lambda: "waits: somebody leads" in standby.err)
+    wait_for("the standby waits", lambda: "waits: somebody leads" in standby.err)
     server.create(pod("later", metadata=leaving))
-    wait_for("it leads", lambda: "became leader" in standby.err)
+    wait_for("the standby leads", lambda: "became leader" in standby.err)
     server.create(pod("new"))
-    wait_for("it binds", lambda: server.placements() == {"default/new": "n"})
+    wait_for("the new pod is bound", lambda: server.placements() == {"default/new": "n"})
     assert "skip schedule deleting pod" not in json.dumps([asked.json for asked in server.sent("event")])
 
 
 def test_a_dry_run_needs_no_lease():
-    """Or it would wait for as long as those replicas run that write."""
+    """Otherwise it would wait for as long as a replica leads."""
     server = Server(node("n"), pod("p"))
     options = read_arguments(["--dry-run", "--leader-elect", "--once"])
     policies, decisions = PolicyFile(ROOT / "policy.json", options.scheduler_name), []
@@ -122,8 +121,8 @@ def test_a_dry_run_needs_no_lease():
 
 @table("of_the_lease, seconds", {
     "the holder's duration, if that is longer": (60, 60),
-    "our own, if the holder's is shorter": (1, 15),
-    "our own, if the Lease has none": (None, 15),
+    "its own duration, if the holder's is shorter": (1, 15),
+    "its own duration, if the Lease has none": (None, 15),
 })
 def test_a_lease_that_is_not_renewed_is_taken_over_after(of_the_lease, seconds, clock):
     spec = {"holderIdentity": "somebody", "leaseDurationSeconds": of_the_lease}

@@ -1,4 +1,4 @@
-"""Extenders that misbehave: their timeout bounds the whole call, and their answers have a bound."""
+"""Faulty extenders: the timeout covers the whole call, and the size of an answer is limited."""
 
 import gzip
 import json
@@ -13,7 +13,7 @@ from helpers.faulty import ExtenderServer, answering, hang, trickle
 
 
 def body_trickles(request):
-    """The head of the answer comes at once, the rest at one byte a second."""
+    """Send the headers at once, and the body at one byte a second."""
     head, body = request.message(*request.carry_out())
     request.send(head)
     for byte in body:
@@ -22,7 +22,7 @@ def body_trickles(request):
 
 
 def chunks_trickle(request):
-    """The answer comes in chunks of a byte, and has no end."""
+    """Send chunks of one byte without end."""
     request.send(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
     while True:
         request.send(b"1\r\n \r\n")
@@ -30,11 +30,11 @@ def chunks_trickle(request):
 
 
 def headers_trickle(request):
-    """The answer's headers have no end."""
+    """Send headers without end."""
     request.send(b"HTTP/1.1 200 OK\r\n")
     for number in range(90):
         request.send(f"X-{number}: a\r\n".encode())
-        request.pause(1.5)  # the 90 of them take longer than the run may
+        request.pause(1.5)  # all 90 take longer than the time limit of the run
 
 
 @pytest.mark.parametrize("verb", ["filter", "prioritize"])
@@ -45,7 +45,7 @@ def headers_trickle(request):
     "whose chunks trickle": (chunks_trickle,),
     "whose headers trickle": (headers_trickle,),
 })
-def test_an_extenders_timeout_bounds_the_whole_call(fault, verb, serve, tmp_path):
+def test_the_timeout_covers_the_whole_call_of_an_extender(fault, verb, serve, tmp_path):
     extender = serve(ExtenderServer(filter=(200, {"Nodes": {"items": [node("a"), node("b")]}}),
                                     prioritize=(200, [{"Host": "a", "Score": 10}])))
     extender.faults[""] = fault[0]
@@ -58,14 +58,14 @@ def test_an_extenders_timeout_bounds_the_whole_call(fault, verb, serve, tmp_path
 
 
 def packs(request):
-    """The answer is packed, though that is not asked for."""
+    """Answer with gzip encoding although the request does not accept it."""
     request.server.packing = request.handler.headers["Accept-Encoding"]
     answer = {"Nodes": {"items": [node("n")]}}
     request.answer(200, gzip.compress(json.dumps(answer).encode()), {"Content-Encoding": "gzip"})
 
 
 def floods(request):
-    """The answer is very long, and comes fast."""
+    """Send a very long answer, fast."""
     request.send(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
     chunk = b"100000\r\n" + b" " * 0x100000 + b"\r\n"
     request.server.flooded = 0
@@ -76,15 +76,15 @@ def floods(request):
 
 
 def inflates(request):
-    """The answer is short, and unpacks to something very long."""
+    """Send a short answer that decompresses to a very long one."""
     request.answer(200, INFLATES, {"Content-Encoding": "gzip"})
 
 
 INFLATES = gzip.compress(bytes(1 << 20)) * 3000  # members of a megabyte each
 
 
-@table("fault", {"that is long": (floods,), "that unpacks to something long": (inflates,), "that is packed": (packs,)})
-def test_an_extenders_answer_has_a_bound(fault, serve, tmp_path):
+@table("fault", {"long": (floods,), "long when decompressed": (inflates,), "compressed": (packs,)})
+def test_an_answer_of_an_extender_is_refused_if_it_is(fault, serve, tmp_path):
     extender = serve(ExtenderServer())
     extender.flooded, extender.packing, extender.faults[""] = 0, "identity", fault[0]
     policy = policy_file(tmp_path, [{"urlPrefix": extender.url, "filterVerb": "filter", "httpTimeout": 30 * 10**9}])
@@ -97,7 +97,7 @@ def test_an_extenders_answer_has_a_bound(fault, serve, tmp_path):
 
 
 @pytest.mark.parametrize("code", [301, 302, 303, 307, 308])
-def test_an_extenders_redirect_to_another_host_is_not_followed(code, serve, tmp_path):
+def test_a_redirect_of_an_extender_to_another_host_is_not_followed(code, serve, tmp_path):
     other = serve(ExtenderServer("127.0.0.2", filter=(200, {"Nodes": {"items": [node("n")]}})))
     extender = serve(ExtenderServer())
     extender.faults[""] = answering(code, Location=f"{other.url}/filter")

@@ -1,12 +1,12 @@
-"""What is filed by labels is found by a selector."""
+"""The index of objects by their labels."""
 
 from helpers.extras import table
 from scheduler_extras.reading.label_selectors import NOTHING, Requirement
 from scheduler_extras.rules.label_index import LabelIndex, labels_needed
 
 
-def test_what_is_filed_in_an_index_of_labels_is_found_until_it_is_gone():
-    """Labels and namespaces that nothing has any more are forgotten; an older index is not changed."""
+def test_an_updated_index_has_no_entries_of_removed_objects():
+    """The index before the update does not change."""
     def filings(text):
         return [tuple(filing.split("/")) for filing in text.split()]
 
@@ -19,10 +19,10 @@ def test_what_is_filed_in_an_index_of_labels_is_found_until_it_is_gone():
 
 @table("requirements, labels", {
     "none": ([], [None]),
-    "a label that is not there": ([("a", "DoesNotExist", [])], [None]),
+    "the absence of a label": ([("a", "DoesNotExist", [])], [None]),
     "a label, and another one": ([("a", "Exists", []), ("b", "In", ["1", "2"]), ("c", "In", ["3"])], [("c", "3")]),
     "one of two labels": ([("b", "In", ["1", "2", "1"])], [("b", "1"), ("b", "2")]),
-    "what nothing has": (NOTHING, []),
+    "a selector that matches nothing": (NOTHING, []),
 })
-def test_of_what_a_selector_requires_the_fewest_labels_are_looked_up(requirements, labels):
+def test_a_selector_looks_up_as_few_labels_as_possible(requirements, labels):
     assert labels_needed([Requirement(*each) for each in requirements]) == labels

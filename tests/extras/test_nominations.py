@@ -1,4 +1,4 @@
-"""Nominated pods: for whom a room is kept, and for how long."""
+"""Nominated pods: the room that is reserved for them, and the end of their nomination."""
 
 import json
 
@@ -27,12 +27,12 @@ from scheduler_extras.rules.nominating import nominate, nomination_of
 
 
 @table("policies, condition, waits", {
-    "in 1.20 for all that go": (built(), None, True),
-    "today not for those that go anyway": (configured(), None, False),
-    "... nor that are evicted": (configured(), {"status": "True", "reason": "EvictionByEvictionAPI"}, False),
-    "... nor whose condition is no longer true": (configured(), {"status": "False", "reason": "PreemptionByScheduler"}, False),
-    "... but for those that go by a preemption": (configured(), {"status": "True", "reason": "PreemptionByScheduler"}, True)})
-def test_for_whom_a_nominated_pod_waits(policies, condition, waits):
+    "in 1.20 for all terminating pods": (built(), None, True),
+    "in 1.36 not for pods that were simply deleted": (configured(), None, False),
+    "... nor for evicted pods": (configured(), {"status": "True", "reason": "EvictionByEvictionAPI"}, False),
+    "... nor for pods whose condition is no longer true": (configured(), {"status": "False", "reason": "PreemptionByScheduler"}, False),
+    "... but for preempted pods": (configured(), {"status": "True", "reason": "PreemptionByScheduler"}, True)})
+def test_a_nominated_pod_waits_for_the_termination(policies, condition, waits):
     leaving = running("a", "n", metadata=TERMINATING)
     leaving["status"]["conditions"] = [{"type": "DisruptionTarget"} | condition] if condition else []
     decision, _ = decide([node("n", cpu="2"), leaving, running("b", "n", 5), incoming("2", nominated="n")], policies)
@@ -41,24 +41,24 @@ def test_for_whom_a_nominated_pod_waits(policies, condition, waits):
 
 
 @table("nominated, message", {
-    "a more important pod's is left to it": (incoming(name="q", priority=20, nominated="n"), "1 Insufficient cpu"),
-    "an equally important pod's, too": (incoming(name="q", nominated="n"), "1 Insufficient cpu"),
-    "a less important pod's is taken": (incoming(name="q", priority=9, nominated="n"), None),
-    "the pod's own is taken": (None, None),
-    "another node's is no matter": (incoming(name="q", priority=20, nominated="m"), None),
-    "what else is against it counts as well": (
+    "room of a pod of higher priority is reserved": (incoming(name="q", priority=20, nominated="n"), "1 Insufficient cpu"),
+    "room of a pod of equal priority is reserved": (incoming(name="q", nominated="n"), "1 Insufficient cpu"),
+    "room of a pod of lower priority is free": (incoming(name="q", priority=9, nominated="n"), None),
+    "the pod's own room is free for it": (None, None),
+    "room on another node is irrelevant": (incoming(name="q", priority=20, nominated="m"), None),
+    "anti-affinity to the nominated pod counts, too": (
         incoming(name="q", cpu="0", priority=20, nominated="n", labels=A), "1 node(s) didn't match pod affinity"),
-    "a bound pod's is there, not nominated": (
+    "a bound pod is not nominated any more": (
         running("q", "n", 20, "0", metadata={"uid": "q"}) | {"status": {"nominatedNodeName": "n"}}, None),
-    "a pod's that has had its time there is free": (
+    "room of a pod that has ended is free": (
         pod("q", {"cpu": "1"}, nodeName="n", priority=20, status={
             "phase": "Succeeded", "nominatedNodeName": "n"}), None),
-    "a pod's that has failed without a node is free": (
+    "room of a pod that has failed without a node is free": (
         pod("q", {"cpu": "1"}, priority=20, status={"phase": "Failed", "nominatedNodeName": "n"}), None),
-    "another scheduler's pod's is no matter": (
+    "room of another scheduler's pod is free": (
         incoming(name="q", priority=20, nominated="n", schedulerName="other"), None),
 })
-def test_the_room_that_a_node_has_for_a_nominated_pod(nominated, message):
+def test_the_room_of_a_nominated_pod(nominated, message):
     decision, snapshot = decide([node("n", cpu="1", labels=HOST), *([nominated] if nominated else []),
                                  incoming(nominated="n" if nominated is None else None, affinity=anti_affinity("a"))])
     assert (decision.message or "").startswith(f"0/1 nodes are available: {message}" if message else "")
@@ -66,8 +66,8 @@ def test_the_room_that_a_node_has_for_a_nominated_pod(nominated, message):
     assert snapshot.nodes["n"].requested["cpu"] == 0
 
 
-def test_pods_that_are_nominated_to_one_room_do_not_keep_each_other_from_it():
-    """A more important pod, which needed nobody's going, has taken one of the two rooms that were made for them."""
+def test_two_nominated_pods_do_not_block_each_other():
+    """A pod of higher priority has taken the room of one of them."""
     objects = [node("n", cpu="2"), running("a", "n", 20), incoming(name="p", nominated="n"),
                incoming(name="q", nominated="n")]
     first, second = make_pass(cluster_of(*objects), built())
@@ -76,21 +76,21 @@ def test_pods_that_are_nominated_to_one_room_do_not_keep_each_other_from_it():
     assert (second.pod.name, second.node) == ("q", "n")
 
 
-def test_two_pods_of_one_pass_do_not_count_on_the_same_room():
+def test_two_pods_of_a_pass_do_not_use_the_same_room():
     objects = [node("m", cpu="1"), node("n", cpu="1"), running("a", "m", 1), running("b", "n", 2),
                incoming(name="p"), incoming(name="q"), incoming(name="r")]
     first, second, third = make_pass(cluster_of(*objects), built())
     assert [list(sent(each, "DELETE", "/pods/(.*)")) for each in (first, second, third)] == [["a"], ["b"], []]
 
 
-def test_who_needs_the_same_victim_to_go_does_not_delete_it_again():
+def test_a_victim_of_two_preemptors_is_deleted_once():
     objects = [node("n", cpu="2"), running("a", "n", 1), running("b", "n", 2), incoming(name="p"), incoming(name="q")]
     first, second = make_pass(cluster_of(*objects), built())
     assert [list(sent(each, "DELETE", "/pods/(.*)")) for each in (first, second)] == [["a"], ["b"]]
     assert second.remedy == "It preempts default/b, default/a on n, where that helps."
 
 
-def test_a_decision_is_printed_again_when_it_begins_to_cost_others_something():
+def test_a_decision_is_printed_again_when_it_starts_to_preempt():
     record = PodRecord(None)
     decision, preempting = (FullDecision(None, {}, message="no") for _ in "ab")
     preempting.remedy = "It preempts."
@@ -105,21 +105,21 @@ STALE = [node("n", cpu="1"), incoming("2", 20, nominated="n"), incoming(name="q"
 
 
 @table("objects, policies, nominated, placements", {
-    "under a configuration its room is free at once": (STALE, configured(**OFF), {"p": None}, {"q": "n"}),
-    "under a Policy it is kept, as by kube-scheduler 1.20": (
+    "with a configuration its room is free at once": (STALE, configured(**OFF), {"p": None}, {"q": "n"}),
+    "with a Policy its room stays reserved, as in kube-scheduler 1.20": (
         STALE, built({"kind": "Policy", "apiVersion": "v1"}), {}, {}),
-    "room on a node that has gone is no longer kept": (
+    "room on a deleted node is not reserved": (
         [node("n", cpu="1"), incoming("2", 20, nominated="gone")], configured(**OFF), {"p": None}, {}),
-    "who is nominated to no node has nothing to give": (
+    "a pod without a nomination": (
         [node("n", cpu="1"), incoming("2", 20), incoming(name="q")], configured(**OFF), {}, {"q": "n"}),
-    "who fits keeps it until it is bound": (
+    "a pod that fits keeps its nomination until it is bound": (
         [node("n", cpu="1"), incoming("1", 20, nominated="n"), incoming(name="q")], configured(**OFF), {}, {"p": "n"}),
-    "who waits for victims to go keeps it": (
+    "a pod that waits for victims keeps its nomination": (
         [node("n", cpu="1"), victim("a", "n"), incoming("1", 20, nominated="n")], configured(), {}, {}),
-    "who makes room elsewhere moves it": (
+    "a pod that preempts on another node changes its nomination": (
         [node("m", cpu="2"), running("a", "m"), node("n", cpu="1"), incoming("2", 20, nominated="n")],
         configured(), {"p": "m"}, {}),
-    "who finds nobody does not keep it": (STALE, configured(), {"p": None}, {"q": "n"}),
+    "a pod that finds no victims loses its nomination": (STALE, configured(), {"p": None}, {"q": "n"}),
 })
 def test_the_nomination_of_a_pod_that_fits_nowhere(objects, policies, nominated, placements):
     cluster = cluster_of(*objects)
@@ -130,7 +130,7 @@ def test_the_nomination_of_a_pod_that_fits_nowhere(objects, policies, nominated,
     assert {decision.pod.name: decision.node for decision in decisions if decision.node} == placements
 
 
-def test_a_nomination_is_cleared_by_a_request():
+def test_a_nomination_is_cleared_with_a_request():
     server = Server(*STALE)
     make_pass(new_cluster(server), configured(**OFF))
     assert [body for *_, body in server.sent("PATCH", "/pods/p/status") if "nominatedNodeName" in body["status"]] == [
@@ -144,7 +144,7 @@ def test_in_a_dry_run_a_nomination_is_cleared_in_memory():
     assert {method for method, *_ in server.requests} == {"GET"}
 
 
-def test_a_nomination_lasts_while_the_api_server_is_in_trouble():
+def test_a_nomination_stays_while_the_api_server_fails():
     server = Server(node("n", cpu="1"), incoming(nominated="n", volumes=[
         {"name": "v", "persistentVolumeClaim": {"claimName": "c"}}]))
     server.failures["persistentvolumeclaims"] = [503, 503, 503]
@@ -153,7 +153,7 @@ def test_a_nomination_lasts_while_the_api_server_is_in_trouble():
     assert [each.name for each in cluster.snapshot.nominated] == ["p"]
 
 
-def test_of_manifests_who_was_tried_before_gets_the_room_that_becomes_free(tmp_path):
+def test_with_manifests_a_pod_that_was_tried_before_gets_the_room_of_a_cleared_nomination(tmp_path):
     (tmp_path / "config.json").write_text(json.dumps(configuration()))
     (tmp_path / "cluster.json").write_text(json.dumps({"kind": "List", "items": [
         node("n", cpu="1"), incoming(name="q", metadata={"uid": "q"}), incoming("2", nominated="n", metadata={"uid": "p"})]}))
@@ -164,14 +164,14 @@ def test_of_manifests_who_was_tried_before_gets_the_room_that_becomes_free(tmp_p
         "default/q -> n  (1 of 1 nodes fit, score 398)"]
 
 
-def test_a_nomination_lasts_while_preemption_cannot_read_the_budgets():
+def test_a_nomination_stays_while_the_budgets_cannot_be_listed():
     server = Server(node("n", cpu="1"), running("a", "n"), incoming(nominated="n"))
     server.failures["poddisruptionbudgets"] = [503] * 9
     cluster = new_cluster(server)
     make_pass(cluster, configured())
     [record] = cluster.queue.values()
     assert [body for *_, body in server.sent("PATCH", "/status") if "nominatedNodeName" in body["status"]] == []
-    assert (record.retry.trigger, record.retry.has_met_server_error) == (RetryOn.BACKOFF, True), "it is tried again soon"
+    assert (record.retry.trigger, record.retry.has_met_server_error) == (RetryOn.BACKOFF, True), "the pod is retried soon"
 
 
 @table("nominated, event", {

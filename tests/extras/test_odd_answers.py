@@ -1,4 +1,4 @@
-"""Lists of an API server that hold what cannot be, are nested deep, or are no JSON."""
+"""Lists of an API server with impossible objects, with deep nesting, or that are not JSON."""
 
 import json
 import time
@@ -19,47 +19,47 @@ sys.exit(main())"""
 
 
 def listed(*objects, resource="pods"):
-    """Return what adds objects to the list of pods, or of another resource."""
+    """Return a function that adds objects to the list of pods or of another resource."""
     return lambda asked, selector: list(objects) if asked == resource else []
 
 
 def bare(**parts):
-    """A pod of which something is missing."""
+    """A pod with these parts replaced."""
     thing = pod("bare", metadata={"uid": "uid-bare"})
     for part, value in parts.items():
         thing[part] = value
     return thing
 
 
-@table("extra, named, never", {  # what is listed besides, what is said of it, what must not be bound
+@table("extra, named, never", {  # additional objects in the list, a name in the log, a pod that must not be bound
     "a pod whose nodeName is a number": (
         listed(bare(spec={"nodeName": 7, "containers": []})), "bare", "bare"),
-    "a pod that cannot be read, and has no node": (
+    "a malformed pod without a node": (
         listed(bare(spec={"containers": 7})), "bare", "bare"),
-    "a pending pod that has a node": (
+    "a pod with a node in the list of pending pods": (
         listed(pod("has", nodeName="n", metadata={"uid": "uid-has"})), "", "has"),
-    "a pending pod that is another scheduler's": (
+    "another scheduler's pod in the list of pending pods": (
         listed(pod("other", schedulerName="other", metadata={"uid": "uid-o"})), "", "other"),
     "a pod without a name": (listed(bare(metadata={"namespace": "default", "uid": "u"})), "", ""),
     "a pod without metadata": (listed(bare(metadata=None)), "", ""),
-    "a pod whose spec is a text": (listed(bare(spec="none")), "bare", "bare"),
+    "a pod whose spec is a string": (listed(bare(spec="none")), "bare", "bare"),
     "a node without a name": (listed({"kind": "Node", "metadata": {}}, resource="nodes"), "", ""),
     "a node whose status is a list": (
         listed({"kind": "Node", "metadata": {"name": "odd"}, "status": []}, resource="nodes"), "odd", "odd"),
     "a pod 500 levels deep": (
         listed(bare(spec={"containers": json.loads("[" * 500 + "]" * 500)})), "bare", "bare"),
 })
-def test_what_cannot_be_is_named_and_passed_over(extra, named, never, serve, start):
+def test_an_impossible_object_is_skipped(extra, named, never, serve, start):
     server = serve(ApiServer(node("n"), pod("fine")))
     server.extra.append(extra)
     running = start(server, "--interval=0.2")
-    wait_for("the others are bound", lambda: server.placements() == {"default/fine": "n"})
+    wait_for("the valid pod is bound", lambda: server.placements() == {"default/fine": "n"})
     server.create(pod("fine-too"))
-    wait_for("it goes on", lambda: "default/fine-too" in server.placements())
+    wait_for("another pod is bound", lambda: "default/fine-too" in server.placements())
     assert running.poll() is None and "Traceback" not in running.err, running.err
     assert len(running.err) < 2000, running.err
     bound = {asked.pod.rpartition("/")[2] for asked in server.sent("binding")}
-    assert bound == {"fine", "fine-too"}, f"{bound} were to be bound"
+    assert bound == {"fine", "fine-too"}, f"Bindings were sent for {bound}"
     assert named in running.err, running.err
 
 
@@ -74,76 +74,76 @@ def test_a_pod_that_is_listed_twice_is_bound_once(serve, start):
     assert "Traceback" not in running.err, running.err
 
 
-def test_an_assigned_pod_that_is_listed_twice_takes_up_its_room_once(serve, start):
+def test_an_assigned_pod_that_is_listed_twice_takes_room_once(serve, start):
     there = pod("there", {"cpu": "1"}, nodeName="n")
     server = serve(ApiServer(node("n", cpu="2"), there, pod("fits", {"cpu": "1"})))
     server.extra.append(listed(there))
     running = start(server, "--interval=0.2")
     wait_for("the pod is bound", lambda: "default/fits" in server.placements())
     server.create(pod("large", {"cpu": "1"}))
-    wait_for("it says so", lambda: "default/large stays pending" in running.out)
+    wait_for("the decision is printed", lambda: "default/large stays pending" in running.out)
     assert "default/large" not in server.placements(), "the node is full"
 
 
-# Objects within objects; lists within them no API server takes.
+# Nested objects; API servers reject nested lists in them.
 DEEP = b'[{"fieldsV1": {"f:]\\"": {}, "managedFields": ' + b'{"f:a": ' * 9000 + b"{}" + b"}" * 9000 + b"}}]"
 
 
 def deep_managed_fields(request):
-    """The managedFields of all that is listed are nested as deep as the API server lets anybody nest them."""
+    """The managedFields of all listed objects are nested as deeply as the API server allows."""
     code, content, headers = request.carry_out()
     things = [thing | {"metadata": thing["metadata"] | {"managedFields": "DEEP"}} for thing in content["items"]]
     request.answer(code, json.dumps(content | {"items": things}).encode().replace(b'"DEEP"', DEEP), headers)
 
 
-def test_managed_fields_that_are_nested_deep_hold_nobody_up(serve, start):
+def test_deeply_nested_managed_fields_do_not_stop_scheduling(serve, start):
     service = {"metadata": {"name": "s", "namespace": "default"}, "spec": {"selector": {"app": "web"}}}
     server = serve(ApiServer(node("n"), pod("there", nodeName="n"), pod("deep"), pod("others", schedulerName="x")))
     server.extra.append(listed(service, resource="services"))
     server.faults["list"] = deep_managed_fields
     running = start(server, "--interval=0.2", "--policy=DefaultProvider")
-    wait_for("its pod is bound", lambda: server.placements() == dict.fromkeys(["default/there", "default/deep"], "n"))
+    wait_for("the pod is bound", lambda: server.placements() == dict.fromkeys(["default/there", "default/deep"], "n"))
     assert len(running.err.splitlines()) == 1, running.err
 
 
 def odd_managed_fields(request):
-    """The managedFields of all that is listed have a byte that is no UTF-8, as the API server takes it and sends it on."""
+    """The managedFields of all listed objects have a byte that is not UTF-8, which the API server accepts and returns."""
     code, content, headers = request.carry_out()
     things = [thing | {"metadata": thing["metadata"] | {"managedFields": "ODD"}} for thing in content["items"]]
     request.answer(code, json.dumps(content | {"items": things}).encode().replace(
         b'"ODD"', b'[{"fieldsV1": {"f:\xff": {}}}]'), headers)
 
 
-def test_bytes_that_are_no_utf_8_hold_nobody_up(serve, start):
+def test_bytes_that_are_not_utf_8_do_not_stop_scheduling(serve, start):
     server = serve(ApiServer(node("n"), pod("there", nodeName="n"), pod("odd"), pod("others", schedulerName="x")))
     server.faults["list"] = odd_managed_fields
     running = start(server, "--interval=0.2")
-    wait_for("its pod is bound", lambda: server.placements() == dict.fromkeys(["default/there", "default/odd"], "n"))
+    wait_for("the pod is bound", lambda: server.placements() == dict.fromkeys(["default/there", "default/odd"], "n"))
     assert "kubectl proxy" not in running.err
 
 
 @table("text, left", {
-    "brackets in a text": ('{"a": "[\\"{", "metadata": {"managedFields": DEEP, "b": "}]"}}', {
+    "brackets in a string": ('{"a": "[\\"{", "metadata": {"managedFields": DEEP, "b": "}]"}}', {
         "a": '[\"{', "metadata": {"managedFields": [], "b": "}]"}}),
-    "a label of that name": ('{"managedFields": "[", "b": {"managedFields":\nDEEP}}', {
+    "a string field with that name": ('{"managedFields": "[", "b": {"managedFields":\nDEEP}}', {
         "managedFields": "[", "b": {"managedFields": []}}),
-    "a text that quotes them": (r'{"a": "\"managedFields\":[", "b": {"managedFields": DEEP}, "c": ["]"]}', {
+    "a string that contains them": (r'{"a": "\"managedFields\":[", "b": {"managedFields": DEEP}, "c": ["]"]}', {
         "a": '"managedFields":[', "b": {"managedFields": []}, "c": ["]"]}),
-    "in a list": ('{"items": [{"managedFields": DEEP}, {"managedFields": [7]}]}', {
+    "managedFields in a list": ('{"items": [{"managedFields": DEEP}, {"managedFields": [7]}]}', {
         "items": [{"managedFields": []}, {"managedFields": []}]}),
 })
-def test_what_is_nested_deep_is_left_out_and_nothing_else(text, left):
+def test_only_deeply_nested_managed_fields_are_removed(text, left):
     assert read_json(text.encode().replace(b"DEEP", DEEP)) == left
 
 
 @table("text, left", {
-    "of a list": ('{"items": [{"metadata": {"managedFields": [7]}}, {"metadata": {"managedFields": DEEP}}, {}]}', {
+    "in a list": ('{"items": [{"metadata": {"managedFields": [7]}}, {"metadata": {"managedFields": DEEP}}, {}]}', {
         "items": [{"metadata": {"managedFields": []}}, {"metadata": {"managedFields": []}}, {}]}),
-    "of a change that a watch tells": ('{"type": "ADDED", "object": {"metadata": {"managedFields": DEEP}}}', {
+    "in a watch event": ('{"type": "ADDED", "object": {"metadata": {"managedFields": DEEP}}}', {
         "type": "ADDED", "object": {"metadata": {"managedFields": []}}}),
-    "of what is no object": ("[7]", [7]),
+    "in an answer that is not an object": ("[7]", [7]),
 })
-def test_managed_fields_are_not_kept(text, left):
+def test_managed_fields_are_removed(text, left):
     assert read_json(text.encode().replace(b"DEEP", DEEP)) == left
 
 
@@ -158,7 +158,7 @@ def deep_failure(request):
 
 
 def answering_with(content, code=200):
-    """Return a fault: an answer of this content."""
+    """Return a fault that answers with this content."""
     return lambda request: request.answer(code, content)
 
 
@@ -166,22 +166,22 @@ def answering_with(content, code=200):
     "100,000 levels deep": (deep,),
     "a failure 100,000 levels deep": (deep_failure,),
     "null": (answering_with(b"null"),),
-    "a text": (answering_with(b'"items"'),),
+    "a string": (answering_with(b'"items"'),),
     "a page whose token is a number": (answering_with({"items": [], "metadata": {"continue": 7}}),),
-    "items that are nulls": (answering_with({"items": [None, 7]}),),
-    "nothing": (answering_with(b""),),
+    "items that are null or numbers": (answering_with({"items": [None, 7]}),),
+    "an empty answer": (answering_with(b""),),
     "a message that is an object": (answering_with({"message": {"a": ["b"]}}, 500),),
-    "a status of its own": (answering_with({"message": "?"}, 799),),
-    "a redirect to nowhere": (answering_with({}, 302),),
+    "an unknown status": (answering_with({"message": "?"}, 799),),
+    "a redirect without a location": (answering_with({}, 302),),
 })
-def test_a_list_that_is_answered_with_nonsense_is_one_line_until_it_is_better(fault, serve, start):
+def test_an_invalid_list_is_logged_once_until_the_next_valid_one(fault, serve, start):
     server = serve(ApiServer(node("n"), pod("p")))
     server.faults["list"] = fault[0]
     running = start(server, "--interval=0.2", program=IN_HASTE)
-    wait_for("it has said so, and asks again", lambda: (
-        running.err.count("\n") > 2 and len(server.sent("list")) > 3))  # three times what gets a 5xx
+    wait_for("the error is logged, and the list is retried", lambda: (
+        running.err.count("\n") > 2 and len(server.sent("list")) > 3))  # a 5xx is retried twice at once
     assert running.poll() is None and "Traceback" not in running.err, running.err[-500:]
-    [*_, line] = running.err.splitlines()  # behind two that say what it does
+    [*_, line] = running.err.splitlines()  # after the two lines of the start
     assert len(line) < 500, line
     server.faults.clear()
     wait_for("the pod is bound", lambda: server.placements())

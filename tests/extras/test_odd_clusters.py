@@ -1,6 +1,6 @@
-"""Clusters in which much changes at the worst moment: what is bound is bound once, where there is room, and none waits for long.
+"""Clusters with unusual changes: each pod is bound once, no node is overcommitted, and no pod waits for long.
 
-In each, 20 small pods are bound first; then something happens, and 20 more come.
+In each test, 20 small pods are bound first; then something happens, and 20 more pods are created.
 """
 
 import json
@@ -22,17 +22,17 @@ FIRST, NEXT = range(20), range(20, 40)
 
 
 def pods(numbers, name="p", **more):
-    """Small pods of these numbers."""
+    """Small pods with these numbers."""
     return [pod(f"{name}-{i}", SMALL, **more) for i in numbers]
 
 
 def nodes(count=5):
-    """Nodes on which there is room for twenty small pods each."""
+    """Nodes with room for twenty small pods each."""
     return [node(f"n-{i}", cpu="2") for i in range(count)]
 
 
 class Trial:
-    """A server, and the script beside it."""
+    """An API server, and the program running against it."""
 
     def __init__(self, server, start, *more_limits):
         self.server = server
@@ -42,7 +42,7 @@ class Trial:
         self.bound(FIRST)
 
     def bound(self, numbers, name="p"):
-        """Wait until small pods of these numbers are bound."""
+        """Wait until the small pods with these numbers are bound."""
         wanted = {f"default/{name}-{i}" for i in numbers}
         wait_for(f"{name}-{numbers} are bound", lambda: wanted <= self.server.placements().keys(), 40)
 
@@ -54,7 +54,7 @@ class Trial:
             thing["metadata"]["resourceVersion"] = str(self.server.version)
 
     def often(self, change):
-        """Call change(True), then change(False), and so on, twenty times a second until the trial is over."""
+        """Call change(True) and change(False) alternately, every 0.05 s, until the trial is over."""
         def go_on():
             while not self.over.wait(0.05):
                 change(True)
@@ -64,7 +64,7 @@ class Trial:
         threading.Thread(target=go_on, daemon=True).start()
 
     def refuse(self, kinds, message, of=""):
-        """Answer such requests with 403, if their path has this in it."""
+        """Answer requests of these kinds with 403, if their path contains this text."""
         def refused(request):
             request.answer(403, failure(403, "Forbidden", message))
 
@@ -72,13 +72,13 @@ class Trial:
             self.server.faults[kind] = Choice(lambda asked: refused if of in asked.path else None)
 
     def check(self):
-        """Check that each pod was bound once, no node has more than it can take, and the script ends when told to."""
+        """Check that each pod was bound once, no node is overcommitted, and the program ends after a signal."""
         self.over.set()
         time.sleep(0.3)
         bound = Counter(asked.json["metadata"]["uid"] for asked in self.server.sent("binding") if asked.status == 201)
         assert set(bound.values()) == {1}, bound
         used = Counter(self.server.placements().values())
-        assert max(used.values()) <= 20, f"more than there is room for: {used}"
+        assert max(used.values()) <= 20, f"a node is overcommitted: {used}"
         assert self.running.poll() is None, self.running.err
         assert "Traceback" not in self.running.err, self.running.err
         self.running.send_signal(signal.SIGTERM)
@@ -89,19 +89,19 @@ OLD_BOOKMARK = b'{"type": "BOOKMARK", "object": {"kind": "Pod", "metadata": {"re
 
 
 class Disordered(ApiServer):
-    """It tells everything twice, some of it once more later on, and bookmarks of old."""
+    """An API server that sends each event twice, old events again, and old bookmarks."""
 
     def handle(self, request):
         """Answer a request."""
         send_chunk = request.send_chunk
-        told = []
+        sent = []
 
         def send_out_of_order(content=b""):
             send_chunk(content)
             if content:
-                told.append(content)
+                sent.append(content)
                 send_chunk(content)
-                send_chunk(told[len(told) // 2])
+                send_chunk(sent[len(sent) // 2])
                 send_chunk(OLD_BOOKMARK)
 
         request.send_chunk = send_out_of_order
@@ -109,13 +109,13 @@ class Disordered(ApiServer):
 
 
 def some_go(trial):
-    """Pods go, so that there is room."""
+    """Some pods are deleted."""
     for number in FIRST[::2]:
         trial.server.delete(f"p-{number}")
 
 
 def another_cluster(trial):
-    """The server is now that of another cluster, with nodes and pods of the same names, and lower versions."""
+    """The server now serves another cluster, with nodes and pods of the same names, and lower versions."""
     server = trial.server
     with server.lock:
         server.pods.clear()
@@ -128,7 +128,7 @@ def another_cluster(trial):
 
 
 def empty_lists(trial):
-    """All lists are empty for a moment, and streams break off."""
+    """All lists are empty for a moment, and streams break."""
     def empty(request):
         request.answer(200, {"kind": "List", "metadata": {"resourceVersion": str(trial.server.version)}, "items": []})
 
@@ -138,20 +138,20 @@ def empty_lists(trial):
 
 
 def too_many_requests(trial):
-    """The API server asks to be left alone for a second, again and again."""
+    """The API server answers 429 for two seconds."""
     trial.server.faults[""] = "429"
     time.sleep(2)
     trial.server.faults.clear()
 
 
 def cordoned(trial):
-    """Three of five nodes are cordoned, and are not."""
+    """Three of five nodes are cordoned and uncordoned again and again."""
     some = [*trial.server.nodes.values()][:3]
     trial.often(lambda is_so: [trial.change(each, unschedulable=is_so) for each in some])
 
 
-def made_again(trial):
-    """Three of five nodes go, and come again."""
+def recreated(trial):
+    """Three of five nodes are deleted and recreated again and again."""
     def change(is_so):
         for thing in nodes(3):
             if is_so:
@@ -163,7 +163,7 @@ def made_again(trial):
 
 
 def gates(trial):
-    """Other pods get a gate, and lose it."""
+    """Other pods get and lose a scheduling gate again and again."""
     others = pods(range(5), name="gated", schedulingGates=[{"name": "a"}])
     trial.server.create(*others)
 
@@ -177,7 +177,7 @@ def gates(trial):
 
 
 def moved(trial):
-    """A webhook changes all Bindings, for half of the pods: they go to the first node."""
+    """A webhook changes the Bindings of some pods to the first node."""
     bind = trial.server.answer_binding
 
     def bind_there(asked):
@@ -189,7 +189,7 @@ def moved(trial):
     trial.server.answer_binding = bind_there
     trial.server.create(*pods(range(10), name="moved"))
     trial.bound(range(10), name="moved")
-    wait_for("it is heard", lambda: "moved-9" in trial.running.out)
+    wait_for("the last one is printed", lambda: "moved-9" in trial.running.out)
     trial.server.answer_binding = bind
 
 
@@ -200,39 +200,39 @@ def denied(trial):
 
 
 def terminating(trial):
-    """A namespace is being deleted: in it nothing can be written, of pods that fit and of others."""
+    """A namespace is being deleted: nothing can be written in it, neither for pods that fit nor for others."""
     trial.refuse(["binding", "event", "status"], "because it is being terminated", of="/namespaces/gone/")
     large = [pod(f"large-{i}", {"cpu": "9"}, namespace="gone") for i in range(30)]
     trial.server.create(*pods(range(30), name="a", namespace="gone"), *large)
 
 
 def no_events(trial):
-    """A quota lets nobody write events."""
+    """A quota prevents all events."""
     trial.refuse(["event"], "exceeded quota: events")
     trial.server.create(pod("large", {"cpu": "9"}))
 
 
 def few_files(trial):
-    """There are no more than 64 file descriptors (from the start), and more pods than that."""
+    """There are 64 file descriptors at most, from the start, and more pods than that."""
     trial.server.create(*nodes(10), *pods(range(150), name="more"))
     trial.bound(range(150), name="more")
 
 
 @table("happens, kind, more_limits", {
-    "all is told twice, some of it out of order, and bookmarks are old": (some_go, Disordered, []),
-    "it is another cluster by now": (another_cluster, ApiServer, []),
+    "events are repeated and out of order, and bookmarks are old": (some_go, Disordered, []),
+    "the API server serves another cluster": (another_cluster, ApiServer, []),
     "all lists are empty for a moment": (empty_lists, ApiServer, []),
-    "the API server wants to be left alone": (too_many_requests, ApiServer, []),
-    "nodes are cordoned, and are not": (cordoned, ApiServer, []),
-    "nodes go, and come again": (made_again, ApiServer, []),
-    "pods get gates, and lose them": (gates, ApiServer, []),
+    "the API server answers 429": (too_many_requests, ApiServer, []),
+    "nodes are cordoned and uncordoned": (cordoned, ApiServer, []),
+    "nodes are deleted and recreated": (recreated, ApiServer, []),
+    "pods get and lose gates": (gates, ApiServer, []),
     "a webhook changes Bindings": (moved, ApiServer, []),
     "a webhook denies Bindings": (denied, ApiServer, []),
     "a namespace is being deleted": (terminating, ApiServer, []),
     "there is a quota on events": (no_events, ApiServer, []),
     "there are few file descriptors": (few_files, ApiServer, [(resource.RLIMIT_NOFILE, 64)]),
 })
-def test_whatever_happens_the_next_pods_are_bound_where_there_is_room(happens, kind, more_limits, start_scheduler, serve):
+def test_the_next_pods_are_bound_when(happens, kind, more_limits, start_scheduler, serve):
     trial = Trial(serve(kind()), start_scheduler, *more_limits)
     happens(trial)
     trial.server.create(*pods(NEXT))
@@ -240,8 +240,8 @@ def test_whatever_happens_the_next_pods_are_bound_where_there_is_room(happens, k
     trial.check()
 
 
-def test_a_script_that_can_open_no_file_any_more_ends_as_it_is_to():
-    """glibc would load a library then, to end the threads, and abort."""
+def test_a_process_without_free_file_descriptors_ends_normally():
+    """Without load_libgcc, glibc would load a library to end the threads, and abort."""
     text = """
 import os, resource, sys, threading, time
 from scheduler_extras.common.libc import load_libgcc

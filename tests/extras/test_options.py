@@ -18,14 +18,14 @@ from scheduler_extras.reading.hints import REPLACEMENTS
     "a configuration": (["--config", "DefaultProvider"], "with DefaultProvider:"),
     "a Policy": (["--policy-config-file", "policy.json"], "with policy.json:"),
     "a provider": (["--algorithm-provider=ClusterAutoscalerProvider"], "with ClusterAutoscalerProvider:"),
-    "no election": (["--leader-elect=false"], "with policy.json:"),
+    "leader election off": (["--leader-elect=false"], "with policy.json:"),
 })
-def test_kube_schedulers_own_flags_are_understood(arguments, message):
+def test_flags_of_kube_scheduler_work(arguments, message):
     run = run_scheduler("--cluster", DEMO, "--explain", "report", *arguments, cwd=ROOT)
     assert run.returncode == 0 and message in " ".join(run.stdout.split())
 
 
-def test_the_script_knows_each_option_that_only_this_program_has():
+def test_the_script_knows_each_option_that_only_scheduler_extras_has():
     of_the_script = re.findall(r'^    add\("(--[\w-]+)"', (ROOT / "scheduler.py").read_text(), re.M)
     assert {*option_parser()._option_string_actions} - {*of_the_script, "-h", "--help"} == {*script.OTHER_OPTIONS}
 
@@ -37,7 +37,7 @@ OURS = [flag for flag in option_parser()._option_string_actions if len(flag) > l
 
 
 @pytest.mark.parametrize("flag", [*FLAGS, *sorted({flag[:-1] for flag in OURS} - {*OURS})])
-def test_each_hint_about_a_flag_leads_to_something_that_works(flag, capsys):
+def test_each_hint_about_a_flag_leads_to_an_option_that_exists(flag, capsys):
     while True:
         with pytest.raises(SystemExit):
             read_arguments([flag])
@@ -54,7 +54,7 @@ def test_each_hint_about_a_flag_leads_to_something_that_works(flag, capsys):
         return
 
 
-def test_the_flag_overrules_the_configuration_about_leader_election(answering, tmp_path):
+def test_the_flag_for_leader_election_overrides_the_configuration(answering, tmp_path):
     (tmp_path / "config.yaml").write_text(f"""kind: KubeSchedulerConfiguration
 apiVersion: {CONFIGURATION_VERSION}
 leaderElection: {{leaderElect: true}}""")
@@ -66,8 +66,8 @@ leaderElection: {{leaderElect: true}}""")
 @table("text, address", {
     "a port": ("8080", ("127.0.0.1", 8080)), "all addresses": ("0.0.0.0:80", ("0.0.0.0", 80)), "a name": ("box:80", ("box", 80)),
     "IPv6": ("[::1]:80", ("::1", 80)), "no port": ("localhost", None), "a URL": ("http://localhost:80", None),
-    "a port that cannot be": ("65536", None)})
-def test_where_it_listens(text, address):
+    "a port out of range": ("65536", None)})
+def test_an_address_to_listen_on(text, address):
     try:
         assert address_and_port(text) == address
     except argparse.ArgumentTypeError:

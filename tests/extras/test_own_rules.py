@@ -1,4 +1,4 @@
-"""Rules of your own: how they are loaded, which parameters and arguments they have, and what they may read."""
+"""Custom rules: loading, parameters and arguments."""
 
 import inspect
 import json
@@ -30,9 +30,9 @@ with as_in_the_script():
 
 
 @table("wanted, feasible", {
-    "a pod that names a node fits that node only": ({"node": "b"}, ["b"]),
-    "a pod that names none fits all": ({}, ["a", "b"]),
-    "a pod that names one that is not there fits none": ({"node": "z"}, []),
+    "a pod with a node label fits only that node": ({"node": "b"}, ["b"]),
+    "a pod without a node label fits all nodes": ({}, ["a", "b"]),
+    "a pod with the label of an unknown node fits none": ({"node": "z"}, []),
 })
 def test_custom_predicate(wanted, feasible):
     decision = decide(built(["CustomPredicatePolicy"]), pod("p", labels=wanted), node("a"), node("b"))
@@ -41,14 +41,14 @@ def test_custom_predicate(wanted, feasible):
     assert decision.message == (None if feasible else message)
 
 
-def test_custom_priority_is_mapped_reduced_and_weighed():
+def test_custom_priority_is_mapped_reduced_and_weighted():
     decision = decide(built((), [{"name": "CustomPriorityPolicy", "weight": 3}]), pod("p"), node("abcd"), node("a"))
     assert decision.raw == {"CustomPriorityPolicy": {"a": 1, "abcd": 4}}
     assert decision.total == {"a": 75, "abcd": 300}
 
 
-def test_a_custom_rule_may_be_configured_under_names_of_the_users_own():
-    """As the built-in labelPreference is."""
+def test_a_custom_rule_may_be_configured_under_several_names():
+    """The built-in labelPreference works like this."""
     priority("Favourite", member="favourite", argument={"node": str})(
         lambda pod, node, arguments: 50 * sum(argument["node"] == node.name for argument in arguments))
     try:
@@ -60,7 +60,7 @@ def test_a_custom_rule_may_be_configured_under_names_of_the_users_own():
     assert decision.scores == {"First+Second": {"a": 100, "b": 100, "c": 0}}, "two entries weigh twice as much"
 
 
-def test_sample_plugin_lets_everything_pass_and_says_what_it_saw(tmp_path):
+def test_sample_plugin_accepts_all_nodes_and_logs_its_calls(tmp_path):
     path = tmp_path / "policy.json"
     path.write_text(json.dumps(policy(["sample-plugin"])))
     (tmp_path / "cluster.json").write_text(json.dumps({"kind": "List", "items": [node("a"), node("b", "2"), pod("p")]}))
@@ -72,21 +72,21 @@ def test_sample_plugin_lets_everything_pass_and_says_what_it_saw(tmp_path):
 
 @table("text, message", {
     "a syntax error": ("def x(:\n", "SyntaxError: "),
-    "an error when it runs": ("\n\nraise RuntimeError('no')\n", ", line 3: RuntimeError: no"),
-    "a rule that is there already": ("from scheduler import predicate\npredicate('HostName')(print)\n",
+    "an exception": ("\n\nraise RuntimeError('no')\n", ", line 3: RuntimeError: no"),
+    "a rule with the name of a built-in one": ("from scheduler import predicate\npredicate('HostName')(print)\n",
                                      ', line 2: there is a rule "HostName" already (HostName: scheduler.py, line '),
-    "a rule that is there twice": (
+    "two rules with the same name": (
         "from scheduler import predicate\n" + 2 * "@predicate('One')\ndef one(pod, node): return []\n",
         ': there is a rule "One" already (One: my_rules.py, line 2)'),
     "a decorator without a name": (
         "from scheduler import predicate\n\n@predicate\ndef closed(pod, node):\n    return []\n",
         ': a rule needs the name that a Policy has for it, as in @predicate("Name")'),
-    "a decorator with brackets and no name": (
+    "a decorator with parentheses and no name": (
         "from scheduler import priority\n\n@priority()\ndef closed(pod, node):\n    return 1\n",
         ': a rule needs the name that a Policy has for it, as in @predicate("Name")'),
-    "a file that is not there": (None, "FileNotFoundError: No such file or directory"),
+    "a missing file": (None, "FileNotFoundError: No such file or directory"),
 })
-def test_a_broken_plugin_file_is_one_line(text, message, tmp_path):
+def test_an_invalid_plugins_file_gives_one_line(text, message, tmp_path):
     path = tmp_path / "my_rules.py"
     if text is not None:
         path.write_text(text)
@@ -96,23 +96,23 @@ def test_a_broken_plugin_file_is_one_line(text, message, tmp_path):
     assert line.startswith(str(path)) and message in line
 
 
-# A rule's function may be anything that can be called. Each of these breaks in line 6.
+# A rule's function may be any callable. Each of these raises an exception in line 6.
 FORMS = {
     "a partial function": "def mine(x, pod, node):\n    return pod.nothing\n\npredicate('Mine')(functools.partial(mine, 1))",
     "a partial of a partial": (
         "def mine(x, y, pod, node):\n    return pod.nothing\n\npredicate('Mine')(functools.partial(functools.partial(mine, 1), 2))"),
     "an object": "class Mine:\n  def __call__(self, pod, node): return pod.nothing\n\npredicate('Mine')(Mine())",
     "a method": "class Mine:\n  def mine(self, pod, node): return pod.nothing\n\npredicate('Mine')(Mine().mine)",
-    "a function that keeps its answers": (
+    "a function with lru_cache": (
         "mine = lambda pod, node: (\n    pod.nothing)\n\npredicate('Mine')(functools.lru_cache(mine))"),
-    "a function that a decorator wraps": (
+    "a decorated function": (
         "def mine(pod, node):\n    return pod.nothing\n\n"
         "predicate('Mine')(functools.wraps(mine)(lambda *more: mine(*more)))"),
 }
 
 
 @table("text", FORMS)
-def test_where_a_rule_breaks_is_said_whatever_its_function_is(text, tmp_path):
+def test_the_message_has_the_line_of_the_exception_in_a_rule_that_is(text, tmp_path):
     (tmp_path / "my_rules.py").write_text(f"import functools\nfrom scheduler import predicate\n\n\n{text}\n")
     load_plugins([tmp_path / "my_rules.py"])
     try:
@@ -127,14 +127,14 @@ ONE, TWO = ("@{}('{}')\ndef {}(pod, node): return {}\n".format(*parts) for parts
 
 
 @table("text, rules, message", {
-    "none of them is named": (ONE + TWO, {}, "policy.json: One, Two of my_rules.py: not named here, so not asked"),
-    "one of them is not": (ONE + TWO, {"predicates": ["One"]}, "policy.json: Two of my_rules.py: not named here, so not asked"),
-    "both are named": (ONE + TWO, {"predicates": ["One"], "priorities": ["Two"]}, None),
-    "one is active anyway": (ONE.replace("'One'", "'One', always=True"), {}, None),
-    "there is none": ("def one(pod, node): return []\n", {}, "policy.json: there is no rule in my_rules.py"),
+    "no rule is named": (ONE + TWO, {}, "policy.json: One, Two of my_rules.py: not named here, so not asked"),
+    "one rule is not named": (ONE + TWO, {"predicates": ["One"]}, "policy.json: Two of my_rules.py: not named here, so not asked"),
+    "both rules are named": (ONE + TWO, {"predicates": ["One"], "priorities": ["Two"]}, None),
+    "a rule that is always active is not named": (ONE.replace("'One'", "'One', always=True"), {}, None),
+    "the file has no rule": ("def one(pod, node): return []\n", {}, "policy.json: there is no rule in my_rules.py"),
 })
 @pytest.mark.parametrize("times", [1, 2])
-def test_a_rule_that_nobody_names_is_said_once(text, rules, message, times, tmp_path, monkeypatch, caplog):
+def test_a_rule_that_the_policy_does_not_name_gives_one_notice(text, rules, message, times, tmp_path, monkeypatch, caplog):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "policy.json").write_text(json.dumps(policy(**{"predicates": [], **rules})))
     file = None
@@ -149,7 +149,7 @@ def test_a_rule_that_nobody_names_is_said_once(text, rules, message, times, tmp_
     assert lines == ([message] if message else [])
 
 
-def test_the_rules_of_the_script_itself_would_pass_too():
+def test_the_built_in_rules_pass_the_checks_for_custom_rules():
     for where, rules in CATALOGUES.items():
         for rule in rules.values():
             names = ("metadata", "reduce", "argument", "default", "member", "check", "steady")
@@ -163,7 +163,7 @@ def test_the_rules_of_the_script_itself_would_pass_too():
 
 
 def prefers(default=None):
-    """Register a rule with an argument, with a default for its second field or none."""
+    """Register a rule with an argument, and possibly a default."""
     options = {} if default is None else {"default": default}
     priority("Prefers", argument={"zone": str, "share": float}, **options)(
         lambda pod, node, arguments: 100 * arguments[0]["share"])
@@ -171,18 +171,18 @@ def prefers(default=None):
 
 @table("default, argument, problem, arguments", {
     "all fields": (None, {"zone": "east", "share": 0.5}, None, [{"zone": "east", "share": 0.5}]),
-    "a whole number is a number": (None, {"zone": "east", "share": 1}, None, [{"zone": "east", "share": 1}]),
-    "a field is missing": (None, {"zone": "east"}, ': the argument lacks "share"; "Prefers" needs it', None),
+    "a whole number for a number": (None, {"zone": "east", "share": 1}, None, [{"zone": "east", "share": 1}]),
+    "a missing field": (None, {"zone": "east"}, ': the argument lacks "share"; "Prefers" needs it', None),
     "no argument": (None, None, ': the argument lacks "zone"; "Prefers" needs it', None),
-    "a field that has a default": ({"share": 1}, {"zone": "east"}, None, [{"share": 1, "zone": "east"}]),
-    "a field that has none": ({"share": 1}, None, ': the argument lacks "zone"; "Prefers" needs it', None),
-    "no argument where all has a default": (
+    "a missing field with a default": ({"share": 1}, {"zone": "east"}, None, [{"share": 1, "zone": "east"}]),
+    "no argument, and a default for one field": ({"share": 1}, None, ': the argument lacks "zone"; "Prefers" needs it', None),
+    "no argument, and a default for all fields": (
         {"share": 1, "zone": "west"}, None, None, [{"share": 1, "zone": "west"}]),
-    "no number": ({}, {"zone": "east", "share": "half"}, '.share: expected a number, got "half"', None),
+    "a string for a number": ({}, {"zone": "east", "share": "half"}, '.share: expected a number, got "half"', None),
     "infinity": ({}, {"zone": "east", "share": float("inf")}, ".share: expected a number, got Infinity", None),
 })
 @pytest.mark.parametrize("kind", ["Policy", "KubeSchedulerConfiguration"])
-def test_an_argument_that_a_rule_needs_has_to_be_given(default, argument, problem, arguments, kind):
+def test_required_arguments(default, argument, problem, arguments, kind):
     prefers(default)
     given = {} if argument is None else {"argument": argument}
     config = [] if argument is None else [{"name": "Prefers", "args": argument}]
@@ -204,7 +204,7 @@ def test_an_argument_that_a_rule_needs_has_to_be_given(default, argument, proble
         del PRIORITIES["Prefers"]
 
 
-def test_the_readmes_rule_with_an_argument_is_refused_without_it():
+def test_the_rule_in_the_readme_requires_its_argument():
     priority("PreferZone", argument={"zone": str}, steady=True)(lambda pod, node, arguments: 1)
     try:
         with pytest.raises(InputError, match='priorities.0.: the argument lacks "zone"'):
@@ -227,7 +227,7 @@ def test_metadata_may_take_arguments():
 YIELD = "yield strings, or return a list of them"
 
 
-def test_a_script_of_ones_own_may_import_the_scheduler_and_call_main(tmp_path):
+def test_a_custom_script_may_import_the_program_and_call_main(tmp_path):
     script = tmp_path / "mine.py"
     script.write_text(f"""
 import sys
@@ -251,10 +251,10 @@ sys.exit(main())
 
 
 @table("check, problem", {
-    "fails": (lambda arguments: [arguments[0]["y"]], "KeyError in <lambda>: 'y'"),
+    "raises an exception": (lambda arguments: [arguments[0]["y"]], "KeyError in <lambda>: 'y'"),
     "returns a string": (lambda arguments: "too long",
                          f"{YIELD}, not 'too long'")})
-def test_a_check_that_breaks_is_a_problem_of_the_policy(check, problem):
+def test_a_policy_is_invalid_if_a_check(check, problem):
     predicate("Picky", argument={"x": str}, check=check)(lambda pod, node: ())
     try:
         with pytest.raises(InputError, match=f"predicates.0.: {problem}"):

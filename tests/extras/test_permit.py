@@ -1,4 +1,4 @@
-"""Pods that a rule holds at Permit, among them gangs."""
+"""Pods that a permit hook holds, among them gangs."""
 
 import json
 import time
@@ -20,7 +20,7 @@ with as_in_the_script():
     import tutorial_rules  # noqa: F401 (registers its rules)
 
 
-def test_a_permit_that_was_given_is_not_asked_for_again(spy):
+def test_permit_is_not_called_again_after_it_has_approved(spy):
     spy.answers["pre_bind"] = [("PATCH", "/api/v1/namespaces/default/pods/p", {})]
     server = Server(node("n"), pod("p"))
     cluster = live_cluster(server)
@@ -31,10 +31,10 @@ def test_a_permit_that_was_given_is_not_asked_for_again(spy):
     assert len(server.sent("PATCH", "/pods/p")) == 1
 
 
-@table("point, told_to_wait", {
+@table("point, wait", {
     "permit": ("permit", 60), "pre_bind": ("pre_bind", [("PATCH", "/api/v1/namespaces/default/pods/p", {})])})
-def test_a_pod_that_waits_is_shown_to_rules_as_it_is_by_now(spy, point, told_to_wait):
-    spy.answers[point] = lambda pod, node, snapshot: None if "ready" in pod.labels else told_to_wait
+def test_hooks_receive_the_current_version_of_a_waiting_pod(spy, point, wait):
+    spy.answers[point] = lambda pod, node, snapshot: None if "ready" in pod.labels else wait
     server = Server(node("n"), pod("p"))
     cluster = live_cluster(server)
     make_pass(server, spy, cluster)
@@ -44,7 +44,7 @@ def test_a_pod_that_waits_is_shown_to_rules_as_it_is_by_now(spy, point, told_to_
     assert server.placements() == {"p": "n"}
 
 
-def test_permit_holds_a_pod_with_its_room_until_it_approves(spy):
+def test_a_held_pod_keeps_its_room_until_permit_approves(spy):
     server = Server(node("n", cpu="1"), pod("p", {"cpu": "1"}), pod("z", {"cpu": "1"}))
     spy.policies["my-scheduler"].predicates += built(["PodFitsResources"])["my-scheduler"].predicates
     spy.answers["permit"] = 60
@@ -60,7 +60,7 @@ def test_permit_holds_a_pod_with_its_room_until_it_approves(spy):
 
 
 @table("point", {"reserve": ("reserve",), "permit": ("permit",), "pre_bind": ("pre_bind",)})
-def test_who_is_refused_gives_the_room_back_at_once(spy, point):
+def test_a_rejected_pod_gives_up_its_room_at_once(spy, point):
     spy.policies["my-scheduler"].predicates += built(["PodFitsResources"])["my-scheduler"].predicates
 
     def refuse(pod, *_):
@@ -76,7 +76,7 @@ def test_who_is_refused_gives_the_room_back_at_once(spy, point):
 @table("answer, text", {
     "without a reason": (60, "rejected due to timeout after waiting 60s at plugin Spy"),
     "with its last reason": ((60, "1 of 2 pods"), "rejected due to timeout after waiting 60s at plugin Spy: 1 of 2 pods")})
-def test_permit_that_is_not_given_in_time_gives_the_room_back(spy, answer, text, monkeypatch):
+def test_a_pod_gives_up_its_room_after_the_permit_timeout(spy, answer, text, monkeypatch):
     server = Server(node("n"), pod("p"))
     spy.answers["permit"] = answer
     cluster, _ = make_pass(server, spy)
@@ -87,7 +87,7 @@ def test_permit_that_is_not_given_in_time_gives_the_room_back(spy, answer, text,
     assert spy.seen.count("unreserve") == 1 and not cluster.queue[decision.pod.uid].decision
 
 
-def test_a_held_pod_that_is_deleted_is_forgotten(spy):
+def test_a_held_pod_that_is_deleted_is_removed_from_the_queue(spy):
     server = Server(node("n"), pod("p"), pod("q"))
     spy.answers["permit"] = 60
     cluster, _ = make_pass(server, spy)
@@ -97,7 +97,7 @@ def test_a_held_pod_that_is_deleted_is_forgotten(spy):
     assert spy.seen.count("unreserve") == 1
 
 
-def test_a_held_pod_that_somebody_binds_is_forgotten(spy):
+def test_a_held_pod_that_another_scheduler_binds_is_removed_from_the_queue(spy):
     server = Server(node("n"), node("m"), pod("p"))
     spy.answers["permit"] = 60
     cluster, _ = make_pass(server, spy)
@@ -108,14 +108,14 @@ def test_a_held_pod_that_somebody_binds_is_forgotten(spy):
     assert spy.seen.count("unreserve") == 1
 
 
-def test_a_binding_that_is_refused_is_unreserved(spy):
+def test_a_rejected_binding_is_unreserved(spy):
     server = Server(node("n"), pod("p"))
     server.failures["binding"] = [409]
     make_pass(server, spy)
     assert spy.seen[-1] == "unreserve" and "post_bind" not in spy.seen
 
 
-def test_a_held_pod_whose_node_goes_is_placed_again(spy):
+def test_a_held_pod_whose_node_is_deleted_is_placed_again(spy):
     server = Server(node("n"), pod("p"))
     spy.answers["permit"] = 60
     cluster, _ = make_pass(server, spy)
@@ -138,17 +138,17 @@ def test_a_gang_is_bound_together_or_not_at_all(control_plane, tmp_path, start_s
     control_plane.create(node("n", cpu="3"), *gang("one", "two"))
     running = start_scheduler("--server", control_plane.server, "--plugins", RULES, "--interval=0.2",
                               "--policy", tmp_path / "policy.json")
-    wait_for("both wait", lambda: running.out.count("waits: Coscheduling does not permit the binding to ") == 2)
+    wait_for("both pods wait", lambda: running.out.count("waits: Coscheduling does not permit the binding to ") == 2)
     control_plane.create(pod("other", {"cpu": "2"}))
-    wait_for("the room of those that wait is kept", lambda: control_plane.events("FailedScheduling"))
+    wait_for("another pod does not fit", lambda: control_plane.events("FailedScheduling"))
     assert control_plane.placements() == {}
     control_plane.create(*gang("three"))
     wait_for("all three are bound", lambda: len(control_plane.placements()) == 3)
     assert set(control_plane.placements()) == {"default/one", "default/two", "default/three"}
 
 
-def test_gangs_that_compete_for_room_are_each_bound_as_a_whole_or_not_at_all(control_plane, tmp_path, start_scheduler):
-    """Room for two groups of three, and three groups whose pods come one by one, mixed."""
+def test_competing_gangs_are_each_bound_together_or_not_at_all(control_plane, tmp_path, start_scheduler):
+    """There is room for two groups of three, and there are three groups, whose pods are created alternately."""
     (tmp_path / "policy.json").write_text(json.dumps(policy(["PodFitsResources", "Coscheduling"])))
     control_plane.create(node("a", cpu="3"), node("b", cpu="3"))
     start_scheduler("--server", control_plane.server, "--plugins", RULES, "--interval=0.1",
@@ -157,14 +157,14 @@ def test_gangs_that_compete_for_room_are_each_bound_as_a_whole_or_not_at_all(con
         for group in ("red", "green", "blue"):
             control_plane.create(pod(f"{group}-{i}", {"cpu": "1"}, labels={"group": group, "group-size": "3"}))
             time.sleep(0.3)
-    # Groups may block one another until one has waited for half a minute, perhaps more than once.
+    # Groups may block each other until one has waited for half a minute, possibly more than once.
     wait_for("the room is used", lambda: len(control_plane.placements()) == 6, 180)
     time.sleep(1)
     assert sorted(Counter(key.split("/")[1].split("-")[0] for key in control_plane.placements()).values()) == [3, 3]
 
 
-def test_a_gang_of_another_namespace_is_another_gang():
-    """One that has this name, too, and fits nowhere, keeps nobody from waiting for the rest of his own."""
+def test_a_gang_of_another_namespace_is_a_different_gang():
+    """A gang with the same name that fits nowhere does not affect this one."""
     group = {"group": "g", "group-size": "2"}
     server = Server(node("n"), pod("ours", {"cpu": "1"}, labels=group),
                     pod("theirs", {"cpu": "100"}, namespace="other", labels=group))
@@ -182,7 +182,7 @@ def test_coscheduling_is_under_30_lines_of_user_code():
     assert len([line for line in text.splitlines() if line]) < 30
 
 
-def test_a_held_pod_keeps_its_room_when_the_api_server_is_in_trouble(spy):
+def test_a_held_pod_keeps_its_room_while_the_api_server_fails(spy):
     server = Server(node("n"), pod("p"))
     spy.answers["permit"] = 60
     cluster, _ = make_pass(server, spy)
@@ -194,7 +194,7 @@ def test_a_held_pod_keeps_its_room_when_the_api_server_is_in_trouble(spy):
     assert server.placements() == {"p": "n"}
 
 
-def test_a_held_pod_is_decided_about_again_when_its_policy_changes(spy):
+def test_a_held_pod_is_tried_again_when_its_policy_changes(spy):
     server = Server(node("n"), pod("p"))
     spy.answers["permit"] = 60
     cluster, _ = make_pass(server, spy)

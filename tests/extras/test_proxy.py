@@ -11,7 +11,7 @@ from scheduler_extras.api.watch import list_all
 from scheduler_extras.common.errors import ServerUnavailable
 
 
-def test_a_line_that_is_cut_in_the_middle_breaks_the_stream_and_loses_nothing():
+def test_a_truncated_line_breaks_the_stream_and_loses_nothing():
     server = ApiServer(node("n"))
     text = b'{"type": "ADDED", "object": {"metadata": {"name": "a", "resourceVersion": "5"}}}\n{"type": "ADD'
     try:
@@ -19,13 +19,13 @@ def test_a_line_that_is_cut_in_the_middle_breaks_the_stream_and_loses_nothing():
         with pytest.raises(ServerUnavailable):
             for event in objects_of(io.BytesIO(text), "/api/v1/pods"):
                 names.append(event["object"]["metadata"]["name"])
-        assert names == ["a"], "the rest is told by the next stream"
+        assert names == ["a"], "the next stream delivers the rest"
     finally:
         server.stop()
 
 
-def test_an_object_that_cannot_be_read_hides_no_other_of_its_list(monkeypatch, caplog):
-    """Such as one of a CustomResourceDefinition that is nested deeper than Python reads."""
+def test_an_unreadable_object_does_not_hide_the_others_in_its_list(monkeypatch, caplog):
+    """It is nested deeper than Python's JSON parser can read."""
     deep = "[" * 100_000 + "]" * 100_000
     server = ApiServer(*(pod(f"p{i}") for i in range(3)))
     plain = ApiClient.exchange

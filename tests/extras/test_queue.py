@@ -1,4 +1,4 @@
-"""The scheduling queue of kube-scheduler 1.36, which is that of a KubeSchedulerConfiguration."""
+"""The scheduling queue under a KubeSchedulerConfiguration, as in kube-scheduler 1.36."""
 
 import itertools
 
@@ -21,18 +21,18 @@ def clock(monkeypatch):
 
 
 def changing(server, **more):
-    """A function that changes a node of the server in a way that helps nobody."""
+    """Return a function that changes a node of the server without making room for a pod."""
     change = itertools.count()
     return lambda: server.put(node("n", cpu="1", labels={"change": str(next(change))}, **more))
 
 
-def test_without_any_change_a_pod_that_fits_nowhere_is_tried_again_after_five_minutes(clock):
+def test_without_any_change_an_unschedulable_pod_is_retried_after_five_minutes(clock):
     server = Server(node("n", cpu="1"), pod("big", {"cpu": "2"}))
     assert times_tried(scheduler_of(server), clock, 700, step=1, policy=PROFILE) == [300, 300]
 
 
-def test_with_nothing_else_to_do_a_change_ends_a_backoff(clock):
-    """Seen of kube-scheduler 1.36.2: changes twice a second for 20 s, help at 21.0, and it is bound at 21.05."""
+def test_while_the_queue_is_idle_a_change_ends_a_backoff(clock):
+    """With changes twice a second for 20 s, and room from 21.0 s on, kube-scheduler 1.36.2 binds at 21.05 s."""
     server = Server(node("n", cpu="1"), pod("big", {"cpu": "2"}))
     cluster, change = scheduler_of(server), changing(server)
     for _ in range(40):
@@ -46,18 +46,18 @@ def test_with_nothing_else_to_do_a_change_ends_a_backoff(clock):
     assert server.placements() == {"big": "m"}
 
 
-def test_under_a_policy_a_change_ends_no_backoff(clock):
+def test_under_a_policy_a_change_does_not_end_a_backoff(clock):
     server = Server(node("n", cpu="1"), pod("big", {"cpu": "2"}))
     assert times_tried(scheduler_of(server), clock, 40, meanwhile=changing(server)) == [1, 2, 4, 8, 10, 10]
 
 
-def test_without_any_change_a_backoff_lasts_however_long_it_is(clock):
+def test_without_any_change_a_backoff_may_be_longer_than_five_minutes(clock):
     policy = Profile(PROFILE.predicates, [], initial_backoff=400, max_backoff=400)
     server = Server(node("n", cpu="1"), pod("big", {"cpu": "2"}))
     assert times_tried(scheduler_of(server), clock, 900, step=1, policy=policy) == [400, 400]
 
 
-def test_a_backoff_after_an_error_is_not_ended(clock):
+def test_a_change_does_not_end_a_backoff_after_an_error(clock):
     def broken(pod, node):
         raise KeyError("surprise")
 
@@ -66,8 +66,8 @@ def test_a_backoff_after_an_error_is_not_ended(clock):
     assert times_tried(scheduler_of(server), clock, 40, meanwhile=changing(server), policy=policy) == [1, 2, 4, 8, 10, 10]
 
 
-def test_pods_in_backoff_are_tried_for_a_twentieth_of_the_time_at_most(clock):
-    """So that 300 of them that fit nowhere take from the others no more than before."""
+def test_retries_during_a_backoff_take_at_most_a_twentieth_of_the_time(clock):
+    """Thus many unschedulable pods do not delay the others."""
     def slow(pod, node):
         clock.now += 0.01
         return ["node(s) were full"]

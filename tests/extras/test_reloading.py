@@ -1,4 +1,4 @@
-"""Which files of --plugins are run again after an edit: a rule keeps what it remembers until its own code changes."""
+"""Reloading of --plugins files after an edit: a rule keeps its state until its own code changes."""
 
 import json
 import os
@@ -35,14 +35,14 @@ FILES = {"a.py": COUNTING_RULE.format(name="A", imports="shared_helper"), "b.py"
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    monkeypatch.setattr(sys, "path", [*sys.path])  # to which the folder is added
+    monkeypatch.setattr(sys, "path", [*sys.path])  # the folder is added to it
     for name, text in FILES.items():
         (tmp_path / name).write_text(text)
     yield tmp_path
     unplug()
 
 
-def test_a_file_that_an_editor_empties_and_then_writes_is_no_mistake(folder, caplog, monkeypatch):
+def test_a_file_that_an_editor_empties_before_writing_gives_no_error(folder, caplog, monkeypatch):
     path = folder / "policy.json"
     file = PolicyFile(path, "my-scheduler", [folder / f"{name}.py" for name in "abcd"])
     path.write_text("")
@@ -53,46 +53,46 @@ def test_a_file_that_an_editor_empties_and_then_writes_is_no_mistake(folder, cap
     assert "+ HostName" in caplog.text
 
 
-@table("edits, run_again", {
+@table("edits, reloaded", {
     "white space in the Policy": ({"policy.json": FILES["policy.json"] + "\n"}, ""),
-    "the Policy has another rule": ({"policy.json": FILES["policy.json"].replace(
+    "another rule in the Policy": ({"policy.json": FILES["policy.json"].replace(
         '"D"}', '"D"}, {"name": "HostName"}')}, ""),
-    "all files are written again as they were, as when a ConfigMap changes": (FILES, ""),
+    "all files rewritten without changes, as after an update of a ConfigMap": (FILES, ""),
     "a file that imports nothing else": ({"d.py": FILES["d.py"] + "\n"}, "D"),
-    "what a file imports": ({"helper_of_c.py": "changed = 1\n"}, "C"),
-    "what two files import": ({"shared_helper.py": "import below_shared\nchanged = 1\n"}, "AB"),
-    "what is imported by what two files import": ({"below_shared.py": "changed = 1\n"}, "AB"),
-    "one of two files that share an import, as that is imported again": ({"a.py": FILES["a.py"] + "\n"}, "AB"),
-    "what a file has imported if it is there, and now it is": ({"not_there_yet.py": ""}, "D"),
-    "what no file imports": ({"other.py": ""}, ""),
-    "a file that is broken: all stay as they were": ({"c.py": "1 / 0"}, ""),
+    "a module that one file imports": ({"helper_of_c.py": "changed = 1\n"}, "C"),
+    "a module that two files import": ({"shared_helper.py": "import below_shared\nchanged = 1\n"}, "AB"),
+    "a module that is imported by a module of two files": ({"below_shared.py": "changed = 1\n"}, "AB"),
+    "one of two files that import the same module, because that is reloaded": ({"a.py": FILES["a.py"] + "\n"}, "AB"),
+    "a missing module that a file tries to import is created": ({"not_there_yet.py": ""}, "D"),
+    "a module that no file imports": ({"other.py": ""}, ""),
+    "an exception in a file: none is reloaded": ({"c.py": "1 / 0"}, ""),
 })
-def test_after_an_edit_only_the_rules_concerned_begin_again(edits, run_again, folder):
+def test_only_the_affected_rules_are_reloaded(edits, reloaded, folder):
     file = PolicyFile(folder / "policy.json", "my-scheduler", [folder / f"{name}.py" for name in "abcd"])
 
     def counts():
-        """How often each rule has been called since its file ran."""
+        """Return how often each rule has been called since its file was loaded."""
         return {rule.name: next(rule.function(None, None)) for rule in file.reload_if_changed()["my-scheduler"].predicates
                 if rule.name in "ABCD"}
 
     assert counts() == dict.fromkeys("ABCD", "1")
     for name, text in edits.items():
         (folder / name).write_text(text)
-    assert counts() == {name: "1" if name in run_again else "2" for name in "ABCD"}
+    assert counts() == {name: "1" if name in reloaded else "2" for name in "ABCD"}
 
 
-def test_a_file_that_was_broken_is_run_once_it_is_mended_though_the_policy_was_edited_meanwhile(folder):
+def test_a_broken_file_is_reloaded_when_it_is_fixed_even_if_the_policy_was_edited_meanwhile(folder):
     file = PolicyFile(folder / "policy.json", "my-scheduler", [folder / f"{name}.py" for name in "abcd"])
     (folder / "c.py").write_text("1 / 0")
     file.reload_if_changed()
     (folder / "policy.json").write_text(FILES["policy.json"] + "\n")
     file.reload_if_changed()
-    (folder / "c.py").write_text(FILES["c.py"].replace("str(len(calls))", "'mended'"))
+    (folder / "c.py").write_text(FILES["c.py"].replace("str(len(calls))", "'fixed'"))
     [rule] = [rule for rule in file.reload_if_changed()["my-scheduler"].predicates if rule.name == "C"]
-    assert [*rule.function(None, None)] == ["mended"]
+    assert [*rule.function(None, None)] == ["fixed"]
 
 
-def test_a_plugin_that_is_edited_is_loaded_again_and_a_broken_one_changes_nothing(tmp_path, caplog):
+def test_an_edited_plugins_file_is_reloaded_and_a_broken_one_changes_nothing(tmp_path, caplog):
     rules, path = tmp_path / "rules.py", tmp_path / "policy.json"
     path.write_text('{"kind": "Policy", "apiVersion": "v1", "predicates": [{"name": "Mine"}, '
                     '{"name": "CheckNodeUnschedulable"}, {"name": "PodToleratesNodeTaints"}], "priorities": []}')
@@ -100,7 +100,7 @@ def test_a_plugin_that_is_edited_is_loaded_again_and_a_broken_one_changes_nothin
     file = PolicyFile(str(path), "my-scheduler", [str(rules)])
 
     def reasons():
-        """What the rule says now."""
+        """Return the current reasons of the rule."""
         [rule] = [rule for rule in file.reload_if_changed()["my-scheduler"].predicates if rule.name == "Mine"]
         return list(rule.function(None, None))
 
@@ -112,7 +112,7 @@ def test_a_plugin_that_is_edited_is_loaded_again_and_a_broken_one_changes_nothin
         caplog.clear()
         path.write_text(path.read_text() + "\n")
         assert reasons() == ["the second"]
-        assert caplog.messages == [f"{path}: reloaded without changes"], "of rules that nobody has edited nothing is said"
+        assert caplog.messages == [f"{path}: reloaded without changes"], "unchanged rules are not logged"
         caplog.clear()
         os.utime(rules, (1, 1))
         assert reasons() == ["the second"] and caplog.messages == [f"{path}: reloaded without changes"]
@@ -128,8 +128,8 @@ def test_a_plugin_that_is_edited_is_loaded_again_and_a_broken_one_changes_nothin
         unplug()
 
 
-def test_a_policy_that_comes_through_a_pipe_is_read_once(tmp_path):
-    """Whoever opens it again waits for somebody who writes."""
+def test_a_policy_from_a_named_pipe_is_read_once(tmp_path):
+    """Opening it again would wait for another writer."""
     path = tmp_path / "policy.json"
     os.mkfifo(path)
     threading.Thread(target=path.write_text, args=['{"kind": "Policy", "apiVersion": "v1"}'], daemon=True).start()
@@ -145,7 +145,7 @@ HELPER = ("from scheduler import predicate, priority\n@predicate('Helper')\ndef 
 
 
 def own(folder, reason="closed", **more):
-    """Write rules that stand in a file which another one imports; return the Policy's file, and that other one."""
+    """Write rules into a module that a plugins file imports; return the paths of the Policy and the plugins file."""
     (folder / "helper_of_mine.py").write_text(HELPER.format(reason))
     (folder / "main_rules.py").write_text("import helper_of_mine\n")
     (folder / "policy.json").write_text(json.dumps({
@@ -155,21 +155,21 @@ def own(folder, reason="closed", **more):
 
 
 @table("file, text, message, reason", {
-    "the Policy: it still knows them, and a priority with the name of a predicate": (
+    "the Policy": (
         "policy.json", "{} ", "{policy}: reloaded without changes", "closed"),
-    "what is imported": ("helper_of_mine.py", HELPER.format("locked"), "{folder}/helper_of_mine.py has changed", "locked"),
-    "what is imported, in as many bytes": (
+    "the imported module": ("helper_of_mine.py", HELPER.format("locked"), "{folder}/helper_of_mine.py has changed", "locked"),
+    "the imported module, with the same size": (
         "helper_of_mine.py", HELPER.format("CLOSED"), "{folder}/helper_of_mine.py has changed", "CLOSED"),
-    "what is imported is broken": ("helper_of_mine.py", "1 / 0", "line 1: ZeroDivisionError", "closed"),
-    "it is imported no more": ("main_rules.py", "", 'unknown predicate "Helper"', "closed"),
+    "an exception in the imported module": ("helper_of_mine.py", "1 / 0", "line 1: ZeroDivisionError", "closed"),
+    "the import is removed": ("main_rules.py", "", 'unknown predicate "Helper"', "closed"),
 })
-def test_of_rules_in_an_imported_file_each_edit_is_obeyed(file, text, message, reason, tmp_path, monkeypatch, caplog):
-    monkeypatch.setattr(sys, "path", [*sys.path])  # to which the folder is added
+def test_edits_with_rules_in_an_imported_module(file, text, message, reason, tmp_path, monkeypatch, caplog):
+    monkeypatch.setattr(sys, "path", [*sys.path])  # the folder is added to it
     path, rules = own(tmp_path)
     policy_file = PolicyFile(path, "my-scheduler", [rules])
 
     def reasons():
-        """What the rule says now."""
+        """Return the current reasons of the rule."""
         rule = next(rule for rule in policy_file.reload_if_changed()["my-scheduler"].predicates if rule.name == "Helper")
         return [*rule.function(None, None)]
 
@@ -182,16 +182,16 @@ def test_of_rules_in_an_imported_file_each_edit_is_obeyed(file, text, message, r
         *_, line = caplog.messages
         assert message.format(policy=path, folder=tmp_path) in line
         names = [rule.name for rule in rules_in(rules)]
-        assert sorted(names) == ["Helper", "HostName"] and "Helper" in PREDICATES, "also if the load has failed"
+        assert sorted(names) == ["Helper", "HostName"] and "Helper" in PREDICATES, "even if loading has failed"
         caplog.clear()
         (tmp_path / file).write_text(before + "\n")
-        assert reasons() == ["closed"] and "stays" not in caplog.text, "mended"
+        assert reasons() == ["closed"] and "stays" not in caplog.text, "the edit is reverted"
     finally:
         unplug()
     assert "helper_of_mine" not in sys.modules and "Helper" not in PREDICATES
 
 
-def test_rules_in_an_imported_file_are_known_to_each_policy_that_is_compared(tmp_path):
+def test_rules_in_an_imported_module_are_available_to_each_compared_policy(tmp_path):
     path, rules = own(tmp_path)
     run = run_scheduler("--cluster", DEMO, "--plugins", rules, "--policy", path, "--compare", path)
     assert run.returncode == 0 and "0 of 8 pods land elsewhere" in run.stdout, run

@@ -1,7 +1,4 @@
-"""Repositories and copies of clusters as people have them: what is said of what they hold besides plain workloads.
-
-Each row said something false before, or nothing.
-"""
+"""Repositories and copies of clusters: the messages about objects other than plain workloads."""
 
 import gzip
 import io
@@ -20,19 +17,19 @@ COPIED = {"uid": "1", "resourceVersion": "1"}
 
 
 def in_files(folder, **texts):
-    """Write each text to a file, or a list of objects; return the folder."""
+    """Write each text, or list of objects, to a file; return the folder."""
     for name, text in texts.items():
         (folder / f"{name}.yaml").write_text(text if isinstance(text, str) else yaml.safe_dump_all(text))
     return folder
 
 
 def hook(thing, tool, moment):
-    """An object that a tool creates at a moment."""
+    """Return an object that a tool creates only at that moment."""
     return thing | {"metadata": thing["metadata"] | {"annotations": {tool: moment}}}
 
 
 def of_namespace(name, **annotations):
-    """A namespace of a live cluster with a node selector."""
+    """Return a namespace copied from a live cluster, with these annotations."""
     return kind("Namespace", name, metadata=COPIED | {"annotations": annotations})
 
 
@@ -41,59 +38,59 @@ NOT_SELECTED = "the node selector in its annotation openshift.io/node-selector i
 CLASS = kind("RuntimeClass", "gvisor", apiVersion="node.k8s.io/v1", handler="runsc")
 
 
-# ---- what is done elsewhere, and not here
+# ---- what other tools and admission do
 
 @table("things, message", {
-    "a test of a chart": (
+    "a test hook of a Helm chart": (
         [hook(pod("p"), "helm.sh/hook", "test")], ["-: Pod p: Helm creates it only at test; helm template --no-hooks leaves it out"]),
-    "a Job of Argo CD": ([hook(workload("Job"), "argocd.argoproj.io/hook", "PreSync")], ["-: Job w: Argo CD creates it only at PreSync"]),
-    "a ConfigMap of a hook, which makes no pods": ([hook(kind("ConfigMap", "c", apiVersion="v1"), "helm.sh/hook", "pre-install"), pod("p")], []),
-    "a namespace with a node selector, and a pod that its ReplicaSet lacks": (
+    "a hook of Argo CD": ([hook(workload("Job"), "argocd.argoproj.io/hook", "PreSync")], ["-: Job w: Argo CD creates it only at PreSync"]),
+    "a hook that is a ConfigMap, which creates no pods": ([hook(kind("ConfigMap", "c", apiVersion="v1"), "helm.sh/hook", "pre-install"), pod("p")], []),
+    "a namespace with a node selector, and a pod that its ReplicaSet has yet to create": (
         [of_namespace("default", **SELECTED), workload("ReplicaSet")], [f"-: Namespace default: {NOT_SELECTED}"]),
-    "... of which all pods have been admitted": (
+    "... where all pods have been admitted": (
         [of_namespace("default", **SELECTED), workload("ReplicaSet"), owned("x", "ReplicaSet", nodeName="n") | {
             "metadata": owned("x", "ReplicaSet")["metadata"] | COPIED}, pod("p", namespace="other")], []),
     "... where the pods are in another namespace": ([of_namespace("other", **SELECTED), pod("p")], []),
-    "limits of a namespace where no pod is new": ([kind("LimitRange", "l", "other", apiVersion="v1"), pod("p")], []),
-    "a RuntimeClass that a pod names": (
+    "a LimitRange in a namespace without new pods": ([kind("LimitRange", "l", "other", apiVersion="v1"), pod("p")], []),
+    "a RuntimeClass that a pod uses": (
         [CLASS, pod("p", runtimeClassName="gvisor")],
         ["-: RuntimeClass gvisor: its overhead, nodeSelector and tolerations are not applied here; add them to the pods themselves"]),
-    "... that none names": ([CLASS, pod("p")], []),
-    "a kind of that name in another group": ([kind("LimitRange", "l", "default", apiVersion="example.com/v1"), pod("p")], []),
+    "... that no pod uses": ([CLASS, pod("p")], []),
+    "the same kind in another API group": ([kind("LimitRange", "l", "default", apiVersion="example.com/v1"), pod("p")], []),
 })
-def test_what_is_done_elsewhere_is_said_where_it_matters(things, message):
+def test_a_message_names_what_the_script_does_not_apply(things, message):
     run = run_scheduler("--cluster", "-", input=yaml.safe_dump_all([node("n"), *things]))
     assert [line for line in run.stderr.splitlines() if not line.startswith("no pod waits")] == message and run.returncode == 0
 
 
-@table("things, is_said", {
-    "there is a less important pod": ([pod("there", {"cpu": "1"}, nodeName="n")], True),
+@table("things, expected", {
+    "a less important pod is on the node": ([pod("there", {"cpu": "1"}, nodeName="n")], True),
     "the node is empty": ([], False),
-    "all pods matter as much": ([pod("there", nodeName="n", priorityClassName="high")], False),
+    "the other pod has the same priority": ([pod("there", nodeName="n", priorityClassName="high")], False),
     "the pod selects another node": ([pod("there", nodeName="n")], None),
 })
-def test_that_nobody_is_preempted_is_said_where_it_might_help(things, is_said):
-    fields = {"nodeSelector": {"disk": "ssd"}} if is_said is None else {}
+def test_a_hint_at_preemption_comes_only_where_it_might_help(things, expected):
+    fields = {"nodeSelector": {"disk": "ssd"}} if expected is None else {}
     _, message = placed(priority_class("high", 5), *things, pod("p", {"cpu": "9"}, priorityClassName="high", **fields))
-    assert ("kube-scheduler might delete less important pods" in message) == bool(is_said)
+    assert ("kube-scheduler might delete less important pods" in message) == bool(expected)
 
 
 # ---- folders
 
-def test_a_folder_without_nodes_has_none_whatever_else_is_in_it(tmp_path):
+def test_a_folder_without_nodes_is_an_error(tmp_path):
     in_files(tmp_path, kustomization="kind: Kustomization\nresources: [a.yaml]\n", a=[kind("Namespace", "n", apiVersion="v1")])
     run = run_scheduler("--cluster", tmp_path)
     assert run.returncode == 2 and f"{tmp_path}: there is no Node; " in run.stderr
     assert f"{tmp_path}: skipped, not Kubernetes objects: kustomization.yaml" in run.stderr and "expected a" not in run.stderr
 
 
-def test_a_file_of_another_tool_is_named_also_if_it_comes_first(tmp_path):
+def test_a_file_of_another_tool_is_skipped_even_if_it_comes_first(tmp_path):
     in_files(tmp_path, kind="kind: Cluster\napiVersion: kind.x-k8s.io/v1alpha4\n", rest=[node("n"), pod("p")])
     run = run_scheduler("--cluster", tmp_path / "kind.yaml", tmp_path / "rest.yaml")
     assert (run.returncode, run.stderr) == (0, f"{tmp_path}/kind.yaml: skipped, not Kubernetes objects: Cluster\n")
 
 
-def test_what_a_patch_does_not_say_stays(tmp_path):
+def test_a_patch_changes_only_the_fields_that_it_has(tmp_path):
     scaler = kind("HorizontalPodAutoscaler", "w", "default", apiVersion="autoscaling/v2", spec={
         "minReplicas": 3, "maxReplicas": 5, "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "w"}})
     in_files(tmp_path, base=[node("n"), workload("Deployment"), scaler], labels=[node("n", labels={"disk": "ssd"})], patch=[
@@ -102,14 +99,14 @@ def test_what_a_patch_does_not_say_stays(tmp_path):
     thing = yaml.safe_load(text)
     in_files(tmp_path, labels=[{each: thing[each] for each in thing.keys() - {"status"}} | {"apiVersion": "v1"}])
     run = run_scheduler("--cluster", tmp_path)
-    assert run.stdout.count("default/w-") >= 3 and run.stdout.count(" -> n ") == 3, "a node keeps its room, and an autoscaler its least"
+    assert run.stdout.count("default/w-") >= 3 and run.stdout.count(" -> n ") == 3, "the node keeps its allocatable, and the autoscaler its minReplicas"
     assert run.returncode == 1 and f"HorizontalPodAutoscaler w{LEFT_OUT}: spec.maxReplicas: Required value" in run.stderr
 
 
-# ---- what is no manifest
+# ---- input that is no manifest
 
 def in_tar(text):
-    """An archive with a file of this text."""
+    """Return a tar archive with one file of this text."""
     archive = io.BytesIO()
     with tarfile.open(fileobj=archive, mode="w") as tar:
         entry = tarfile.TarInfo("a.yaml")
@@ -120,23 +117,23 @@ def in_tar(text):
 
 @table("data, message", {
     "an error of helm": (b"Error: cannot re-use a name that is still in use\n", "this is an error message of helm, not a manifest: Error: cannot"),
-    "names": (b"node/n1\npod/p\n", "this is a list of names; write -o json instead of -o name: node/n1"),
-    "a login of a proxy": (b"<!DOCTYPE html>\n<html></html>", "this is a web page, maybe the login of a proxy: <!DOCTYPE html>"),
+    "a list of names": (b"node/n1\npod/p\n", "this is a list of names; write -o json instead of -o name: node/n1"),
+    "a login page of a proxy": (b"<!DOCTYPE html>\n<html></html>", "this is a web page, maybe the login of a proxy: <!DOCTYPE html>"),
     "an archive": (in_tar(b"kind: Pod"), "this is an archive; unpack it with `tar -xf`, and give the folder to --cluster"),
-    "... that is compressed": (gzip.compress(in_tar(b"kind: Pod")), "this is an archive; unpack it with `tar -xf`"),
-    "a file that is compressed": (gzip.compress(b"kind: Pod"), "this file is compressed; pipe the output of `gunzip -c` to --cluster -"),
-    "an error behind the objects": (
+    "a compressed archive": (gzip.compress(in_tar(b"kind: Pod")), "this is an archive; unpack it with `tar -xf`"),
+    "a compressed file": (gzip.compress(b"kind: Pod"), "this file is compressed; pipe the output of `gunzip -c` to --cluster -"),
+    "an error after the objects": (
         b'{"kind": "List", "items": []}\nError from server (Forbidden): nodes is forbidden: User "x" cannot list it\n',
         "it ends with an error message of kubectl, not a manifest: Error from server (Forbidden): nodes is forbidden"),
 })
-def test_what_is_no_manifest_gets_its_hint(data, message):
+def test_input_that_is_no_manifest_gets_a_hint(data, message):
     run = run_scheduler("--cluster", "-", input=data)
     assert run.returncode == 2 and run.stderr.startswith(f"-: {message}") and run.stderr.count("\n") == 1
 
 
-# ---- what is asked
+# ---- options
 
-def test_copies_are_counted_before_the_pods_that_wait_and_by_the_rules_of_the_pod():
+def test_fits_counts_copies_before_other_waiting_pods_with_the_rules_for_this_pod():
     things = [node("n"), pod("p", {"cpu": "2"}, schedulerName="default-scheduler"), pod("q", {"cpu": "3"})]
     run = run_scheduler("--cluster", "-", "--fits", "p", input=yaml.safe_dump_all(things))
     assert run.stdout.splitlines() == [
@@ -152,4 +149,4 @@ def test_a_page_of_a_live_cluster_is_announced(arguments, message, control_plane
         assert message in run.stderr and run.stdout.startswith("<!DOCTYPE html>")
     else:
         running = start_scheduler("--server", control_plane.server, "--output", "html")
-        wait_for("it says so", lambda: "the page is written when you press Ctrl-C" in running.err)
+        wait_for("the page is announced", lambda: "the page is written when you press Ctrl-C" in running.err)

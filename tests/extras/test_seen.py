@@ -1,4 +1,4 @@
-"""What a rule looks at is noted, and a change of it is news."""
+"""A field that a rule reads is recorded, and a change of it has the rule evaluated again."""
 
 import pytest
 
@@ -15,38 +15,38 @@ pytestmark = pytest.mark.usefixtures("seeded")
 
 
 def late_attribute(kind, monkeypatch):
-    """Have pods, or nodes, read an attribute that somebody has added."""
+    """Make pods, or nodes, read an attribute that is added at run time."""
     plain = kind.__init__
 
     def read_more(thing, raw):
-        """Read a field of the status, too."""
+        """Read an extra field of the status, too."""
         plain(thing, raw)
         thing.mood = raw.get("status", {}).get("mood")
 
     monkeypatch.setattr(kind, "__init__", read_more)
 
 
-@table("changes, is_good", {  # what changes on the cluster, JSON of a node or of a pod on it; and what a rule looks at
+@table("changes, is_good", {  # makes the changed node, or a pod on it; and the check by the rule
     "a condition of a node": (
         lambda mood: node("n", status={"conditions": [{"type": "TooHot", "status": mood}]}),
         lambda node: node.raw["status"]["conditions"] == [{"type": "TooHot", "status": "good"}]),
-    "what runs on a node": (
+    "the kernel of a node": (
         lambda mood: node("n", status={"nodeInfo": {"kernelVersion": mood}}),
         lambda node: node.raw["status"]["nodeInfo"]["kernelVersion"] == "good"),
-    "what an attribute of a node reads": (
+    "an added attribute of a node": (
         lambda mood: node("n", status={"mood": mood}), lambda node: node.mood == "good"),
-    "who has to agree before a pod goes": (
+    "a finalizer of a pod": (
         lambda mood: pod("p", nodeName="n", metadata={"finalizers": [mood]}),
         lambda node: any(each.raw["metadata"]["finalizers"] == ["good"] for each in node.pods.values())),
-    "a condition of a pod that is not of every pod": (
+    "an extra condition of a pod": (
         lambda mood: pod("p", nodeName="n", status={"conditions": [{"type": "Mood", "status": mood}]}),
         lambda node: any(each.raw["status"]["conditions"][0]["status"] == "good" for each in node.pods.values())),
-    "what an attribute of a pod reads": (
+    "an added attribute of a pod": (
         lambda mood: pod("p", nodeName="n", status={"mood": mood}),
         lambda node: any(each.mood == "good" for each in node.pods.values())),
 })
-def test_whatever_a_rule_looks_at_a_change_of_it_is_news(changes, is_good, monkeypatch):
-    """Rules of one's own, and attributes: of none of these fields has anybody said that it is looked at."""
+def test_a_rule_sees_a_change_of_any_field(changes, is_good, monkeypatch):
+    """None of these fields is declared as one that a rule reads."""
     late_attribute(FullNode, monkeypatch)
     late_attribute(FullPod, monkeypatch)
 

@@ -1,4 +1,4 @@
-"""Selectors of the objects that own a pod."""
+"""Selectors of the Services and controllers of a pod."""
 
 import collections
 import copy
@@ -20,7 +20,7 @@ from scheduler_extras.rules.selectors import selector_in, selectors_of
 
 
 def selectors_one_by_one(waiting, resource, objects):
-    """What `selectors_of` is said to return: of all objects of the namespace, those that select the pod."""
+    """Return the selectors in the pod's namespace that match it, without the cache of `selectors_of`."""
     selectors = []
     for key in sorted(objects):
         if key.startswith(f"{waiting.namespace}/"):
@@ -32,8 +32,8 @@ def selectors_one_by_one(waiting, resource, objects):
 
 
 @pytest.mark.parametrize("seed", range(10))
-def test_selectors_are_those_of_the_objects_as_they_are_by_now(seed):
-    """Objects come, change and go, one by one as they are told of, or all at once as they are listed."""
+def test_cached_selectors_follow_the_changes_of_objects(seed):
+    """Objects are added, changed and deleted, one by one as in a watch, or all at once as in a list."""
     dice, snapshot = random.Random(seed), FullSnapshot({}, {resource: {} for resource in OWNING_RESOURCES})
     found = collections.Counter()
     for _ in range(200):
@@ -56,8 +56,8 @@ def test_selectors_are_those_of_the_objects_as_they_are_by_now(seed):
     assert found[1] > 50 and found[2]
 
 
-def test_a_selector_is_read_once_and_pods_are_asked_for_in_their_namespace_only(monkeypatch):
-    """Of a ReplicaSet that is scaled, too; 40 namespaces with a Service, a ReplicaSet and a pod each."""
+def test_a_selector_is_read_once_and_only_matched_in_its_namespace(monkeypatch):
+    """There are 40 namespaces with a Service, a ReplicaSet and a pod each. One ReplicaSet is scaled."""
     server, read, asked = Server(), [], []
     plain_read, plain_meets = label_selector, labels_match
     replace(monkeypatch, "label_selector", lambda selector: read.append(selector) or plain_read(selector))

@@ -1,4 +1,4 @@
-"""The real kube-scheduler and this one side by side: a real control plane, the same pods, the same Policy."""
+"""Comparison with a real kube-scheduler on a real control plane, with the same pods and the same Policy."""
 
 import json
 import random
@@ -36,7 +36,7 @@ ALL = DEFAULTS | {
 
 
 def random_nodes(chance):
-    """A dozen nodes, no two alike, in three zones."""
+    """Twelve different nodes in three zones."""
     for i in range(12):
         labels = {"kubernetes.io/hostname": f"n{i:02}", ZONE: f"z{i % 3}", "rack": f"r{i % 4}", "disk": "ssd"}
         for name in ("fast", "retiring", "disk", ZONE):
@@ -48,7 +48,7 @@ def random_nodes(chance):
 
 
 def random_pod(chance, name):
-    """A pod that wants this and that."""
+    """A pod with random requests and constraints."""
     app = chance.choice(["web", "db", "cache"])
     term = {"topologyKey": chance.choice([ZONE, "kubernetes.io/hostname", "rack"]),
             "labelSelector": {"matchLabels": {"app": chance.choice(["web", "db", "cache"])}}}
@@ -82,7 +82,7 @@ def random_pod(chance, name):
 
 
 def random_policy(chance):
-    """A Policy of some rules, with some weights and arguments."""
+    """A Policy with random rules, weights and arguments."""
     def some(things):
         return chance.sample(things, chance.randint(0, len(things)))
 
@@ -105,7 +105,7 @@ def random_policy(chance):
 
 
 def flags(policy, folder):
-    """Return what makes kube-scheduler obey a Policy or a provider, and what makes us. (A profile means 1.36 to us.)"""
+    """Return kube-scheduler's flags for a Policy or a provider, and the value of our --policy."""
     if isinstance(policy, str):
         return [f"--algorithm-provider={policy}"], policy
     path = folder / "policy.json"
@@ -117,11 +117,11 @@ def flags(policy, folder):
     "the default rules": (DEFAULTS, 30),
     "everything at once": (ALL, 60),
     "a provider": ("ClusterAutoscalerProvider", 30),
-    **{f"rules drawn at random, {seed}": (random_policy(random.Random(seed)), 20) for seed in range(4)},
+    **{f"random rules, {seed}": (random_policy(random.Random(seed)), 20) for seed in range(4)},
 })
-def test_kube_scheduler_chooses_a_node_that_we_score_highest(control_plane, tmp_path, policy, count):
-    """Many pods, one at a time: both see the same cluster, and give the same node or the same reasons."""
-    chance = random.Random(9)  # by which several pods fit nowhere, whatever is chosen for the others
+def test_kube_scheduler_chooses_one_of_our_best_nodes(control_plane, tmp_path, policy, count):
+    """Pods are created one at a time, so that both schedulers decide about the same cluster."""
+    chance = random.Random(9)  # with this seed, several pods fit nowhere
     theirs, ours = flags(policy, tmp_path)
     control_plane.create(*random_nodes(chance))
     for app in ("web", "db"):
@@ -158,7 +158,7 @@ def test_kube_scheduler_chooses_a_node_that_we_score_highest(control_plane, tmp_
     for app in ("web", "db"):
         control_plane.request("DELETE", f"namespaces/default/services/{app}")
     if count > 20:
-        assert unique > count / 3 and pending > 2, "the pods are various enough to tell"
+        assert unique > count / 3 and pending > 2, "the pods are varied enough"
 
 
 @table("verb, answer, place, text", {
@@ -166,10 +166,10 @@ def test_kube_scheduler_chooses_a_node_that_we_score_highest(control_plane, tmp_
         "filter", {"nodenames": [], "failednodes": {"a": "a is haunted", "b": "a is haunted"}}, None,
         "0/2 nodes are available: 2 a is haunted."),
     "it prefers a node": ("prioritize", [{"host": "a", "score": 1}, {"host": "b", "score": 9}], "b", None),
-    "it fails to bind": ("bind", {"error": "disk quota exceeded"}, None, "binding rejected: ... disk quota exceeded"),
+    "its bind fails": ("bind", {"error": "disk quota exceeded"}, None, "binding rejected: ... disk quota exceeded"),
 })
 def test_an_extender_that_answers_in_lower_case(control_plane, tmp_path, verb, answer, place, text):
-    """Go's decoder takes a field's name in any case: both take the same from what the extender answers."""
+    """Go's decoder accepts field names in any case, so both schedulers must read the same answer."""
     service = Service()
     service.answers[verb] = 200, answer
     policy = DEFAULTS | {"predicates": [], "priorities": [], "extenders": [
@@ -182,12 +182,12 @@ def test_an_extender_that_answers_in_lower_case(control_plane, tmp_path, verb, a
     run_scheduler("--server", control_plane.server, "--policy", ours, "--once")
 
     def outcome(name):
-        """The pod's node, and why it has none; nothing as long as neither is known."""
+        """Return the pod's node and message, or None while it has neither."""
         thing = control_plane.get(f"namespaces/default/pods/{name}")
         message = next((each.get("message") for each in thing["status"].get("conditions", [])), None)
         return [thing["spec"].get("nodeName"), message] if thing["spec"].get("nodeName") or message else None
 
-    outcomes = [wait_for(f"{name} is decided about", lambda name=name: outcome(name)) for name in ("theirs", "ours")]
+    outcomes = [wait_for(f"{name} is decided", lambda name=name: outcome(name)) for name in ("theirs", "ours")]
     kube_scheduler.kill()
     kube_scheduler.wait()
     service.stop()

@@ -1,4 +1,4 @@
-"""Texts for people: at a terminal and piped, shortened, and with control characters shown."""
+"""Text output: at a terminal and piped, with shortened names, and with escaped control characters."""
 
 import os
 import pty
@@ -17,12 +17,12 @@ from scheduler_extras.show.text import BOLD, Screen, align, short_names
 
 
 @table("of, message", {
-    "cpu that lacks on each of twelve": (pod("p", {"cpu": "5"}), "(requests cpu 5000m, free 4000m)"),
-    "what a selector asks, and what each node has": (
+    "insufficient cpu": (pod("p", {"cpu": "5"}), "(requests cpu 5000m, free 4000m)"),
+    "a selector, and the labels of each node": (
         pod("p", nodeSelector={"pool": "a-value-that-is-as-long-as-such-values-are-in-earnest"}),
         "(pool In [a-value-that-is-as-long-as-such-values-are-in-earnest]: has no pool)"),
 })
-def test_all_nodes_behind_a_reason_have_their_numbers(of, message):
+def test_a_reason_has_its_numbers_for_each_of_twelve_nodes(of, message):
     names = [f"gke-prod-pool-0-5fc70dbf-{i:04}" for i in range(12)]
     text = " ".join(" ".join(shown(decide(policy(), of, *map(node, names)))).split())
     assert text.count(message) == 12
@@ -32,8 +32,8 @@ def test_all_nodes_behind_a_reason_have_their_numbers(of, message):
     "of AWS, which differ in the middle": (
         [f"ip-192-168-142-{i}.us-west-2.compute.internal" for i in (118, 135, 171)],
         ["ip-192-168-142-118.u…", "ip-192-168-142-135.u…", "ip-192-168-142-171.u…"]),
-    "... at both ends": (["a" * 30 + "x", "a" * 30 + "y"], ["a" * 16 + "…" + "aaax", "a" * 16 + "…" + "aaay"]),
-    "... deep in the middle": (
+    "which differ at both ends": (["a" * 30 + "x", "a" * 30 + "y"], ["a" * 16 + "…" + "aaax", "a" * 16 + "…" + "aaay"]),
+    "which differ deep in the middle": (
         [f"{'a' * 20}{middle}{'b' * 20}" for middle in "xy"], ["a" * 20 + "x" + "b" * 20, "a" * 20 + "y" + "b" * 20]),
 })
 def test_names_that_are_shortened_still_differ(names, shown):
@@ -41,10 +41,10 @@ def test_names_that_are_shortened_still_differ(names, shown):
 
 
 @table("name, short", {
-    "one that is short stays whole": ("control-plane", "control-plane"),
+    "a short one stays whole": ("control-plane", "control-plane"),
     "21 characters are short": ("gke-default-pool-x7k9", "gke-default-pool-x7k9"),
-    "an address stays whole": ("ip-172-31-45-117.eu-west-1.compute.internal", "ip-172-31-45-117…rnal"),
-    "so does a generated ending": ("gke-prod-default-pool-1a2b3c4d-x7k9", "gke-prod-default…x7k9"),
+    "an address keeps its digits": ("ip-172-31-45-117.eu-west-1.compute.internal", "ip-172-31-45-117…rnal"),
+    "a generated ending stays": ("gke-prod-default-pool-1a2b3c4d-x7k9", "gke-prod-default…x7k9"),
 })
 def test_names_are_shortened_in_the_middle(name, short):
     assert [*read_scores(shown(decide(policy(), pod("p"), node(name))))] == [f"* {short}"]
@@ -52,9 +52,9 @@ def test_names_are_shortened_in_the_middle(name, short):
 
 
 def at_a_terminal(*arguments, columns=80, **environment):
-    """Run the scheduler at a terminal; return what it shows."""
+    """Run the scheduler at a terminal; return its output."""
     ours, theirs = pty.openpty()
-    # The first terminal that a session opens is its own. (pty.fork() does so, too, but warns if there are threads.)
+    # A new session's first open terminal becomes its controlling one. (pty.fork() would do it, but warns if there are threads.)
     opening = ["sh", "-c", 'exec "$@" <>"$0" >&0 2>&0', os.ttyname(theirs)]
     command = [*opening, *SCHEDULER, *map(str, arguments)]
     process = subprocess.Popen(command, stdin=theirs, start_new_session=True, env={
@@ -64,7 +64,7 @@ def at_a_terminal(*arguments, columns=80, **environment):
     while True:
         try:
             shown += os.read(ours, 65536)
-        except OSError:  # it has ended
+        except OSError:  # the process has ended
             break
     os.close(ours)
     assert process.wait() == 0
@@ -81,7 +81,7 @@ def test_colours(environment, coloured):
     assert ("\033[1;32m* node-a" in shown) == coloured
     assert ("\033" in shown) == coloured
     wide = [line for line in shown.splitlines() if "control-plane" in line]
-    assert len(wide) == 1 and "that the pod" in wide[0], "it uses the width of the terminal"
+    assert len(wide) == 1 and "that the pod" in wide[0], "a row is as wide as the terminal"
 
 
 def test_decisions_are_folded_at_a_terminal_only():
@@ -106,7 +106,7 @@ def test_a_picture_fits_the_screen(width):
     assert max(map(len, lines)) <= width and len(lines) < 70
 
 
-def test_what_matters_is_coloured(capsys):
+def test_the_important_lines_are_coloured(capsys):
     decision = decide(load_policies(ROOT / "policy.json", "my-scheduler"), pod("p"), *FORTY)
     plain, screen = shown(decision), Screen()
     screen.width, screen.colours = 80, True
@@ -133,7 +133,7 @@ def test_control_characters_are_shown_escaped(capsys):
     assert align([["\033", "a"]]) == ["\\x1b  a"]
 
 
-def test_with_verbose_each_line_of_the_log_has_its_time():
+def test_with_verbose_each_line_of_the_log_has_a_time():
     run = run_scheduler("--server", f"http://127.0.0.1:{free_port()}", "--once", "--verbose")
     lines = run.stderr.splitlines()
     assert lines and all(re.match(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3}  ", line) for line in lines), run.stderr

@@ -38,8 +38,8 @@ def test_pod_capacity_of_node_normalises(counts, raw, points):
     assert list(decision.total.values()) == points
 
 
-def test_pod_capacity_of_node_counts_the_nominated_and_the_terminating(control_plane, tmp_path, start_scheduler):
-    """node-a has two terminating pods, node-b one running, node-c a nominated pod and one with the same host port."""
+def test_pod_capacity_of_node_counts_nominated_and_terminating_pods(control_plane, tmp_path, start_scheduler):
+    """node-a has two terminating pods, node-b a running one, node-c a nominated one and one with the same host port."""
     port = [{"name": "c", "image": "i", "ports": [{"containerPort": 8080, "hostPort": 8080, "protocol": "TCP"}]}]
     finalizer = {"finalizers": ["example.com/stay"]}
     control_plane.create(
@@ -114,7 +114,7 @@ def test_the_random_scheduler_is_a_policy_of_two_lists():
     assert set(placements) == {"a", "b", "c"}
 
 
-def test_algorithm_providers_mean_the_built_in_sets():
+def test_algorithm_providers_have_the_built_in_rules():
     [[default], [autoscaler]] = [load_policies(name, "my-scheduler").values()
                                  for name in ("DefaultProvider", "ClusterAutoscalerProvider")]
     assert len(default.predicates) == len(autoscaler.predicates) == 15

@@ -1,4 +1,4 @@
-"""Policies and manifests that cannot be read: one clear line, and the last good policy stays in force."""
+"""Policies and manifests that cannot be read: one clear line is logged, and the last good Policy stays in force."""
 
 import json
 import os
@@ -13,7 +13,7 @@ from helpers.faulty import ApiServer
 
 
 def nested(levels, opening, core, closing):
-    """A document of many levels."""
+    """A document with this many levels."""
     return opening * levels + core + closing * levels
 
 
@@ -28,19 +28,19 @@ UNREADABLE = {  # a sentence: a file that is neither a Policy nor a manifest
     "objects within objects, 950 deep, in JSON": '{"a": ' + nested(950, '{"a": ', "1", "}") + "}",
     "objects within objects, 100,000 deep, in JSON": nested(100000, '{"a": ', "1", "}"),
     "lists within lists, 100,000 deep, in JSON": '{"a": ' + nested(100000, "[", "", "]") + "}",
-    "a whole number that is empty": 'a: !!int ""\n',
+    "an empty whole number": 'a: !!int ""\n',
     "a whole number that is a word": 'a: !!int "two"\n',
-    "a time that is empty": "a: !!timestamp\n",
-    "a number that is empty": 'a: !!float ""\n',
-    "a truth that is none": 'a: !!bool "perhaps"\n',
-    "a date that is none": 'a: !!timestamp "2024-13-41"\n',
+    "an empty time": "a: !!timestamp\n",
+    "an empty number": 'a: !!float ""\n',
+    "an invalid boolean": 'a: !!bool "perhaps"\n',
+    "an invalid date": 'a: !!timestamp "2024-13-41"\n',
     "bytes": "kind: !!binary aGVsbG8=\n",
     "bytes as a key": "!!binary aGVsbG8=: b\n",
     "a set": "a: !!set {b, c}\n",
     "pairs": "a: !!pairs [b: c, b: d]\n",
-    "an object of Python's": "a: !!python/object/apply:os.system [echo ha]\n",
+    "a Python object": "a: !!python/object/apply:os.system [echo ha]\n",
     "a list as a key": "? [a, b]\n: c\n",
-    "a key that comes twice": "a: b\na: c\n",
+    "a duplicate key": "a: b\na: c\n",
     "a number of a million digits": "a: " + "9" * 1000000 + "\n",
     "a hexadecimal number of a million digits": "a: 0x" + "f" * 1000000 + "\n",
     "a number of a million digits, in JSON": '{"a": ' + "9" * 1000000 + "}",
@@ -49,22 +49,22 @@ UNREADABLE = {  # a sentence: a file that is neither a Policy nor a manifest
     "aliases of aliases": "\n".join(["a0: &a0 [b]", *(f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 9)}]"
                                                      for i in range(1, 12))]),
     "many aliases of a long text": f"a: &a {'b' * 1000000}\nc: [{', '.join(['*a'] * 1000)}]\n",
-    "keys of which the last comes twice, in JSON": "{" + "".join(f'"{i}": 1, ' for i in range(100000)) + '"99999": 1}',
+    "many keys with a duplicate at the end, in JSON": "{" + "".join(f'"{i}": 1, ' for i in range(100000)) + '"99999": 1}',
     "lists within lists, 50,000 deep and closed, in YAML": "a: " + nested(50000, "[", "", "]"),
     "merges of merges": "a0: &a0 {b: c}\n" + "".join(
         f"a{i}: &a{i}\n  <<: [{', '.join([f'*a{i - 1}'] * 10)}]\n" for i in range(1, 9)),
-    "a number to the base of sixty": "a: 1" + ":59" * 100000 + "\n",
-    "bytes that are no text": b"\xff\xfe\x00\xd8kind\x00",
+    "a number in base 60": "a: 1" + ":59" * 100000 + "\n",
+    "bytes that are not UTF-8": b"\xff\xfe\x00\xd8kind\x00",
     "NULs": b"\x00" * 1000,
     "control characters": "kind: \x1b]0;owned\x07\n",
-    "text that is not finished": '{"kind": "Policy", "apiVersion": "v1", "predicates": [{"na',
-    "a text and nothing else": "Policy",
-    "a number and nothing else": "7",
+    "a file that is cut off": '{"kind": "Policy", "apiVersion": "v1", "predicates": [{"na',
+    "only a string": "Policy",
+    "only a number": "7",
 }
 BAD_POLICIES = UNREADABLE | {
     "a weight of 400 digits": json.dumps({"kind": "Policy", "apiVersion": "v1", "priorities": [
         {"name": "EqualPriority", "weight": int(DIGITS)}]}),
-    "a weight that is infinite": '{"kind": "Policy", "apiVersion": "v1", "priorities": '
+    "an infinite weight": '{"kind": "Policy", "apiVersion": "v1", "priorities": '
                                  '[{"name": "EqualPriority", "weight": 1e999}]}',
     "an extender's timeout of 400 digits": json.dumps({"kind": "Policy", "apiVersion": "v1", "extenders": [
         {"urlPrefix": "http://127.0.0.1", "filterVerb": "f", "httpTimeout": int(DIGITS)}]}),
@@ -78,14 +78,14 @@ BAD_POLICIES = UNREADABLE | {
 
 
 def write(path, content):
-    """Write a file at once, as an editor does."""
+    """Replace a file at once, as editors do."""
     fresh = path.with_suffix(".new")
     fresh.write_bytes(content if isinstance(content, bytes) else content.encode())
     fresh.replace(path)
 
 
 @table("content", {name: (content,) for name, content in BAD_POLICIES.items()})
-def test_a_policy_that_cannot_be_read_is_one_line_and_exit_code_2(content, tmp_path):
+def test_an_unreadable_policy_gives_one_line_and_exit_code_2(content, tmp_path):
     path = tmp_path / "policy.yaml"
     write(path, content[0])
     code, out, err, seconds = run_limited("--policy", path, "--cluster", "/dev/null")
@@ -97,7 +97,7 @@ def test_a_policy_that_cannot_be_read_is_one_line_and_exit_code_2(content, tmp_p
 
 
 @table("content", {name: (content,) for name, content in UNREADABLE.items()})
-def test_a_manifest_that_cannot_be_read_is_one_line(content, tmp_path):
+def test_an_unreadable_manifest_gives_one_line(content, tmp_path):
     path = tmp_path / "manifest.yaml"
     write(path, content[0])
     code, out, err, seconds = run_limited("--cluster", path, "--output=json")
@@ -114,7 +114,7 @@ def test_a_manifest_that_cannot_be_read_is_one_line(content, tmp_path):
     "a quantity of 400 digits": (pod("p", {"cpu": DIGITS}), "Insufficient cpu"),
     "a name that cannot be encoded": (pod("p-\ud800"), "is skipped"),
 })
-def test_an_odd_pod_in_a_manifest_is_named_and_the_others_are_placed(text, message, tmp_path):
+def test_an_odd_pod_in_a_manifest_is_named_and_other_pods_are_placed(text, message, tmp_path):
     (tmp_path / "m.json").write_text(json.dumps({"kind": "List", "items": [node("n"), text, pod("fine")]}))
     for policy in (ROOT / "policy.json", "DefaultProvider"):
         code, out, err, seconds = run_limited("--cluster", tmp_path / "m.json", "--policy", policy)
@@ -123,26 +123,26 @@ def test_an_odd_pod_in_a_manifest_is_named_and_the_others_are_placed(text, messa
         assert re.search(message, err + out) and seconds < 2
 
 
-def test_a_running_script_keeps_its_last_good_policy_whatever_is_put_in_its_place(serve, start, tmp_path):
+def test_the_last_good_policy_stays_if_the_file_is_replaced_by_an_unreadable_one(serve, start, tmp_path):
     server = serve(ApiServer(node("n", pods="1000")))
     path = policy_file(tmp_path)
     running, wrong = start(server, "--policy", path, "--interval=0.1"), []
     server.create(pod("first"))
-    wait_for("it runs", lambda: server.placements())
+    wait_for("a pod is bound", lambda: server.placements())
     for number, (name, content) in enumerate(BAD_POLICIES.items()):
         before = len(running.err)
         write(path, content)
         try:
-            wait_for("it says so", lambda before=before: "still using the last good Policy" in running.err[before:])
+            wait_for("the error is logged", lambda before=before: "still using the last good Policy" in running.err[before:])
             server.create(pod(f"pod-{number}"))
-            wait_for("it goes on", lambda number=number: f"default/pod-{number}" in server.placements())
-            assert len(running.err[before:].splitlines()) == 1, "it takes more than one line"
+            wait_for("another pod is bound", lambda number=number: f"default/pod-{number}" in server.placements())
+            assert len(running.err[before:].splitlines()) == 1, "there is more than one line"
         except AssertionError as error:
             wrong.append(f"{name}: {str(error).splitlines()[0]}: {running.err[before:][-200:]}")
             running.kill()
             path = policy_file(tmp_path)
             running = start(server, "--policy", path, "--interval=0.1")
-            wait_for("it runs", lambda running=running: "watching" in running.err)
+            wait_for("the program is running", lambda running=running: "watching" in running.err)
     assert not wrong, "\n".join(wrong)
 
 
@@ -151,70 +151,70 @@ HALF = "apiVersion: v1\nkind: Policy\npredicates:\n- name: MatchNodeSelector\n- 
 
 @table("half", {
     "an empty file": ("",),
-    "one of blanks": (" \n\n",),
+    "only white space": (" \n\n",),
     "a comment": ("# soon\n",),
     "null": ("null\n",),
     "three dashes": ("---\n",),
     "the first line": ("apiVersion: v1\n",),
-    "half of a word": (HALF[:HALF.index("NodeSelector")],),
-    "half of some JSON": ('{"kind": "Policy", "apiVersion": "v1", "predicates": [',),
-    "a file that is not there": (None,),
+    "a file that is cut off in a word": (HALF[:HALF.index("NodeSelector")],),
+    "JSON that is cut off": ('{"kind": "Policy", "apiVersion": "v1", "predicates": [',),
+    "a missing file": (None,),
 })
-def test_an_empty_or_half_written_policy_changes_nothing(half, serve, start, tmp_path):
+def test_an_empty_or_incomplete_policy_changes_nothing(half, serve, start, tmp_path):
     server = serve(ApiServer(node("n")))
     path = tmp_path / "policy.yaml"
     path.write_text(HALF)
     running = start(server, "--policy", path, "--interval=0.1")
     server.create(pod("picky", nodeSelector={"disk": "ssd"}), pod("first"))
-    wait_for("it runs", lambda: server.placements())
+    wait_for("a pod is bound", lambda: server.placements())
     path.write_text(half[0]) if half[0] is not None else path.unlink()
-    wait_for("it has looked", lambda: "still using the last good Policy" in running.err)
-    server.create(pod("large", {"cpu": "99"}), pod("last"))  # as the Policy does not ask for resources, it fits
-    wait_for("it goes on", lambda: server.placements().keys() == {"default/first", "default/last", "default/large"})
+    wait_for("the error is logged", lambda: "still using the last good Policy" in running.err)
+    server.create(pod("large", {"cpu": "99"}), pod("last"))  # it fits, because the Policy does not check resources
+    wait_for("the other pods are bound", lambda: server.placements().keys() == {"default/first", "default/last", "default/large"})
     assert not re.search(r": [-+] \w|without changes", running.err), f"the Policy has changed: {running.err}"
 
 
 def becomes_a_pipe(path):
-    """Nobody writes into it, and nobody can tell."""
+    """Replace the file by a named pipe without a writer."""
     path.unlink()
     os.mkfifo(path)
 
 
 def becomes_a_device(path):
-    """It has no end."""
+    """Replace the file by an endless device."""
     path.unlink()
     path.symlink_to("/dev/zero")
 
 
 def becomes_huge(path):
-    """A sparse file of 100 GB."""
+    """Make the file a sparse one of 100 GB."""
     os.truncate(path, 100 * 10**9)
 
 
 @table("becomes, message", {"a pipe": (becomes_a_pipe, "it is no longer a regular file"), "a device": (becomes_a_device, "it is no longer a regular file"),
                          "huge": (becomes_huge, "it has more than 1048576 bytes")})
 @pytest.mark.parametrize("name", ["policy.json", "rules.py"])
-def test_a_file_that_cannot_be_read_in_time_is_one_line_and_the_last_good_policy_stays(becomes, message, name, serve, start, tmp_path):
+def test_the_last_good_policy_stays_if_a_file_becomes(becomes, message, name, serve, start, tmp_path):
     server = serve(ApiServer(node("n", pods="1000")))
     (tmp_path / "rules.py").write_text("from scheduler import predicate\n\n@predicate('Mine')\ndef mine(pod, node):\n    return []\n")
     rules = json.loads((ROOT / "policy.json").read_text())
     policy_file(tmp_path, predicates=[*rules["predicates"], {"name": "Mine"}])
     running = start(server, "--policy", tmp_path / "policy.json", "--plugins", tmp_path / "rules.py", "--interval=0.1")
     server.create(pod("first"))
-    wait_for("it runs", lambda: server.placements())
+    wait_for("a pod is bound", lambda: server.placements())
     before, text = len(running.err), (tmp_path / name).read_text()
     becomes(tmp_path / name)
-    wait_for("it says so", lambda: "still using the last good Policy" in running.err[before:])
+    wait_for("the error is logged", lambda: "still using the last good Policy" in running.err[before:])
     server.create(pod("second"))
-    wait_for("it goes on", lambda: len(server.placements()) == 2)
+    wait_for("another pod is bound", lambda: len(server.placements()) == 2)
     [line] = running.err[before:].splitlines()
     assert message in line
     (tmp_path / name).unlink()
     (tmp_path / name).write_text(text + "\n")
-    wait_for("it is read again", lambda: re.search("without changes|has changed", running.err[before:]))
+    wait_for("the file is reloaded", lambda: re.search("without changes|has changed", running.err[before:]))
 
 
-@table("path", {"a device without an end": "/dev/zero", "a device without anything": "/dev/null"})
-def test_at_the_start_too(path):
+@table("path", {"an endless device": "/dev/zero", "an empty device": "/dev/null"})
+def test_at_the_start_an_unreadable_policy_gives_exit_code_2(path):
     code, _, err, _ = run_limited("--policy", path)
     assert code == 2 and len(err.splitlines()) == 1, err

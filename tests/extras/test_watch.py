@@ -17,7 +17,7 @@ from scheduler_extras.manifests.manifests import Manifests
 
 
 class Streams(Manifests):
-    """An API with streams as a test gives them, one after another; its lists are counted."""
+    """An API whose watches deliver the given streams one after another. It counts its lists."""
 
     def __init__(self, *streams):
         self.streams, self.lists, self.asked = list(streams), 0, []
@@ -35,14 +35,14 @@ class Streams(Manifests):
 
     def events(self, stream):
         if stream is None:
-            threading.Event().wait()  # a test may have time.sleep end at once
+            threading.Event().wait()  # not time.sleep, which a test may replace
         for event in stream:
             if isinstance(event, Exception):
                 raise event
             yield event
 
 
-def told_of(name, version, what="ADDED"):
+def watch_event(name, version, what="ADDED"):
     return {"type": what, "object": {"metadata": {"name": name, "resourceVersion": str(version)}}}
 
 
@@ -53,36 +53,36 @@ BREAKS = error_of(0, "broken")
 
 
 @table("streams, lists, versions, names", {
-    "a stream that ends is watched on from where it ended": ([[told_of("a", 1005)], [told_of("b", 1006)]], 1, ["1000", "1005", "1006"], "ab"),
-    "a bookmark moves on where the next one begins": ([[told_of("", 1009, "BOOKMARK")], [told_of("a", 1012)]], 1, ["1000", "1009", "1012"], "a"),
-    "one that breaks, too": ([[told_of("a", 1005), BREAKS], [told_of("b", 1006)]], 1, ["1000", "1005", "1006"], "ab"),
-    "one that breaks before it has told anything: what was missed is listed": ([[BREAKS], [told_of("a", 2005)]], 2, ["1000", "2000", "2005"], "a"),
-    "one that ends at once, likewise": ([[]], 2, ["1000", "2000"], ""),
-    "one that does not begin: etcd may be restored from a copy meanwhile": ([BREAKS, [told_of("a", 5)]], 2, ["1000", "2000", "5"], "a"),
-    "after 410 all is listed again": ([[told_of("a", 1005), GONE]], 2, ["1000", "2000"], "a"),
-    "and if that is the answer to the watch itself": ([error_of(410, "gone")], 2, ["1000", "2000"], ""),
-    "what is not there any more: a list says so": ([error_of(404, "no")], 2, ["1000", "2000"], ""),
-    "what can be listed only": ([error_of(405, "no")], 2, ["1000", "2000"], ""),
-    "an event that is none": ([[{"type": "ADDED", "object": 7}]], 2, ["1000", "2000"], ""),
+    "a stream that ends: the next one starts at its last version": ([[watch_event("a", 1005)], [watch_event("b", 1006)]], 1, ["1000", "1005", "1006"], "ab"),
+    "a bookmark: the next one starts at its version": ([[watch_event("", 1009, "BOOKMARK")], [watch_event("a", 1012)]], 1, ["1000", "1009", "1012"], "a"),
+    "a stream that breaks: the same": ([[watch_event("a", 1005), BREAKS], [watch_event("b", 1006)]], 1, ["1000", "1005", "1006"], "ab"),
+    "a stream that breaks before its first event: a new list": ([[BREAKS], [watch_event("a", 2005)]], 2, ["1000", "2000", "2005"], "a"),
+    "a stream that ends at once: a new list": ([[]], 2, ["1000", "2000"], ""),
+    "a stream that does not begin: a new list, as etcd may have been restored from a backup": ([BREAKS, [watch_event("a", 5)]], 2, ["1000", "2000", "5"], "a"),
+    "410 in an event: a new list": ([[watch_event("a", 1005), GONE]], 2, ["1000", "2000"], "a"),
+    "410 as the answer to the watch": ([error_of(410, "gone")], 2, ["1000", "2000"], ""),
+    "404, as the resource has gone": ([error_of(404, "no")], 2, ["1000", "2000"], ""),
+    "405, as the resource can only be listed": ([error_of(405, "no")], 2, ["1000", "2000"], ""),
+    "an object that is a number": ([[{"type": "ADDED", "object": 7}]], 2, ["1000", "2000"], ""),
     "an answer that is a list": ([[{"kind": "PodList", "items": []}]], 2, ["1000", "2000"], ""),
     "an event of an unknown type": ([[{"type": "LISTED", "object": {}}]], 2, ["1000", "2000"], ""),
-    "no right to watch: all is listed again": ([error_of(403, "no")], 2, ["1000", "2000"], ""),
+    "403, without the right to watch": ([error_of(403, "no")], 2, ["1000", "2000"], ""),
 })
 def test_a_reflector(streams, lists, versions, names, monkeypatch, caplog):
     replace(monkeypatch, "backoff", lambda *failures, **error: 0)
     api, news = Streams(*streams), queue.SimpleQueue()
     threading.Thread(target=Reflector(api, "nodes", "", news).work, daemon=True).start()
-    wait_for("it watches for good", lambda: len(api.asked) == len(versions))
-    told = [news.get() for _ in range(news.qsize())]
+    wait_for("the last watch is open", lambda: len(api.asked) == len(versions))
+    events = [news.get() for _ in range(news.qsize())]
     assert (api.lists, api.asked) == (lists, versions)
-    assert "".join(content["metadata"]["name"] for _, what, content in told if what != "LISTED") == names
-    assert [what for _, what, _ in told].count("LISTED") == lists
+    assert "".join(content["metadata"]["name"] for _, what, content in events if what != "LISTED") == names
+    assert [what for _, what, _ in events].count("LISTED") == lists
     has_no_right = any(getattr(stream, "status", None) == 403 for stream in streams)
     assert ("until that is allowed, nodes are listed every 10 s" in caplog.text) == has_no_right
 
 
-@table("seconds, lists", {"the API server ends it in time, as nothing has changed": (20, 0), "silent beyond its time, as one that is held back": (25, 1)})
-def test_a_stream_that_tells_nothing_and_is(seconds, lists, monkeypatch):
+@table("seconds, lists", {"ends in time keeps its version": (20, 0), "ends late, as if held back, leads to a new list": (25, 1)})
+def test_a_stream_without_events_that(seconds, lists, monkeypatch):
     clock, api = Clock(monkeypatch), Streams()
     def stream():
         clock.now += seconds
@@ -94,17 +94,17 @@ def test_a_stream_that_tells_nothing_and_is(seconds, lists, monkeypatch):
     assert reflector.version == ("" if lists else "7")
 
 
-def test_that_streams_tell_nothing_is_said_once(monkeypatch, caplog):
+def test_one_warning_says_that_watches_deliver_no_events(monkeypatch, caplog):
     replace(monkeypatch, "backoff", lambda *failures, **error: 0)
     api = Streams(*[[]] * 6)
     threading.Thread(target=Reflector(api, "nodes", "", queue.Queue()).work, daemon=True).start()
-    wait_for("it watches for good", lambda: len(api.asked) == 7)
+    wait_for("the last watch is open", lambda: len(api.asked) == 7)
     [message] = caplog.messages
     assert message.startswith("watches deliver no events, for example that of nodes (they end at once), so it is listed every 10 s")
 
 
-@table("fault", {"it breaks": BREAKS, "all that it tells is that versions are gone": [GONE]})
-def test_a_stream_that_fails_is_begun_again_after_1_2_4_to_10_seconds(monkeypatch, fault):
+@table("fault", {"it breaks": BREAKS, "its only event is 410": [GONE]})
+def test_a_stream_that_fails_is_reopened_after_1_2_4_to_10_seconds(monkeypatch, fault):
     clock, pauses, here, plain = Clock(monkeypatch), [], threading.get_ident(), time.sleep
 
     def sleep(seconds):
@@ -123,14 +123,14 @@ def test_a_stream_that_fails_is_begun_again_after_1_2_4_to_10_seconds(monkeypatc
     assert pauses == [1, 2, 4, 8, 10, 10, 10]
 
 
-def test_a_stream_is_closed_when_it_tells_that_versions_are_gone(monkeypatch):
+def test_a_stream_is_closed_after_a_410_event(monkeypatch):
     replace(monkeypatch, "backoff", lambda *failures, **error: 0)
     closed = []
 
     def stream():
         try:
             yield GONE
-            yield told_of("a", 5)
+            yield watch_event("a", 5)
         finally:
             closed.append(True)
 
@@ -141,8 +141,8 @@ def test_a_stream_is_closed_when_it_tells_that_versions_are_gone(monkeypatch):
     wait_for("the stream is closed", lambda: closed)
 
 
-@table("answer", {"nothing": {}, "something else": {"kind": "Status"}, "items that are none": {"items": 7}})
-def test_a_list_without_items_is_trouble_and_not_an_empty_cluster(answer):
+@table("answer", {"nothing": {}, "something else": {"kind": "Status"}, "items that are a number": {"items": 7}})
+def test_a_list_without_items_is_an_error_and_not_an_empty_cluster(answer):
     api = Streams()
     api.request = lambda *request, **more: answer
     with pytest.raises(ServerUnavailable, match="the list of pods is not as expected: items: "):

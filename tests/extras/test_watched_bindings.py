@@ -1,4 +1,4 @@
-"""What the watch shows while pods are being bound: the tests pass on its events at the worst moment."""
+"""Watch events that arrive while pods are being bound, at the worst moment."""
 
 import pytest
 
@@ -13,11 +13,11 @@ ONE = {"cpu": "1"}
 
 
 @table("name, message", {
-    "nearly ours": ("my-schedular", ["default/p names my-schedular: did you mean my-scheduler?"]),
-    "another one's": ("a-scheduler", []),
-    "none": ("default-scheduler", [])})
+    "a misspelled name": ("my-schedular", ["default/p names my-schedular: did you mean my-scheduler?"]),
+    "another scheduler's name": ("a-scheduler", []),
+    "the default scheduler's name": ("default-scheduler", [])})
 @pytest.mark.parametrize("is_there_before", [True, False])
-def test_that_a_pod_names_nearly_this_scheduler_is_said_once(name, message, is_there_before, watched, caplog):
+def test_a_misspelled_scheduler_name_is_reported_once(name, message, is_there_before, watched, caplog):
     mistaken = pod("p", schedulerName=name), pod("q", schedulerName=name)
     cluster = watched(node("n"), *(mistaken if is_there_before else ()))
     if not is_there_before:
@@ -27,12 +27,12 @@ def test_that_a_pod_names_nearly_this_scheduler_is_said_once(name, message, is_t
     assert caplog.messages == message
 
 
-def test_a_bound_pod_keeps_its_room_and_is_not_decided_about_until_the_watch_shows_it(watched):
+def test_a_bound_pod_keeps_its_room_and_is_not_retried_until_the_watch_shows_it(watched):
     cluster = watched(node("n", cpu="2"))
     cluster.create(pod("a", ONE))
     assert cluster.make_pass() == [("a", "n")] and cluster.on("n") == ["a"] and cluster.under_way() == {"a"}
     assert cluster.make_pass() == [] and cluster.bound() == ["a"]
-    cluster.send("MODIFIED", cluster.stamp(pod("a", ONE)))  # that was before the Binding
+    cluster.send("MODIFIED", cluster.stamp(pod("a", ONE)))  # from before the Binding
     assert cluster.make_pass() == [] and cluster.on("n") == ["a"]
     cluster.send("MODIFIED", cluster.stamp(pod("a", ONE, nodeName="n")))
     assert cluster.on("n") == ["a"]
@@ -41,7 +41,7 @@ def test_a_bound_pod_keeps_its_room_and_is_not_decided_about_until_the_watch_sho
     assert cluster.on("n") == []
 
 
-def test_a_bound_pod_that_a_rule_passes_over_until_the_watch_shows_it_is_not_bound_twice(watched):
+def test_a_bound_pod_that_pre_enqueue_refuses_before_the_watch_shows_it_is_not_bound_twice(watched):
     why = []
     rule = FullRule("Gates", lambda pod, node: (), hooks={"pre_enqueue": lambda pod: why[0] if why else None})
     cluster = watched(node("n", cpu="2"), policy=FullPolicy([*POLICY.predicates, rule], []))
@@ -53,7 +53,7 @@ def test_a_bound_pod_that_a_rule_passes_over_until_the_watch_shows_it_is_not_bou
     assert cluster.make_pass() == [] and cluster.bound() == ["a"] and cluster.on("n") == ["a"]
 
 
-def test_a_pod_that_cannot_be_read_any_more_while_it_is_being_bound_keeps_its_room(watched):
+def test_a_pod_that_becomes_invalid_while_it_is_being_bound_keeps_its_room(watched):
     cluster = watched(node("n", cpu="1"))
     cluster.create(pod("a", ONE))
     assert cluster.make_pass() == [("a", "n")]
@@ -61,10 +61,10 @@ def test_a_pod_that_cannot_be_read_any_more_while_it_is_being_bound_keeps_its_ro
     cluster.create(pod("b", ONE))
     assert cluster.make_pass() == [("b", None)]
     cluster.send("DELETED", cluster.stamp(pod("a", {"cpu": "more"})))
-    wait_for("its room is free", lambda: cluster.make_pass() == [("b", "n")])
+    wait_for("its room is freed", lambda: cluster.make_pass() == [("b", "n")])
 
 
-def test_the_watch_shows_a_pod_before_its_binding_is_answered(watched):
+def test_the_watch_may_show_a_bound_pod_before_the_binding_is_answered(watched):
     cluster = watched(node("n", cpu="2"))
     plain = cluster.server.request
 
@@ -72,7 +72,7 @@ def test_the_watch_shows_a_pod_before_its_binding_is_answered(watched):
         answer = plain(method, path, body, params)
         if path.endswith("/binding"):
             cluster.send("MODIFIED", cluster.stamp(pod("a", ONE, nodeName="n")))
-            wait_for("the news are taken in", lambda: cluster.cache.pods["default/a"].node_name or cluster.cache.apply_updates())
+            wait_for("the event is in the cache", lambda: cluster.cache.pods["default/a"].node_name or cluster.cache.apply_updates())
         return answer
 
     cluster.server.request = request
@@ -82,7 +82,7 @@ def test_the_watch_shows_a_pod_before_its_binding_is_answered(watched):
     assert cluster.make_pass() == [] and cluster.bound() == ["a"] and cluster.under_way() == set()
 
 
-def test_a_pod_is_deleted_between_its_binding_and_the_news_of_it(watched):
+def test_a_pod_may_be_deleted_before_the_watch_shows_its_binding(watched):
     cluster = watched(node("n", cpu="1"))
     cluster.create(pod("a", ONE))
     cluster.make_pass()
@@ -93,18 +93,18 @@ def test_a_pod_is_deleted_between_its_binding_and_the_news_of_it(watched):
     assert cluster.make_pass() == [("b", "n")] and cluster.under_way() == {"b"}
 
 
-def test_a_list_that_was_asked_for_before_a_binding_does_not_free_its_room(watched):
+def test_a_list_from_before_a_binding_does_not_free_the_pods_room(watched):
     cluster = watched(node("n", cpu="2"))
     cluster.create(pod("a", ONE))
     old = cluster.stamp(pod("a", ONE))
     cluster.make_pass()
     cluster.send("LISTED", old)
-    assert cluster.on("n") == ["a"] and cluster.make_pass() == [], "it is bound all the same"
+    assert cluster.on("n") == ["a"] and cluster.make_pass() == [], "the pod is bound all the same"
     cluster.send("LISTED")
-    assert cluster.on("n") == [] and not cluster.cache.pods, "and in this one it has gone"
+    assert cluster.on("n") == [] and not cluster.cache.pods, "the pod is missing in this list"
 
 
-def test_a_pod_is_made_bound_and_deleted_while_nothing_is_heard(watched):
+def test_a_pod_may_be_created_bound_and_deleted_while_the_watch_is_down(watched):
     cluster = watched(node("n", cpu="1"))
     cluster.create(pod("a", ONE))
     cluster.make_pass()
@@ -113,7 +113,7 @@ def test_a_pod_is_made_bound_and_deleted_while_nothing_is_heard(watched):
     assert cluster.make_pass() == [("b", "n")] and cluster.on("n") == ["b"]
 
 
-def test_somebody_else_binds_elsewhere_what_is_assumed_here(watched):
+def test_an_assumed_pod_may_be_bound_elsewhere_by_another_scheduler(watched):
     cluster = watched(node("m", cpu="1"), node("n", cpu="2"))
     cluster.server.failures["binding"] = [409]
     cluster.create(pod("a", {"cpu": "2"}))
@@ -141,7 +141,7 @@ def test_a_pod_whose_labels_change_while_it_is_being_bound_counts_once(watched):
     assert cluster.make_pass() == [] and cluster.under_way() == set()
 
 
-def test_a_held_pod_that_somebody_binds_after_its_labels_changed_keeps_the_place_where_it_is(watched):
+def test_a_pod_held_by_permit_that_is_bound_elsewhere_counts_there_even_if_its_labels_changed(watched):
     rule = FullRule("Holds", lambda pod, node: (), hooks={"permit": lambda *_: 60})
     cluster = watched(node("m"), node("n"), policy=FullPolicy([rule], []))
     cluster.create(pod("a", ONE))

@@ -1,4 +1,4 @@
-"""Nodes and pods that come, change and go, as the watch shows them."""
+"""Nodes and pods that are added, modified and deleted in a watch."""
 
 import gc
 
@@ -15,7 +15,7 @@ from scheduler_extras.reading.pods_and_nodes import FullPod
 ONE = {"cpu": "1"}
 
 
-def test_a_node_is_deleted_and_made_again_under_its_pods(watched):
+def test_a_node_is_deleted_and_recreated_while_it_has_pods(watched):
     cluster = watched(node("n", cpu="2"), node("o"))
     cluster.send("ADDED", cluster.put(pod("a", ONE, nodeName="n")))
     assert cluster.on("n") == ["a"]
@@ -28,8 +28,8 @@ def test_a_node_is_deleted_and_made_again_under_its_pods(watched):
     assert cluster.cache.nodes["n"].allocatable["cpu"] == 8000
 
 
-@table("what", {"its last pod goes": "DELETED", "its last pod is to go": "MODIFIED"})
-def test_before_anybody_looks_a_node_is_deleted_and_made_again_and(watched, what):
+@table("what", {"is deleted": "DELETED", "is terminating": "MODIFIED"})
+def test_a_node_is_deleted_and_recreated_within_one_update_and_its_last_pod(watched, what):
     cluster = watched(node("n", cpu="2"), node("o"))
     there = cluster.put(pod("a", ONE, nodeName="n"))
     cluster.send("ADDED", there)
@@ -41,7 +41,7 @@ def test_before_anybody_looks_a_node_is_deleted_and_made_again_and(watched, what
     assert cluster.cache.snapshot.nodes["n"] is cluster.cache.nodes["n"]
 
 
-def test_a_pod_is_told_before_its_node_and_both_are_forgotten_in_the_end(watched):
+def test_a_pod_is_added_before_its_node_and_both_are_deleted_in_the_end(watched):
     cluster = watched(node("o"))
     cluster.send("ADDED", cluster.put(pod("a", ONE, nodeName="n")))
     assert cluster.on("n") == ["a"] and [*cluster.cache.snapshot.nodes] == ["o"]
@@ -59,11 +59,11 @@ def test_the_same_name_with_another_uid_is_another_pod(watched):
     first = cluster.put(pod("a", ONE, nodeName="n"))
     second = cluster.stamp(pod("a", {"cpu": "2"}, nodeName="n"), uid="second")
     cluster.send("ADDED", first)
-    cluster.send("LISTED", second)  # that the first one has gone, was not heard
+    cluster.send("LISTED", second)  # the deletion of the first one was missed
     assert cluster.on("n") == ["a"] and [there.uid for there in cluster.counted()] == ["second"]
 
 
-def test_a_bound_pod_whose_name_another_one_has_is_forgotten(watched):
+def test_a_bound_pod_is_replaced_by_another_one_with_its_name(watched):
     cluster = watched(node("n"))
     cluster.create(pod("a"))
     cluster.make_pass()
@@ -73,7 +73,7 @@ def test_a_bound_pod_whose_name_another_one_has_is_forgotten(watched):
     assert cluster.make_pass() == [("a", "n")] and [*cluster.cluster.queue] == ["second"]
 
 
-def test_however_often_an_object_changes_it_is_read_once(watched, monkeypatch):
+def test_an_object_that_changes_many_times_is_parsed_once(watched, monkeypatch):
     cluster, read = watched(node("n")), []
     plain = FullPod.__init__
     monkeypatch.setattr(FullPod, "__init__", lambda pod, raw: read.append(raw["metadata"]["name"]) or plain(pod, raw))
@@ -91,7 +91,7 @@ def test_however_often_an_object_changes_it_is_read_once(watched, monkeypatch):
     assert cluster.on("n") == ["b"] and [*cluster.cache.pods] == ["default/b"] and read == ["a", "b"]
 
 
-def test_a_list_of_another_cluster_under_one_address_replaces_all_though_versions_are_the_same(watched):
+def test_a_list_of_another_cluster_replaces_all_objects_even_with_equal_versions(watched):
     cluster = watched(node("n", cpu="1"))
     there = cluster.put(pod("a", {"cpu": "1"}, nodeName="n"))
     cluster.send("ADDED", there)
@@ -100,8 +100,8 @@ def test_a_list_of_another_cluster_under_one_address_replaces_all_though_version
     assert cluster.on("n") == ["a"] and cluster.cache.nodes["n"].requested["cpu"] == 100
 
 
-def test_a_pod_that_a_webhook_sends_elsewhere_counts_where_it_is(watched):
-    """Its Binding names one node, is answered 201, and the API server has written another one."""
+def test_a_pod_whose_binding_a_webhook_changes_counts_on_its_actual_node(watched):
+    """The Binding names one node and is answered with 201, but the API server has written another node."""
     cluster = watched(node("m", cpu="1"), node("n", cpu="2"))
     cluster.create(pod("a", {"cpu": "1"}), pod("b", {"cpu": "2"}))
     cluster.make_pass()
@@ -113,7 +113,7 @@ def test_a_pod_that_a_webhook_sends_elsewhere_counts_where_it_is(watched):
 
 
 @table("times", {"once": 1, "ten times": 10})
-def test_gates_that_come_and_go_have_the_pod_tried_when_there_are_none(times, watched):
+def test_a_pod_is_tried_when_its_last_gate_is_removed_after_gates_changed(times, watched):
     cluster = watched(node("n"))
     cluster.create(pod("a", schedulingGates=[{"name": "example.com/g"}]))
     for _ in range(times):
@@ -124,7 +124,7 @@ def test_gates_that_come_and_go_have_the_pod_tried_when_there_are_none(times, wa
     assert cluster.make_pass() == [("a", "n")] and cluster.bound() == ["a"]
 
 
-def test_a_pod_that_ends_leaves_its_room(watched):
+def test_the_room_of_a_pod_that_has_ended_is_free(watched):
     cluster = watched(node("n", cpu="1"))
     cluster.send("ADDED", cluster.put(pod("a", ONE, nodeName="n")))
     assert cluster.on("n") == ["a"]
@@ -132,7 +132,7 @@ def test_a_pod_that_ends_leaves_its_room(watched):
     assert cluster.on("n") == []
 
 
-def test_an_event_that_comes_twice_counts_once(watched):
+def test_a_duplicate_event_counts_once(watched):
     cluster = watched(node("n", cpu="2"))
     thing = cluster.put(pod("a", ONE, nodeName="n"))
     for what in ("ADDED", "ADDED", "MODIFIED", "DELETED", "DELETED"):
@@ -140,7 +140,7 @@ def test_an_event_that_comes_twice_counts_once(watched):
         assert cluster.on("n") == ([] if what == "DELETED" else ["a"])
 
 
-def test_a_pod_that_cannot_be_read_closes_its_node_until_it_can_or_has_gone(watched):
+def test_a_malformed_pod_blocks_its_node_until_it_is_valid_or_deleted(watched):
     cluster = watched(node("m"), node("n"))
     cluster.send("ADDED", cluster.stamp(pod("odd", {"cpu": "much"}, nodeName="n")))
     cluster.cache.apply_updates()
@@ -153,10 +153,10 @@ def test_a_pod_that_cannot_be_read_closes_its_node_until_it_can_or_has_gone(watc
     cluster.cache.has_changed = False
     cluster.send("LISTED")
     assert cluster.on("n") == [] and [*cluster.cache.snapshot.nodes] == ["m", "n"]
-    assert cluster.cache.has_changed, "so that pods that fitted nowhere are tried again"
+    assert cluster.cache.has_changed, "so that pending pods are retried"
 
 
-def test_a_held_pod_that_cannot_be_read_any_more_is_called_off_and_opens_its_node(watched):
+def test_a_held_pod_that_becomes_malformed_is_unreserved_and_does_not_block_its_node(watched):
     rule = FullRule("Holds", lambda pod, node: (), hooks={"permit": lambda *_: 60})
     cluster = watched(node("n"), policy=FullPolicy([rule], []))
     cluster.create(pod("a"))
@@ -166,15 +166,15 @@ def test_a_held_pod_that_cannot_be_read_any_more_is_called_off_and_opens_its_nod
     assert cluster.on("n") == [] and [*cluster.cache.snapshot.nodes] == ["n"]
 
 
-def test_news_of_a_pod_without_a_spec_are_taken_in(watched):
+def test_an_update_of_a_pod_without_a_spec_is_applied(watched):
     cluster = watched(node("n"))
     for _ in range(2):
         cluster.send("MODIFIED", cluster.stamp({"metadata": {"name": "odd", "namespace": "default"}}))
         assert cluster.on("n") == []
 
 
-def test_what_it_knows_after_a_while_is_what_a_fresh_list_shows():
-    """Pods come, are bound, change and go, while streams end all the time."""
+def test_the_cache_matches_a_fresh_list_after_many_changes():
+    """Pods are created, bound and deleted, while streams end again and again."""
     server = ApiServer(*(node(f"n{i}", pods="20") for i in range(5)))
     cluster = new_live_cluster(ApiClient(server.url))
     try:
@@ -185,19 +185,19 @@ def test_what_it_knows_after_a_while_is_what_a_fresh_list_shows():
             run_pass(cluster, {"my-scheduler": POLICY})
         wait_for("all pods are bound", lambda: run_pass(cluster, {"my-scheduler": POLICY}) or len(server.placements()) == 40)
         fresh = new_cluster(ApiClient(server.url))
-        wait_for("the news are there", lambda: where_pods_are(cluster) == where_pods_are(fresh))
+        wait_for("all updates are applied", lambda: where_pods_are(cluster) == where_pods_are(fresh))
         assert sum(bool(there.counted_on) for there in cluster.cache.pods.values()) == 40
     finally:
         server.stop()
 
 
 def where_pods_are(cluster):
-    """{node: the keys of its pods}, with what they request."""
+    """Return {node: (the keys of its pods, their requests)}."""
     return {name: (sorted(pod.key for pod in node.pods.values()), node.requested)
             for name, node in cluster.refresh_snapshot().nodes.items()}
 
 
-def test_objects_that_have_gone_are_not_kept(watched):
+def test_deleted_objects_are_garbage_collected(watched):
     cluster = watched(node("n"))
     for generation in range(50):
         thing = cluster.put(pod("p", ONE, nodeName="n"), uid=f"uid-{generation}")

@@ -1,4 +1,4 @@
-"""Other objects that the watch shows, such as claims and volumes, and resources that cannot be listed."""
+"""Other watched objects, such as claims and volumes, and resources that cannot be listed."""
 
 import pytest
 
@@ -21,23 +21,23 @@ def using(name):
     return pod(f"uses-{name}", volumes=[{"name": "v", "persistentVolumeClaim": {"claimName": name}}])
 
 
-def test_other_objects_are_listed_once_and_told_from_then_on(watched):
+def test_other_objects_are_listed_once_and_then_watched(watched):
     cluster = watched(node("n"), storage_class("local"), claim("data"), policy=DEFAULTS)
     cluster.create(using("data"))
     assert cluster.make_pass() == [("uses-data", None)]
     lists = len(cluster.server.sent("GET", "/persistentvolumes"))
     cluster.send("ADDED", cluster.put(volume("v")), resource="persistentvolumes")
     cluster.cluster.queue.end_backoff()
-    assert cluster.make_pass() == [("uses-data", "n")], "the volume has come"
+    assert cluster.make_pass() == [("uses-data", "n")], "the watch has shown the volume"
     assert lists == len(cluster.server.sent("GET", "/persistentvolumes")) == 1
 
 
-def test_a_volume_that_is_set_aside_stays_so_until_the_watch_shows_it(watched):
+def test_an_assumed_volume_stays_assumed_until_the_watch_shows_it_bound(watched):
     cluster = watched(node("n"), storage_class("local"), claim("data"), claim("more"), volume("v"), policy=DEFAULTS)
     cluster.create(using("data"), using("more"))
     assert cluster.make_pass() == [("uses-data", "n"), ("uses-more", None)]
     same = cluster.server.objects["persistentvolumes", None, "v"]
-    cluster.send("MODIFIED", same, resource="persistentvolumes")  # told twice
+    cluster.send("MODIFIED", same, resource="persistentvolumes")  # the same event twice
     cluster.cluster.queue.end_backoff()
     cluster.make_pass()
     assert cluster.cluster.queue["uid-uses-more"].retry.failures == 2
@@ -45,7 +45,7 @@ def test_a_volume_that_is_set_aside_stays_so_until_the_watch_shows_it(watched):
 
 
 def refusing(error):
-    """The default Policy, and a rule that raises an error before the first binding."""
+    """Return the default Policy with a rule whose PreBind raises an error once."""
     errors = [error]
 
     def prepare(pod, node, snapshot):
@@ -56,8 +56,8 @@ def refusing(error):
     return FullPolicy([*DEFAULTS.predicates, rule], DEFAULTS.priorities)
 
 
-@table("error", {"refuses": Unschedulable("no"), "trouble": error_of(503, "status 503")})
-def test_what_was_set_aside_is_written_in_the_end_if_another_rule_fails_before(error, watched):
+@table("error", {"the rule refuses": Unschedulable("no"), "a server error": error_of(503, "status 503")})
+def test_an_assumed_volume_is_written_by_a_retry_if_another_pre_bind_failed(error, watched):
     cluster = watched(node("n"), storage_class("local"), claim("data"), volume("v"), policy=refusing(error))
     cluster.create(using("data"))
     cluster.make_pass()
@@ -71,9 +71,9 @@ def test_what_was_set_aside_is_written_in_the_end_if_another_rule_fails_before(e
 
 @table("name, status", {
     "the volume cannot be written": ("v", 403),
-    "the volume is, and a claim cannot be": ("more", 422),
+    "the volume is written, and a claim cannot be": ("more", 422),
 })
-def test_if_the_write_of_what_was_set_aside_fails_it_is_put_back_and_nothing_is_listed_again(name, status, watched):
+def test_after_a_failed_write_volumes_are_no_longer_assumed_and_nothing_is_listed_again(name, status, watched):
     cluster = watched(node("n"), storage_class("local"), claim("data"), volume("v"),
                    storage_class("csi", "csi.example.com"), claim("more", of="csi"), policy=DEFAULTS)
     cluster.server.failures[name] = [status]
@@ -90,7 +90,7 @@ def test_if_the_write_of_what_was_set_aside_fails_it_is_put_back_and_nothing_is_
     assert cluster.cluster.queue["uid-uses-data"].waits_for is WaitsFor.PRE_BIND and cluster.on("n") == ["uses-data"]
 
 
-def test_what_a_rule_has_kept_of_objects_does_not_change_under_it(watched):
+def test_objects_that_a_rule_has_kept_do_not_change(watched):
     cluster = watched(node("n"))
     before = cluster.cache.objects["services"]
     cluster.send("ADDED", {"metadata": {"name": "s", "namespace": "default"}}, resource="services")
@@ -98,7 +98,7 @@ def test_what_a_rule_has_kept_of_objects_does_not_change_under_it(watched):
     assert before == {} and [*cluster.cache.objects["services"]] == ["default/s"]
 
 
-def test_a_pod_whose_labels_change_while_it_prepares_is_counted_once(watched):
+def test_a_pod_whose_labels_change_during_pre_bind_counts_once(watched):
     cluster = watched(node("n", cpu="1"), storage_class("local"), claim("data"), volume("v"), policy=DEFAULTS)
     cluster.create(using("data") | {"spec": using("data")["spec"] | {"containers": pod("x", ONE)["spec"]["containers"]}})
     assert cluster.make_pass() == [("uses-data", "n")]
@@ -113,7 +113,7 @@ def test_a_pod_whose_labels_change_while_it_prepares_is_counted_once(watched):
 
 
 @table("resource, trouble", {"nodes": ("nodes", True), "pods": ("pods", True), "a resource that one pod's rule reads": ("services", False)})
-def test_while_a_resource_cannot_be_listed_again_nothing_is_decided_that_rests_on_it(resource, trouble, watched):
+def test_while_a_resource_cannot_be_listed_again_no_decision_is_based_on_it(resource, trouble, watched):
     looks = FullRule("Looks", lambda pod, node, metadata: (), metadata=lambda pod, nodes, snapshot: (
         pod.name == "b" and snapshot.objects["services"]))
     cluster = watched(node("n"), policy=FullPolicy([looks], []))
@@ -130,4 +130,4 @@ def test_while_a_resource_cannot_be_listed_again_nothing_is_decided_that_rests_o
         cluster.cluster.queue.end_backoff()
     cluster.send("LISTED", *{"nodes": [node("n")], "services": []}.get(resource, [cluster.stamp(pod(name)) for name in "ab"]), resource=resource)
     assert ("b", "n") in cluster.make_pass()
-    assert len(cluster.server.sent("GET", "")) == lists, "that is up to its Reflector"
+    assert len(cluster.server.sent("GET", "")) == lists, "only the Reflector lists again"

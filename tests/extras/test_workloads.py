@@ -1,4 +1,4 @@
-"""The pods of Deployments, Jobs, StatefulSets and so on, like those that controllers create."""
+"""The pods of Deployments, Jobs, StatefulSets and other workloads match those that controllers create."""
 
 import collections
 import json
@@ -21,34 +21,34 @@ ENDED = {"phase": "Failed"}
 
 
 @table("things, count", {
-    "a Deployment of three": ([workload("Deployment", replicas=3)], 3),
-    "one unless it says how many": ([workload("ReplicaSet")], 1),
-    "none": ([workload("ReplicaSet", replicas=0)], 0),
-    "a ReplicationController, which needs no selector": (
+    "a Deployment with three replicas": ([workload("Deployment", replicas=3)], 3),
+    "the default is one replica": ([workload("ReplicaSet")], 1),
+    "no replicas": ([workload("ReplicaSet", replicas=0)], 0),
+    "a ReplicationController without a selector": (
         [workload("ReplicationController", replicas=2, selector=None), pod("x", labels={"app": "w"})], 2),
-    "those that are there count": ([workload("ReplicaSet", replicas=3), owned("x", "ReplicaSet"), owned("y", "ReplicaSet")], 3),
-    "... also without an owner": ([workload("ReplicaSet", replicas=3), pod("x", labels={"app": "w"})], 3),
-    "... unless it has other labels": ([workload("ReplicaSet", replicas=3), pod("x", labels={"app": "v"})], 4),
-    "... but not those of others": ([workload("ReplicaSet", replicas=3), owned("x", "ReplicaSet", "v")], 4),
-    "... nor those that have ended": ([workload("ReplicaSet", replicas=3), owned("x", "ReplicaSet", status=ENDED)], 4),
-    "... and not while it is being deleted": ([terminating(workload("ReplicaSet", replicas=3))], 0),
+    "existing pods count": ([workload("ReplicaSet", replicas=3), owned("x", "ReplicaSet"), owned("y", "ReplicaSet")], 3),
+    "... even without an owner": ([workload("ReplicaSet", replicas=3), pod("x", labels={"app": "w"})], 3),
+    "... but not with other labels": ([workload("ReplicaSet", replicas=3), pod("x", labels={"app": "v"})], 4),
+    "... nor with another owner": ([workload("ReplicaSet", replicas=3), owned("x", "ReplicaSet", "v")], 4),
+    "... nor if they have ended": ([workload("ReplicaSet", replicas=3), owned("x", "ReplicaSet", status=ENDED)], 4),
+    "a workload that is being deleted creates none": ([terminating(workload("ReplicaSet", replicas=3))], 0),
     "a Deployment in a copy without ReplicaSets": (
         [workload("Deployment", replicas=3), owned("x", "ReplicaSet", "w-1"), owned("y", "ReplicaSet", "w-1")], 3),
-    "a StatefulSet makes the numbers that lack": (
+    "a StatefulSet creates the missing ordinals": (
         [workload("StatefulSet", replicas=3, podManagementPolicy="Parallel"), pod("w-1"), pod("w-7")], 4),
-    "a DaemonSet, on each node that it tolerates": (
+    "a DaemonSet creates one for each node that it tolerates": (
         [workload("DaemonSet"), node("b"), node("c", taints=[{"key": "a", "effect": "NoSchedule"}]), node("d", unschedulable=True)], 3),
-    "... and selects": ([workload("DaemonSet", template={"nodeSelector": {"disk": "ssd"}}), node("b", labels={"disk": "ssd"})], 1),
-    "... and has no pod": ([workload("DaemonSet"), node("b"), owned("x", "DaemonSet", nodeName="b")], 2),
+    "... and that it selects": ([workload("DaemonSet", template={"nodeSelector": {"disk": "ssd"}}), node("b", labels={"disk": "ssd"})], 1),
+    "... and that has none yet": ([workload("DaemonSet"), node("b"), owned("x", "DaemonSet", nodeName="b")], 2),
     "a Job": ([workload("Job")], 1),
-    "... as many as run at a time": ([workload("Job", parallelism=3, completions=5)], 3),
-    "... as many as lack": ([workload("Job", parallelism=3, completions=2, suspend=False)], 2),
-    "... none while it is suspended": ([workload("Job", suspend=True)], 0),
-    "... whose pods have gone since it ended": (
+    "... with parallelism": ([workload("Job", parallelism=3, completions=5)], 3),
+    "... with fewer completions than parallelism": ([workload("Job", parallelism=3, completions=2, suspend=False)], 2),
+    "a suspended Job creates none": ([workload("Job", suspend=True)], 0),
+    "a Job that has ended creates none": (
         [workload("Job") | {"status": {"conditions": [{"type": "Complete", "status": "True"}]}}], 0),
-    "... one that has succeeded": ([workload("Job", completions=1), owned("x", "Job", status={"phase": "Succeeded"})], 1),
+    "a Job with a succeeded pod": ([workload("Job", completions=1), owned("x", "Job", status={"phase": "Succeeded"})], 1),
 })
-def test_workloads_make_pods(things, count, tmp_path):
+def test_the_number_of_pods(things, count, tmp_path):
     assert len(pods_of(tmp_path, node("a"), *things)) == count
 
 
@@ -56,27 +56,27 @@ OF_DEPLOYMENT = {"ownerReferences": [{"apiVersion": "apps/v1", "kind": "Deployme
 
 
 def annotated(thing):
-    """The workload, with an annotation in its template."""
+    """The workload with an annotation in its template."""
     thing["spec"]["template"]["metadata"]["annotations"] = {"kubectl.kubernetes.io/restartedAt": "2024-01-01T00:00:00Z"}
     return thing
 
 
-@table("replicas, existing, made", {
-    "a ReplicaSet of the same template makes them": (3, workload("ReplicaSet", "w-1", replicas=1), {"w-1": 3}),
-    "pods of an older template count": (3, workload("ReplicaSet", "w-1", template={"hostPID": True}, replicas=2), {"w-1": 1, "w-*": 2}),
+@table("replicas, existing, created", {
+    "a ReplicaSet with the same template creates them": (3, workload("ReplicaSet", "w-1", replicas=1), {"w-1": 3}),
+    "pods with an older template count": (3, workload("ReplicaSet", "w-1", template={"hostPID": True}, replicas=2), {"w-1": 1, "w-*": 2}),
     "... as before `kubectl rollout restart`": (3, annotated(workload("ReplicaSet", "w-1", replicas=2)), {"w-1": 1, "w-*": 2}),
 })
-def test_a_deployment_goes_on_with_the_replica_set_that_it_has(replicas, existing, made, tmp_path):
+def test_a_deployment_uses_its_existing_replica_set(replicas, existing, created, tmp_path):
     existing["metadata"] |= OF_DEPLOYMENT
     existing["spec"]["template"]["metadata"]["labels"] = {"app": "w", "pod-template-hash": "1"}
     existing["spec"]["selector"] = {"matchLabels": {"app": "w", "pod-template-hash": "1"}}
     there = owned("x", "ReplicaSet", "w-1")
     pods = pods_of(tmp_path, node("a"), existing, workload("Deployment", replicas=replicas), there)
     names = [thing["metadata"]["ownerReferences"][0]["name"] for thing in pods]
-    assert collections.Counter(name if name == "w-1" else "w-*" for name in names) == made
+    assert collections.Counter(name if name == "w-1" else "w-*" for name in names) == created
 
 
-def test_pods_of_an_indexed_job_have_the_numbers_that_lack(tmp_path):
+def test_pods_of_an_indexed_job_get_the_missing_indexes(tmp_path):
     number = "batch.kubernetes.io/job-completion-index"
     there = [owned("w-1-abcde", "Job", nodeName="a"), owned("w-0-abcde", "Job", status={"phase": "Succeeded"})]
     for i, each in zip("10", there):
@@ -87,7 +87,7 @@ def test_pods_of_an_indexed_job_have_the_numbers_that_lack(tmp_path):
     assert made[0]["metadata"]["labels"]["job-name"] == made[0]["metadata"]["labels"]["batch.kubernetes.io/job-name"] == "w"
 
 
-def test_what_a_stateful_set_has_stays_as_it_is(tmp_path):
+def test_existing_pods_and_claims_of_a_stateful_set_stay_unchanged(tmp_path):
     template = {"metadata": {"name": "data"}, "spec": claim()["spec"]}
     of_set = workload("StatefulSet", replicas=3, volumeClaimTemplates=[template], podManagementPolicy="Parallel")
     there = [node("a"), pod("w-1", nodeName="a"), claim("data-w-0", volumeName="v")]
@@ -98,35 +98,35 @@ def test_what_a_stateful_set_has_stays_as_it_is(tmp_path):
     assert claims == {"data-w-0": "v", "data-w-2": None}
 
 
-def test_a_generated_name_is_that_of_no_other():
+def test_a_generated_name_is_unique():
     first = generated("job-", "pods", "default", {"another": {}})
     assert generated("job-", "pods", "default", {("pods", "default", first): {}}) != first
 
 
-def test_many_pods_of_a_workload_have_names_that_differ(tmp_path):
+def test_the_pods_of_a_large_workload_have_different_names(tmp_path):
     pods = pods_of(tmp_path, node("a"), workload("ReplicaSet", replicas=1000))
     assert len({thing["metadata"]["name"] for thing in pods}) == 1000
 
 
 @table("fields, message", {
-    "a number that is a text": ({"replicas": "3"}, 'spec.replicas: expected a whole number, got "3"'),
-    "a selector that there cannot be": (
+    "a number in quotes": ({"replicas": "3"}, 'spec.replicas: expected a whole number, got "3"'),
+    "an invalid selector": (
         {"selector": {"matchExpressions": [{"key": "a", "operator": "Is"}]}},
         'spec.selector.matchExpressions[0].operator: expected one of DoesNotExist, Exists, Gt, In, Lt, NotIn, got "Is"'),
 })
 @pytest.mark.parametrize("of", ["Deployment", "ReplicaSet"])
-def test_a_workload_that_cannot_be_read_is_left_out(of, fields, message):
+def test_a_malformed_workload_is_skipped(of, fields, message):
     decisions, err = placed(workload(of, **fields), pod("other"))
     assert (err, [*decisions]) == (f"-: {of} w{LEFT_OUT}: {message}\n", ["default/other"])
 
 
-def test_of_a_very_large_workload_not_all_pods_are_made(tmp_path, monkeypatch, caplog):
+def test_the_number_of_pods_of_a_workload_is_limited(tmp_path, monkeypatch, caplog):
     replace(monkeypatch, "MOST", 5)
     assert len(pods_of(tmp_path, node("a"), workload("ReplicaSet", replicas=6), workload("ReplicaSet", "v", replicas=5))) == 10
     assert caplog.messages == ["ReplicaSet w: only 5 of its pods are made here"]
 
 
-def test_what_a_template_asks_for_in_vain_is_said_once(tmp_path, caplog):
+def test_an_invalid_template_gives_one_message(tmp_path, caplog):
     assert pods_of(tmp_path, node("a"), workload("ReplicaSet", replicas=9, template={"priority": 5})) == []
     [message] = caplog.messages
     assert message.endswith("spec.priority: must not be provided, or be that of its PriorityClass: 0")
@@ -158,13 +158,13 @@ GROUPS = {"Job": "batch/v1", "CronJob": "batch/v1beta1",
           **dict.fromkeys(["Deployment", "ReplicaSet", "StatefulSet", "DaemonSet"], "apps/v1")}
 
 
-def what_it_is(thing):
-    """What a controller makes of a pod, without what it makes up: letters of names, hashes, uids."""
+def essence(thing):
+    """Return a pod as text, without its random parts: suffixes of names, hashes, uids."""
     metadata, spec = thing["metadata"], thing["spec"]
     [owner] = metadata["ownerReferences"]
-    made_up = ("pod-template-hash", "controller-revision-hash", "controller-uid", "apps.kubernetes.io/pod-index")
+    random_parts = ("pod-template-hash", "controller-revision-hash", "controller-uid", "apps.kubernetes.io/pod-index")
     name = re.sub("-[a-z0-9]{5}$", "", metadata["name"])
-    labels = {key: "" if key in made_up else value for key, value in metadata["labels"].items() if not key.startswith(("apps.", "batch."))}
+    labels = {key: "" if key in random_parts else value for key, value in metadata["labels"].items() if not key.startswith(("apps.", "batch."))}
     claims = [each["persistentVolumeClaim"]["claimName"] for each in spec.get("volumes", []) if "persistentVolumeClaim" in each]
     tolerations = sorted(json.dumps(each, sort_keys=True) for each in spec["tolerations"])
     hashed = owner["kind"] == "ReplicaSet" and owner["name"] != "rs"
@@ -172,7 +172,7 @@ def what_it_is(thing):
                        owner["controller"], labels, claims, tolerations, spec.get("affinity")], sort_keys=True)
 
 
-def test_the_pods_are_those_that_controllers_make_and_go_where_kube_scheduler_has_them_go(controllers, tmp_path):
+def test_pods_and_placements_match_those_of_controllers_and_kube_scheduler(controllers, tmp_path):
     control_plane = controllers
     late = storage_class("late", provisioner="example.com/x")
     nodes = [*(node(name, labels={HOSTNAME: name}) for name in "abc"), node("d", taints=[{"key": "a", "effect": "NoSchedule"}])]
@@ -182,9 +182,9 @@ def test_the_pods_are_those_that_controllers_make_and_go_where_kube_scheduler_ha
         place = f"../../apis/{group}/" if group else ""
         control_plane.request("POST", f"{place}namespaces/default/{thing['kind'].lower()}s", thing)
     made = pods_of(tmp_path, *nodes, late, *WORKLOADS)
-    scheduler_is_told = collections.Counter(map(what_it_is, made))
-    wait_for("all pods are made", lambda: len(control_plane.pods()) >= len(made))
-    assert collections.Counter(map(what_it_is, control_plane.pods().values())) == scheduler_is_told
+    expected = collections.Counter(map(essence, made))
+    wait_for("all pods are created", lambda: len(control_plane.pods()) >= len(made))
+    assert collections.Counter(map(essence, control_plane.pods().values())) == expected
     (tmp_path / "policy.json").write_text(json.dumps({"kind": "Policy", "apiVersion": "v1", "predicates": [
         {"name": name} for name in ("GeneralPredicates", "EvenPodsSpread")], "priorities": []}))
     theirs = control_plane.start(
@@ -193,7 +193,7 @@ def test_the_pods_are_those_that_controllers_make_and_go_where_kube_scheduler_ha
     run = run_scheduler("--cluster", tmp_path / "cluster.yaml", "--policy", tmp_path / "policy.json")
 
     def spread(placements):
-        """How many pods of each kind that does not leave its node to chance are on each node."""
+        """Count the pods on each node, for the workloads whose nodes are not random."""
         return collections.Counter((key.split("/")[1].split("-")[0], place) for key, place in placements if re.search("/(web|agent|plain|picky|affine)-", key))
 
     ours = spread(re.findall(r"^(\S+) -> (\S+)  ", run.stdout, re.M))
