@@ -17,6 +17,7 @@ function connect() {
   source.addEventListener('state', hears(event => {
     const state = JSON.parse(event.data);
     const wasAt = view.live ? null : view.at;
+    halt();
     begin(state);
     view.at = wasAt && known.entries.find(each => each.n === wasAt.n) || null;
     if (!view.at) view.live = true;
@@ -41,18 +42,35 @@ function connect() {
   };
 }
 
-// New entries: while LIVE, the page goes on to the newest decision. By hand, and after a guess, it waits for →.
+// New entries: while LIVE, the page plays the new decisions one after another. By hand, and after a guess, it waits for →.
 function arrived(entries) {
   const all = entries.filter(each => each.kind === 'decision');
   const news = all.filter(each => !each.repeats);
   const again = all.findLast(each => each.repeats && each.uid === view.at?.uid);
   const waits = view.byHand || guess.on && (guess.choice || !view.done);
   if (view.live && !view.at) Object.assign(view, {at: distinct().at(-1) || null, step: Infinity});
-  else if (view.live && news.length && !waits) {
-    const target = ofRun(news.at(-1)) || news.at(-1);
-    if (target !== view.at) return enter(target);
-  } else if (again && isNewest(view.at)) view.at = again;
+  else {
+    const next = view.live && !waits && playedNext(news);
+    if (next) return enter(next);
+    if (again && isNewest(view.at)) view.at = again;
+  }
   render();
+}
+
+// Have new decisions wait to be played, and return the one to play now, if any. A change of the cluster or of the
+// Policy shows at once: what was decided before it is not played any more.
+function playedNext(news) {
+  const target = news.length && ofRun(news.at(-1));
+  view.next = target ? [target].filter(each => each !== view.at) : [...view.next, ...news].slice(-MAX_NEXT);
+  const changed = known.entries.findLast(each => each.kind === 'change')?.n || 0;
+  const isOld = decision => decision.n < changed || decision.policy !== known.policy;
+  if (isOld(view.at)) {
+    const since = view.next.filter(each => !isOld(each));
+    view.next = since.length ? since : view.next.slice(-1);
+  } else if (view.timer && !target) return null;
+  const next = view.next.shift();
+  if (guess.on) view.next = [];
+  return next;
 }
 
 // When files have changed, all is decided again: then the page goes to the first pod that goes elsewhere, or stays

@@ -1,6 +1,8 @@
 // What stands around the nodes: the question on top, the queue and the pod at the left, the rules at the right.
 
-const names = title => title.replace(/(?<=.)(Priority|Allocation)(?=[+]|$)/g, '');
+// The name of a priority. In large letters its ending is left out, as it stands in the heading.
+const nameOf = title => title.split(/(?<=[^+])(Priority)(?=[+]|$)/).map((part, i) =>
+  [i > 0 && h('wbr'), part === 'Priority' ? h('span.ending', {}, part) : part]);
 
 function noDecision() {
   if (!isConnected()) return 'No decision was made';
@@ -75,10 +77,10 @@ function reason(decision, step) {
 }
 
 // The entries up to what is shown: the page does not tell how it ends.
-const sofar = () => !view.at || view.live && view.done && !guess.on && !view.byHand ? known.entries
+const sofar = () => !view.at || view.live && view.done && !guess.on && !view.byHand && !view.next.length ? known.entries
   : known.entries.filter(each => each.n < view.at.n || each === view.at && view.done);
 
-const queueNow = () => view.live || !view.at ? known.queue : view.at.queue;
+const queueNow = () => !view.at || isNewest(view.at) ? known.queue : view.at.queue;
 
 // Whether a pending pod is no longer in the queue: somebody has deleted it.
 const isGone = decision => isConnected() && isNewest(decision) && !decision.node && known.queue.n > decision.n
@@ -102,7 +104,7 @@ function leftSide(decision) {
   return h('aside.left', {},
     h('h2', {}, `Queue: ${pendingNow(decision)} pending`),
     h('ul', {}, decision && h(`li.asked-about${view.done && decision.node ? '.placed' : ''}`, {}, h('b', {}, short(decision.pod)),
-      h('span', {}, view.done ? (decision.node ? `→ ${decision.node}` : isGone(decision) ? 'gone' : 'pending') : 'now')),
+      h('span', {}, view.done ? (decision.node ? 'placed' : isGone(decision) ? 'gone' : 'pending') : 'now')),
       waiting.slice(0, 3).map(each => h('li.waits', {onclick: () => showPod(each.pod)}, h('span', {}, short(each.pod)), h('small', {'data-again': each.again}, again(each)))),
       others > 3 && h('li.more', {}, h('small', {}, `and ${others - 3} more`))),
     decision && [h('h2', {}, 'It asks for'),
@@ -158,13 +160,13 @@ function rightSide(decision, step) {
       return h(`li${kind}`, {role: 'button', tabindex: '0', title: rules.always.includes(title) ? `${title}: active whatever the Policy names` : title,
         onclick: () => switchOff(title)}, h('span', {}, title), h('b', {}, edit || (whatIf.off === title ? 'off' : out ? `−${count}` : victims ? plural(victims, 'victim') : lit ? '✓' : '')));
     }), rest > 0 && h('li.rest', {title: rules.predicates.filter(title => !isShown(title)).join('\n')}, `${rest} others`, h('b', {}, step > (decision?.refused.length || 0) ? '✓' : ''))),
-    h('h2', {}, 'Priorities × weight'),
+    h('h2', {}, 'Priorities × weight', h('small', {}, ' (point: − +)')),
     h('ul.rules.weights', {}, rules.priorities.map(([title, inForce]) => {
       const weight = whatIf.weights[title] ?? inForce;
-      return h(`li${weight !== inForce ? '.off' : weights.get(title) !== inForce ? '.edited' : ''}`, {title: `${title}: ${means(title)}`}, h(`i.key.c${hue(title)}`, {}), h('span', {}, names(title)),
+      return h(`li${weight !== inForce ? '.off' : weights.get(title) !== inForce ? '.edited' : ''}`, {title: `${title}: ${means(title)}`}, h(`i.key.c${hue(title)}`, {}), h('span', {}, nameOf(title)),
         h('button', {'aria-label': `less ${title}`, onclick: () => weigh(title, weight - 1, inForce)}, '−'), h('b', {}, `×${weight}`),
         h('button', {'aria-label': `more ${title}`, onclick: () => weigh(title, weight + 1, inForce)}, '+'));
-    }), goneToo.map(([title]) => h('li.edited.gone', {title}, h('span', {}, names(title)), h('b', {}, 'gone')))),
+    }), goneToo.map(([title]) => h('li.edited.gone', {title}, h('span', {}, nameOf(title)), h('b', {}, 'gone')))),
     moves && h('div.what-if', {}, h('p', {}, h('b', {}, `What if: ${moves.count} of ${plural(moves.of, 'pod')} would move`), moves.unknown ? ` (${moves.unknown} not known${decision?.nodes > 500 ? ': only up to 500 nodes' : ''})` : ''),
       moves.lines.slice(0, 3).map(line => h('p', {}, line)),
       h('p', {}, h('button', {onclick: forgetWhatIf}, 'back'), editedPolicy() && h('button', {onclick: () => show('policy')}, 'copy Policy'))));

@@ -30,14 +30,13 @@ function verdict(decision, name, step) {
   return {is: showsPoints(decision, step) ? 'fits' : 'open'};
 }
 
+const MAX_TILES = 30;  // nodes; more become squares
 function nodeTiles(decision, step) {
   const names = inPlaces();
-  if (names.length > 24) return heatMap(names, decision, step);
-  const columns = names.length <= 2 ? names.length : names.length <= 9 ? Math.ceil(names.length / Math.ceil(names.length / 3)) : 4;
-  const rows = Math.ceil(names.length / columns);
-  const size = rows <= 2 ? 'large' : rows <= 3 ? 'middle' : 'small';
-  return h(`div.tiles.${size}${columns > 3 ? '.narrow' : ''}`, {style: {'--columns': columns, '--rows': rows}},
-    names.map(name => tile(name, decision, step)));
+  if (names.length > MAX_TILES) return heatMap(names, decision, step);
+  const columns = names.length <= 2 ? names.length : names.length <= 9 ? Math.ceil(names.length / Math.ceil(names.length / 3)) : names.length <= 24 ? 4 : 5;
+  const style = {'--columns': columns, '--rows': Math.ceil(names.length / columns)};
+  return h('div.tiles', {style}, names.map(name => tile(name, decision, step)));
 }
 
 // A node: its name and total, bars, why it falls or what it gets, its labels and pods.
@@ -50,7 +49,7 @@ function tile(name, decision, step) {
   const news = decision ? newsAbout(decision).filter(each => each.names?.includes(name)) : [];
   return h(`article.tile.${about.is}${news.length ? '.changed' : ''}`, {'data-node': name, onclick: () => clickNode(name),
     title: about.by ? Object.entries(about.by).map(([title, reasons]) => `${title}: ${reasons.join(', ')}`).join('\n') : name},
-    h('h3', {}, mark && h('span.mark', {}, mark), h(`span.name${blame.has(HOSTNAME) ? '.blamed' : ''}`, {}, name), scored && h('b.total', {title: number(totalOf(decision, name))}, totalInShort(decision, name))),
+    h('h3', {}, mark && h('span.mark', {}, mark), h(`span.name${blame.has(HOSTNAME) ? '.blamed' : ''}`, {}, h('bdi', {}, name)), scored && h('b.total', {title: number(totalOf(decision, name))}, totalInShort(decision, name))),
     guess.choice === name && h('p.guessed', {}, guessInWords(decision, name, step)),
     bars(name, node, decision, about, blame),
     about.words && h('p.why', {}, plain(about.words).replace(/(?<=, free) /g, '\u00a0')),
@@ -58,8 +57,8 @@ function tile(name, decision, step) {
     chips(node, decision, about, blame, news.flatMap(each => each.lines)));
 }
 
-// Words without the prefixes of labels and resources.
-const plain = words => words.replace(/\b[\w-]+(\.[\w-]+)+\//g, '');
+// Words without the prefixes of labels and resources, and with the names of resources as at the bars.
+const plain = words => words.replace(/\b[\w-]+(\.[\w-]+)+\//g, '').replace('needs memory', 'needs mem');
 const HOSTNAME = 'label:kubernetes.io/hostname';  // the name of the node: it has no chip
 
 // Whether the page waits for a guess.
@@ -142,12 +141,14 @@ function chips(node, decision, about, blame, lines) {
     labels.filter(each => !isEarly(each)).map(([token, text]) => chip(token, text, 'label')));
 }
 
-// Chips for which a tile has no room are counted instead; points for which a bar has no room are left out.
+// Chips for which a tile has no room are counted instead, what is to blame last, as it stands in words, too. Points for
+// which a bar has no room are left out.
 function fitChips() {
+  fitSquares();
   document.querySelectorAll('.race i').forEach(each => { if (each.scrollWidth > each.clientWidth + 2) each.textContent = ''; });
   const crowded = [...document.querySelectorAll('.tile')].filter(each => each.scrollHeight > each.clientHeight + 1);
   for (const tile of crowded) {
-    const all = [...tile.querySelectorAll('.chip:not(.blamed, .changed, .new)')];
+    const all = [...tile.querySelectorAll('.chip:not(.changed, .new)')];
     const rest = h('span.chip.rest', {title: all.map(each => each.title || each.textContent).join('\n')});
     let count = 0;
     while (count < all.length && tile.scrollHeight > tile.clientHeight + 1) {
@@ -157,6 +158,7 @@ function fitChips() {
       if (pod) pod.after(rest);
       else tile.querySelector('.chips').append(rest);
     }
+    if (tile.scrollHeight > tile.clientHeight + 1) rest.remove();
   }
 }
 
@@ -166,5 +168,5 @@ function fly(decision) {
   if (!from || !to || still()) return;
   const [a, b] = [from.getBoundingClientRect(), to.getBoundingClientRect()];
   to.animate([{transform: `translate(${a.x - b.x}px, ${a.y - b.y}px) scale(1.3)`, zIndex: 9}, {transform: 'none'}],
-    {duration: 450, easing: 'ease-in-out'});
+    {duration: pace(), easing: 'ease-in-out'});
 }
