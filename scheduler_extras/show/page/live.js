@@ -60,34 +60,34 @@ function arrived(entries) {
 // Have new decisions wait to be played, and return the one to play now, if any. A change of the cluster or of the
 // Policy shows at once: what was decided before it is not played any more.
 function playedNext(news) {
-  const target = news.length && ofRun(news.at(-1));
-  view.next = target ? [target].filter(each => each !== view.at) : [...view.next, ...news].slice(-MAX_NEXT);
-  const changed = known.entries.findLast(each => each.kind === 'change')?.n || 0;
+  view.next = [...view.next, ...ofRun(news)].slice(-MAX_NEXT);
+  const changed = known.entries.findLast(each => each.kind === 'change' || each.kind === 'run')?.n || 0;
   const isOld = decision => decision.n < changed || decision.policy !== known.policy;
   if (isOld(view.at)) {
     const since = view.next.filter(each => !isOld(each));
     view.next = since.length ? since : view.next.slice(-1);
-  } else if (view.timer && !target) return null;
+  } else if (view.timer) return null;
   const next = view.next.shift();
   if (guess.on) view.next = [];
   return next;
 }
 
-// When files have changed, all is decided again: then the page goes to the first pod that goes elsewhere, or stays
-// with the pod that it showed.
-function ofRun(newest) {
+// Those of new decisions that are worth playing. When files have changed, all is decided again: then these are the pods
+// that are new, else the first pod that goes elsewhere, else the pod that the page showed.
+function ofRun(news) {
   const run = known.entries.findLast(each => each.kind === 'run');
-  if (!run || newest.at - run.at > 3) return null;
-  const news = decisions().filter(each => each.n > run.n);
-  return changedIn(news, run) || news.find(each => each.pod === view.at.pod);
+  if (!news.length || !run || news.at(-1).at - run.at > 3) return news;
+  const before = new Map(decisions().filter(each => each.n < run.n).map(each => [each.pod, each]));
+  const all = decisions().filter(each => each.n > run.n);
+  const isNew = each => !before.has(each.pod);
+  if (all.some(isNew)) return news.filter(isNew);
+  return [changedIn(all, before) || all.find(each => each.pod === view.at.pod)].filter(each => each && each !== view.at);
 }
 
-function changedIn(news, run) {
-  const before = new Map();
-  decisions().filter(each => each.n < run.n).forEach(each => before.set(each.pod, each));
+function changedIn(all, before) {
   const total = each => each.node && totalOf(each, each.node);
-  return news.find(each => before.has(each.pod) && before.get(each.pod).node !== each.node) || news.find(each => !before.has(each.pod))
-    || news.find(each => before.get(each.pod).message !== each.message) || news.find(each => total(before.get(each.pod)) !== total(each));
+  return all.find(each => before.get(each.pod).node !== each.node) || all.find(each => before.get(each.pod).message !== each.message)
+    || all.find(each => total(before.get(each.pod)) !== total(each));
 }
 
 function statusNow() {

@@ -47,8 +47,8 @@ function enter(decision) {
   if (!waits) goOnSoon();
 }
 
-// The more decisions wait, the less time each one has: all are played within about three seconds.
-const pace = () => Math.max(MIN_PACE, Math.min(PACE, 3000 / view.next.length));
+// The more decisions wait, the less time each one has: five are played within two seconds, twenty within five.
+const pace = () => Math.max(MIN_PACE, PACE - 30 * view.next.length);
 
 function goOnSoon() {
   view.timer = setTimeout(goOn, pace());

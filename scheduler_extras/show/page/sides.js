@@ -1,8 +1,10 @@
 // What stands around the nodes: the question on top, the queue and the pod at the left, the rules at the right.
 
 // The name of a priority. In large letters its ending is left out, as it stands in the heading.
-const nameOf = title => title.split(/(?<=[^+])(Priority)(?=[+]|$)/).map((part, i) =>
-  [i > 0 && h('wbr'), part === 'Priority' ? h('span.ending', {}, part) : part]);
+const nameOf = title => title.split(/(?=[+])/).map(part => {
+  const [, name, ending] = part.match(/^(.+?)(Priority)?$/s);
+  return h('span', {}, name, h('wbr'), h('span.ending', {}, ending));
+});
 
 function noDecision() {
   if (!isConnected()) return 'No decision was made';
@@ -73,7 +75,7 @@ function reason(decision, step) {
   const leads = partsOf(decision, first).map((part, i) => [part - partsOf(decision, second)[i], i]).filter(([lead]) => lead);
   leads.sort(([a], [b]) => b - a);
   return h('p', {}, h('b', {}, `wins by ${number(ahead)}`), ` over ${second}: `, leads.map(([lead, i], place) =>
-    [place > 0 && ' · ', h(`b.t${hue(decision.votes[i].title)}`, {title: decision.votes[i].title}, `${means(decision.votes[i].title)} ${lead > 0 ? '+' : '−'}${number(Math.abs(lead))}`)]), note);
+    [place > 0 && ' · ', h(`b.t${hue(decision.votes[i].title)}`, {title: decision.votes[i].title}, `${means(decision.votes[i].title)}\u00a0${lead > 0 ? '+' : '−'}${number(Math.abs(lead))}`)]), note);
 }
 
 // The entries up to what is shown: the page does not tell how it ends.

@@ -145,7 +145,7 @@ function chips(node, decision, about, blame, lines) {
 // which a bar has no room are left out.
 function fitChips() {
   fitSquares();
-  document.querySelectorAll('.race i').forEach(each => { if (each.scrollWidth > each.clientWidth + 2) each.textContent = ''; });
+  document.querySelectorAll('.race i').forEach(each => { if (each.scrollWidth > each.clientWidth + 1) each.textContent = ''; });
   const crowded = [...document.querySelectorAll('.tile')].filter(each => each.scrollHeight > each.clientHeight + 1);
   for (const tile of crowded) {
     const all = [...tile.querySelectorAll('.chip:not(.changed, .new)')];
@@ -162,11 +162,14 @@ function fitChips() {
   }
 }
 
-// Have the pod move from the queue to its tile.
+// Have the pod move from the queue to its tile. What moves is a copy, as a tile cuts off what is outside of it.
 function fly(decision) {
   const from = document.querySelector('.asked-about'), to = document.querySelector('.chip.new');
   if (!from || !to || still()) return;
   const [a, b] = [from.getBoundingClientRect(), to.getBoundingClientRect()];
-  to.animate([{transform: `translate(${a.x - b.x}px, ${a.y - b.y}px) scale(1.3)`, zIndex: 9}, {transform: 'none'}],
-    {duration: pace(), easing: 'ease-in-out'});
+  const copy = h('span.chip.pod.new.flying', {style: {left: `${b.x}px`, top: `${b.y}px`}}, `+ ${short(decision.pod)}`);
+  document.body.append(copy);
+  to.animate([{visibility: 'hidden'}, {visibility: 'hidden'}], pace());
+  copy.animate([{transform: `translate(${a.x - b.x}px, ${a.y - b.y}px) scale(1.3)`}, {transform: 'none'}], {duration: pace(), easing: 'ease-in-out'})
+    .onfinish = () => copy.remove();
 }
