@@ -546,7 +546,8 @@ SHOW = """
     const frames = {
       pods: names => [...names].map(name => ({...first, pod: name, uid: name})),
       taint: () => [{kind: 'nodes', nodes: {'node-b': {...node, taints: ['today:NoSchedule']}}}],
-      policy: () => [{...known.policy}]};
+      policy: () => [{...known.policy}],
+      run: () => [{kind: 'run', text: 'demo.yaml has changed'}]};
     const look = () => { if (seen.at(-1) !== view.at.pod) seen.push(view.at.pod); };
     for (const [what, names] of arguments[0]) {
       const before = known.entries.length;
@@ -568,6 +569,7 @@ SHOW = """
     "of very many, the newest ones are played": ([("pods", "abcdefghijklmnopqrstuvwxyz")], [" ".join("ghijklmnopqrstuvwxyz")]),
     "a change of the cluster shows at once, with the newest pod": ([("pods", "abcde"), ("taint", "")], ["a e", "today:NoSchedule"]),
     "another Policy shows at once": ([("pods", "abcde"), ("policy", "")], ["a e"]),
+    "pods that are added to a file are played, too": ([("run", ""), ("pods", "ab")], ["default/warehouse a b"]),
     "what comes after a change is played from there on": ([("pods", "abc"), ("taint", ""), ("pods", "de")], ["a c d e"])})
 def test_live_pods_are_played_one_after_another(arrives, shown, browse):
     page = browse("--cluster", DEMO)
@@ -602,6 +604,24 @@ def test_victims_are_framed_while_the_pod_waits_for_them(browse):
         take({kind: 'outcome', n: known.last + 1, of: n, line: '', waits: '', remedy: 'It waits until they have gone.', victims: [], notes: []});
         go(decisions()[0]);""")
     assert "It waits until" in text_of(page, ".because") and "victim: cleanup victim: backup" in tiles(page)["right"]
+
+
+def test_a_pod_is_seen_on_its_way_to_its_tile(browse):
+    page = browse("--cluster", DEMO, address="#pod=default/web-1")
+    motion = {"name": "prefers-reduced-motion", "value": "no-preference"}
+    page.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [motion]})
+    seen = page.execute_script("""
+        view.step = 3;
+        move(1);
+        document.getAnimations().forEach(each => { each.pause(); each.currentTime = 0; });
+        const {x, y, width, height} = document.querySelector('.flying').getBoundingClientRect();
+        const queue = document.querySelector('.asked-about').getBoundingClientRect();
+        const found = [document.elementFromPoint(x + width / 2, y + height / 2).className, x < queue.right];
+        document.getAnimations().forEach(each => each.finish());
+        return found;""")
+    assert seen == ["chip pod new flying", True]
+    wait_for("it has arrived", lambda: not page.find_elements(By.CSS_SELECTOR, ".flying"))
+    show_on(page, *SCREENS["a projector"])
 
 
 def edit(path, before, after):

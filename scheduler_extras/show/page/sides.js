@@ -71,7 +71,7 @@ function reason(decision, step) {
   const note = decision.outcome?.waits ? ` It waits: ${decision.outcome.waits}` : '';
   if (second === undefined) return h('p', {}, `${first} is the only node that fits.${note}`);
   const ahead = totalOf(decision, first) - totalOf(decision, second);
-  if (!ahead) return h('p', {}, `${first} and ${second} tie: one of the best is picked at random.${note}`);
+  if (!ahead) return h('p', {}, `${first} and ${second} tie: one is picked at random.${note}`);
   const leads = partsOf(decision, first).map((part, i) => [part - partsOf(decision, second)[i], i]).filter(([lead]) => lead);
   leads.sort(([a], [b]) => b - a);
   return h('p', {}, h('b', {}, `wins by ${number(ahead)}`), ` over ${second}: `, leads.map(([lead, i], place) =>

@@ -52,7 +52,7 @@ function tile(name, decision, step) {
     h('h3', {}, mark && h('span.mark', {}, mark), h(`span.name${blame.has(HOSTNAME) ? '.blamed' : ''}`, {}, h('bdi', {}, name)), scored && h('b.total', {title: number(totalOf(decision, name))}, totalInShort(decision, name))),
     guess.choice === name && h('p.guessed', {}, guessInWords(decision, name, step)),
     bars(name, node, decision, about, blame),
-    about.words && h('p.why', {}, plain(about.words).replace(/(?<=, free) /g, '\u00a0')),
+    about.words && h('p.why', {}, plain(about.words).replace(/(?<=, free) /g, '\u00a0').split(' ').map(word => [h('span', {}, word), ' '])),
     scored && race(decision, name),
     chips(node, decision, about, blame, news.flatMap(each => each.lines)));
 }
@@ -67,9 +67,9 @@ const isGuessing = decision => guess.on && !guess.choice && decision && !isEnd(d
 // How good the guess was, once the winner is known.
 function guessInWords(decision, name, step) {
   if (!isEnd(decision, step)) return 'your guess';
-  if (!decision.places.has(name)) return 'your guess: does not fit';
+  if (!decision.places.has(name)) return 'guess: does not fit';
   const behind = totalOf(decision, ranked(decision)[0]) - totalOf(decision, name);
-  return behind ? `your guess: ${number(behind)} less` : 'your guess: right';
+  return behind ? `guess: ${number(behind)} less` : 'guess: right';
 }
 
 // What others use of a node, what the pod would add (hatched), and by how much that is too much (red): it would tell
