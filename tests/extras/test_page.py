@@ -606,6 +606,16 @@ def test_victims_are_framed_while_the_pod_waits_for_them(browse):
     assert "It waits until" in text_of(page, ".because") and "victim: cleanup victim: backup" in tiles(page)["right"]
 
 
+@table("name, shown", {
+    "the pod of a Deployment, without the hash of its ReplicaSet": ("shop-vwv9rjjpbb-9t9xd", "shop…9t9xd"),
+    "another pod": ("web-1-of-two", "web-1-of-two")})
+def test_the_name_of_a_pod_is_short_on_its_tile(name, shown, browse, tmp_path):
+    (tmp_path / "cluster.json").write_text(json.dumps({"kind": "List", "items": [node("a"), pod(name)]}))
+    page = browse("--cluster", tmp_path / "cluster.json", address=f"#pod=default/{name}")
+    assert text_of(page, ".chip.new") == f"+ {shown}" and text_of(page, ".asked-about") == f"{shown} placed"
+    assert text_of(page, "h1") == f"Where does {name} go? To a"
+
+
 def test_a_pod_is_seen_on_its_way_to_its_tile(browse):
     page = browse("--cluster", DEMO, address="#pod=default/web-1")
     motion = {"name": "prefers-reduced-motion", "value": "no-preference"}

@@ -105,16 +105,16 @@ function leftSide(decision) {
   const lasts = sofar().filter(each => each.kind === 'decision' || each.kind === 'brief').filter(each => !each.repeats || each === view.at).slice(-5).reverse();
   return h('aside.left', {},
     h('h2', {}, `Queue: ${pendingNow(decision)} pending`),
-    h('ul', {}, decision && h(`li.asked-about${view.done && decision.node ? '.placed' : ''}`, {}, h('b', {}, short(decision.pod)),
+    h('ul', {}, decision && h(`li.asked-about${view.done && decision.node ? '.placed' : ''}`, {title: decision.pod}, h('b', {}, briefly(decision.pod)),
       h('span', {}, view.done ? (decision.node ? 'placed' : isGone(decision) ? 'gone' : 'pending') : 'now')),
-      waiting.slice(0, 3).map(each => h('li.waits', {onclick: () => showPod(each.pod)}, h('span', {}, short(each.pod)), h('small', {'data-again': each.again}, again(each)))),
+      waiting.slice(0, 3).map(each => h('li.waits', {title: each.pod, onclick: () => showPod(each.pod)}, h('span', {}, briefly(each.pod)), h('small', {'data-again': each.again}, again(each)))),
       others > 3 && h('li.more', {}, h('small', {}, `and ${others - 3} more`))),
     decision && [h('h2', {}, 'It asks for'),
       h('ul.asks', {}, requests.map(([name, value]) => h('li', {}, h('span', {}, resourceName(name)), h('b', {}, amount(name, value)))),
         decision.asks.map(([name, value]) => h('li.long', {title: value}, h('span', {}, name), h('b', {}, value))),
         !requests.length && !decision.asks.length && h('li', {}, 'nothing'))],
     h('h2', {}, 'Last decisions'),
-    h('ul.lasts', {}, lasts.map(each => h('li', {onclick: () => go(each)}, h('span', {}, short(each.pod)),
+    h('ul.lasts', {}, lasts.map(each => h('li', {title: each.pod, onclick: () => go(each)}, h('span', {}, briefly(each.pod)),
       each.node ? h('span.yes', {}, `→ ${each.node}`) : h('span.no', {}, '✗ pending')))));
 }
 

@@ -130,12 +130,12 @@ function chips(node, decision, about, blame, lines) {
   const words = text => text.replace(/[\w.-]+\//, '').replace(/=$/, '').split(/(?<=:)(?=\w+$)/).map(each => h('span', {}, each));
   const chip = (token, text, kind) => h(`span.chip.${kind}${blame.has(token) ? '.blamed' : ''}${isNew(text) ? '.changed' : ''}`, {title: text}, words(text));
   return h('div.chips', {},
-    about.is === 'best' && h('span.chip.pod.new', {'data-pod': decision.pod}, `+ ${short(decision.pod)}`),
+    about.is === 'best' && h('span.chip.pod.new', {'data-pod': decision.pod, title: decision.pod}, `+ ${briefly(decision.pod)}`),
     marks.filter(isEarly).map(([token, text]) => chip(token, text, 'mark')),
     labels.filter(isEarly).map(([token, text]) => chip(token, text, 'label')),
     absent.map(token => h('span.chip.label.blamed', {}, `no ${token.slice(6)}`)),
     pods.map(([key, priority, ports]) => h(`span.chip.pod${goes.has(key) ? '.goes' : ''}${blame.has(`pod:${key}`) ? '.blamed' : ''}`,
-      {title: key}, goes.has(key) ? 'victim: ' : '', short(key), ports.length ? ` :${ports.join(' :')}` : '', priority ? ` prio ${priority}` : '')),
+      {title: key}, goes.has(key) ? 'victim: ' : '', briefly(key), ports.length ? ` :${ports.join(' :')}` : '', priority ? ` prio ${priority}` : '')),
     others > 0 && h('span.chip.pod', {}, `and ${others} others`),
     marks.filter(each => !isEarly(each)).map(([token, text]) => chip(token, text, 'mark')),
     labels.filter(each => !isEarly(each)).map(([token, text]) => chip(token, text, 'label')));
@@ -167,7 +167,7 @@ function fly(decision) {
   const from = document.querySelector('.asked-about'), to = document.querySelector('.chip.new');
   if (!from || !to || still()) return;
   const [a, b] = [from.getBoundingClientRect(), to.getBoundingClientRect()];
-  const copy = h('span.chip.pod.new.flying', {style: {left: `${b.x}px`, top: `${b.y}px`}}, `+ ${short(decision.pod)}`);
+  const copy = h('span.chip.pod.new.flying', {style: {left: `${b.x}px`, top: `${b.y}px`}}, `+ ${briefly(decision.pod)}`);
   document.body.append(copy);
   to.animate([{visibility: 'hidden'}, {visibility: 'hidden'}], pace());
   copy.animate([{transform: `translate(${a.x - b.x}px, ${a.y - b.y}px) scale(1.3)`}, {transform: 'none'}], {duration: pace(), easing: 'ease-in-out'})
