@@ -141,7 +141,7 @@ def test_a_decision_shows_the_pod_the_nodes_the_rules_and_the_choice(browse):
     page = browse("--cluster", DEMO, address="#pod=default/ingress-1")
     assert text_of(page, "h1") == "Where does ingress-1 go? To node-b"
     assert "It asks for host port 80" in text_of(page, ".left") and "report → node-a" in text_of(page, ".left")
-    assert "CheckNodeUnschedulable −1" in text_of(page, ".right") and "NodeAffinity − ×2 +" in text_of(page, ".right")
+    assert "CheckNodeUnschedulable −1" in text_of(page, ".right") and "NodeAffinityPriority ×2" in text_of(page, ".right")
     shown = tiles(page)
     assert shown["node-a"] == "node-a 216 cpu 3/4 mem 5.25/8Gi 26 90 100 report cache database disk=ssd zone=east"
     assert shown["node-b"] == "✓ node-b 282 cpu 1/8 mem 1/16Gi 89 93 100 + ingress-1 web-2 web-1 disk=hdd zone=west"
@@ -195,7 +195,8 @@ def test_what_if_shows_the_pods_that_would_move_and_copies_the_policy(browse):
     page.find_element(By.XPATH, "//li[contains(., 'PodTolerates')]").click()
     assert text_of(page, "h1") == "Where does ingress-1 go? It would go to control-plane"
     assert "What if: 5 of 8 pods would move web-1: node-b → node-gpu" in text_of(page, ".what-if")
-    page.find_element(By.CSS_SELECTOR, "[aria-label='more LeastRequestedPriority']").click()
+    more = page.find_element(By.CSS_SELECTOR, "[aria-label='more LeastRequestedPriority']")
+    webdriver.ActionChains(page).move_to_element(more.find_element(By.XPATH, "..")).click(more).perform()
     page.find_element(By.XPATH, "//button[.='copy Policy']").click()
     policy = json.loads(page.find_element(By.ID, "policy-text").text)
     shipped = json.loads((ROOT / "policy.json").read_text())
@@ -284,7 +285,8 @@ def nodes(count):
 
 
 CLUSTERS = {
-    **{f"{count}.json": [*nodes(count), pod("p", {"cpu": "6"}), pod("q", {"cpu": "9"})] for count in (9, 300, 1000)},
+    **{f"{count}.json": [*nodes(count), pod("p", {"cpu": "6"}), pod("q", {"cpu": "9"})] for count in (9, 14, 30, 300, 1000)},
+    "uneven.json": [*(node(f"n{i}", labels={"zone": f"zone-{max(i - 97, 0)}"}) for i in range(100)), pod("p")],
     "long.json": [*(node(f"{LONG}-{i}", labels={f"{LONG}/{LONG}": LONG}) for i in "abc"),
                   *(pod(f"{LONG}-{i}", {"cpu": "3"}, nodeSelector={f"{LONG}/{LONG}": LONG}) for i in "abcd")]}
 SHOWN = {
@@ -504,12 +506,74 @@ def test_a_predicate_that_did_not_run_has_no_check_mark(browse, tmp_path):
                      ["PodFitsResources", "−1"], ["NoDiskConflict"], ["PodToleratesNodeTaints"], ["Preemption"]]
 
 
-@table("keys, letters", {"on a projector": ([], 18), "in large letters": (["b"], 22)})
-def test_the_name_of_each_rule_takes_one_line(keys, letters, browse):
+@table("keys, names", {
+    "on a projector": ([], ["BalancedResourceAllocation", "NodePreferAvoidPodsPriority", "SelectorSpreadPriority+EvenPodsSpreadPriority"]),
+    "in large letters": (["b"], ["BalancedResourceAllocation", "NodePreferAvoidPods", "SelectorSpread+EvenPodsSpread"])})
+def test_the_name_of_each_rule_is_there_in_full(keys, names, browse):
     page = browse("--cluster", DEMO, "--policy=DefaultProvider")
     press(page, *keys)
-    heights = page.execute_script("return [...document.querySelectorAll('.rules li')].map(each => each.offsetHeight)")
-    assert len(heights) > 10 and letters < max(heights) < 2 * letters
+    assert [name for name in names if name in text_of(page, ".right").replace(" ", "")] == names
+    assert page.execute_script("""return [...document.querySelectorAll('.right, .right li, .right span')].filter(
+        each => each.scrollWidth > each.clientWidth + 1 && each.clientWidth || each.scrollHeight > each.clientHeight + 3 && each.clientHeight
+    ).map(each => each.innerText)""") == []
+
+
+@table("cluster, keys", {f"{count} nodes{', in large letters' if keys else ''}": (f"{count}.json", keys)
+                         for count in (9, 14, 30) for keys in ([], ["b"])})
+def test_a_tile_shows_its_points_and_why_it_falls_whatever_room_it_has(cluster, keys, browse, files):
+    page = browse("--cluster", files / cluster, address="#pod=default/p")
+    press(page, *keys)
+    shown = page.execute_script("""return [...document.querySelectorAll('.tile')].map(tile => {
+        const parts = [...tile.querySelectorAll(tile.matches('.out') ? '.why' : '.total, .race')];
+        const bottom = tile.getBoundingClientRect().bottom;
+        return [tile.matches('.out') ? 1 : 2, parts.filter(each => each.offsetHeight && each.getBoundingClientRect().bottom < bottom).length,
+                tile.scrollHeight <= tile.clientHeight + 1, tile.scrollWidth <= tile.clientWidth];
+    })""")
+    assert {tuple(tile) for tile in shown} == {(1, 1, True, True), (2, 2, True, True)}
+
+
+def test_small_zones_are_side_by_side(browse, files):
+    page = browse("--cluster", files / "uneven.json", address="#pod=default/p")
+    tops = page.execute_script("return [...document.querySelectorAll('.zone')].map(each => each.offsetTop)")
+    assert tops[0] < tops[1] == tops[2]
+    assert page.execute_script("const map = document.querySelector('.map'); return map.scrollHeight <= map.clientHeight")
+
+
+SHOW = """
+    connection.is = 'live';
+    Object.assign(view, {live: true, at: decisions().at(-1), step: Infinity});
+    const [first] = decisions(), node = nodes.get('node-b'), seen = [];
+    const frames = {
+      pods: names => [...names].map(name => ({...first, pod: name, uid: name})),
+      taint: () => [{kind: 'nodes', nodes: {'node-b': {...node, taints: ['today:NoSchedule']}}}],
+      policy: () => [{...known.policy}],
+      run: () => [{kind: 'run', text: 'demo.yaml has changed'}]};
+    const look = () => { if (seen.at(-1) !== view.at.pod) seen.push(view.at.pod); };
+    for (const [what, names] of arguments[0]) {
+      const before = known.entries.length;
+      frames[what](names).forEach(frame => take({...frame, n: known.last + 1, at: 1e10}));
+      arrived(known.entries.slice(before));
+      look();
+    }
+    const chips = [...document.querySelectorAll('.chip.changed')].map(each => each.innerText);
+    for (; view.timer; look()) {
+      clearTimeout(view.timer);
+      goOn();
+    }
+    return [seen.join(' '), ...chips];"""
+
+
+@table("arrives, shown", {
+    "pods that are created at once are played one after another": ([("pods", "abcde")], ["a b c d e"]),
+    "a pod that is created while another one is played waits for it": ([("pods", "a"), ("pods", "b")], ["a b"]),
+    "of very many, the newest ones are played": ([("pods", "abcdefghijklmnopqrstuvwxyz")], [" ".join("ghijklmnopqrstuvwxyz")]),
+    "a change of the cluster shows at once, with the newest pod": ([("pods", "abcde"), ("taint", "")], ["a e", "today:NoSchedule"]),
+    "another Policy shows at once": ([("pods", "abcde"), ("policy", "")], ["a e"]),
+    "pods that are added to a file are played, too": ([("run", ""), ("pods", "ab")], ["default/warehouse a b"]),
+    "what comes after a change is played from there on": ([("pods", "abc"), ("taint", ""), ("pods", "de")], ["a c d e"])})
+def test_live_pods_are_played_one_after_another(arrives, shown, browse):
+    page = browse("--cluster", DEMO)
+    assert page.execute_script(SHOW, arrives) == shown
 
 
 @table("height", {"on a projector": 720, "with very small tiles": 400})
@@ -540,6 +604,34 @@ def test_victims_are_framed_while_the_pod_waits_for_them(browse):
         take({kind: 'outcome', n: known.last + 1, of: n, line: '', waits: '', remedy: 'It waits until they have gone.', victims: [], notes: []});
         go(decisions()[0]);""")
     assert "It waits until" in text_of(page, ".because") and "victim: cleanup victim: backup" in tiles(page)["right"]
+
+
+@table("name, shown", {
+    "the pod of a Deployment, without the hash of its ReplicaSet": ("shop-vwv9rjjpbb-9t9xd", "shop…9t9xd"),
+    "another pod": ("web-1-of-two", "web-1-of-two")})
+def test_the_name_of_a_pod_is_short_on_its_tile(name, shown, browse, tmp_path):
+    (tmp_path / "cluster.json").write_text(json.dumps({"kind": "List", "items": [node("a"), pod(name)]}))
+    page = browse("--cluster", tmp_path / "cluster.json", address=f"#pod=default/{name}")
+    assert text_of(page, ".chip.new") == f"+ {shown}" and text_of(page, ".asked-about") == f"{shown} placed"
+    assert text_of(page, "h1") == f"Where does {name} go? To a"
+
+
+def test_a_pod_is_seen_on_its_way_to_its_tile(browse):
+    page = browse("--cluster", DEMO, address="#pod=default/web-1")
+    motion = {"name": "prefers-reduced-motion", "value": "no-preference"}
+    page.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [motion]})
+    seen = page.execute_script("""
+        view.step = 3;
+        move(1);
+        document.getAnimations().forEach(each => { each.pause(); each.currentTime = 0; });
+        const {x, y, width, height} = document.querySelector('.flying').getBoundingClientRect();
+        const queue = document.querySelector('.asked-about').getBoundingClientRect();
+        const found = [document.elementFromPoint(x + width / 2, y + height / 2).className, x < queue.right];
+        document.getAnimations().forEach(each => each.finish());
+        return found;""")
+    assert seen == ["chip pod new flying", True]
+    wait_for("it has arrived", lambda: not page.find_elements(By.CSS_SELECTOR, ".flying"))
+    show_on(page, *SCREENS["a projector"])
 
 
 def edit(path, before, after):

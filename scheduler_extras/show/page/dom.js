@@ -34,15 +34,18 @@ function broken(text) {
 // Amounts in the same units everywhere: cores, Gi.
 const UNITS = {cpu: [1000, ''], memory: [2 ** 30, 'Gi'], 'ephemeral-storage': [2 ** 30, 'Gi']};
 const unitOf = resource => UNITS[resource.startsWith('hugepages-') ? 'memory' : resource] || [1, ''];
-const number = value => String(Math.round(value * 100) / 100);
+const number = value => String(Math.abs(value) < .01 ? Number(value.toPrecision(1)) : Math.round(value * 100) / 100);
 const bare = (resource, value) => number((value || 0) / unitOf(resource)[0]);
 const amount = (resource, value) => bare(resource, value) + unitOf(resource)[1];
 const resourceName = resource => ({memory: 'mem', 'ephemeral-storage': 'disk'})[resource] || resource.split('/').pop();
 
 const short = key => key.replace(/^default\//, '');
+// A pod of a Deployment without the hash of its ReplicaSet, such as shop…9t9xd.
+const briefly = key => short(key).replace(/-[bcdfghjklmnpqrstvwxz2456789]{6,10}-(?=[bcdfghjklmnpqrstvwxz2456789]{5}$)/, '…');
 const clock = at => new Date(at * 1000).toTimeString().slice(0, 8);
 const plural = (count, noun) => `${count} ${noun}${count === 1 ? '' : 's'}`;
 const sum = numbers => numbers.reduce((total, each) => total + each, 0);
+const isBig = () => document.documentElement.classList.contains('big');
 const still = () => matchMedia('(prefers-reduced-motion: reduce)').matches;
 
 // What a priority means, in a few words.

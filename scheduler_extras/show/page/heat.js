@@ -12,7 +12,6 @@ function heatMap(names, decision, step) {
     if (!zones.has(zone)) zones.set(zone, []);
     zones.get(zone).push(name);
   }
-  const {size, across} = squareSize([...zones.values()].map(members => members.length));
   const changed = new Set(decision ? newsAbout(decision).flatMap(each => each.names || []) : []);
   const helped = decision && isEnd(decision, step) ? decision.help.split(' ').filter(word => nodes.has(word)) : [];
   const shownTiles = [...new Set([...(order.length ? [order[0]] : []), selected, ...changed, ...order.slice(1, 3), ...helped, ...names.slice(0, 2)])]
@@ -28,29 +27,56 @@ function heatMap(names, decision, step) {
     }
     return element;
   };
-  const map = h('div.map', {style: {'--size': `${size}px`, '--across': across}, onclick: event => choose(event.target.dataset.node),
+  const map = h('div.map', {onclick: event => choose(event.target.dataset.node),
     onmouseover: event => { if (event.target.dataset.node) event.target.title = inWords(event.target.dataset.node, decision, step); }},
     [...zones].map(([zone, members]) => h('section.zone', {}, h('h4', {}, `${zone || 'no zone'}: ${members.length}`),
       h('div.squares', {}, members.map(square)))));
   return h('div.heat', {}, legend(decision, step, colours, totals), map,
-    h('div.tiles.middle', {style: {'--columns': 2, '--rows': 1}}, shownTiles.map(name => tile(name, decision, step))));
+    h('div.tiles', {style: {'--columns': 2, '--rows': 1}}, shownTiles.map(name => tile(name, decision, step))));
 }
 
-// The largest squares with which all zones fit between the legend and the two tiles, and how many zones are side by side.
-function squareSize(counts) {
-  const main = document.querySelector('main');
-  const letter = parseFloat(getComputedStyle(document.documentElement).fontSize);
-  const wide = Math.max(main?.clientWidth || 700, 300), high = Math.max((main?.clientHeight || 600) * .7 - 6.5 * letter, 120);
-  for (let size = 40; size > 4; size--) {
-    for (let across = Math.min(counts.length, Math.floor(wide / (6 * letter))); across > 0; across--) {
-      const columns = Math.floor((wide / across - 8) / (size + 1));
-      const rows = counts.map(count => Math.ceil(count / columns));
-      let needed = 0;
-      for (let i = 0; i < rows.length; i += across) needed += Math.max(...rows.slice(i, i + across)) * (size + 1) + 1.3 * letter;
-      if (needed <= high) return {size, across};
-    }
+const MAX_SQUARE = 60, GAP = 1, BETWEEN = 10;  // pixels: of a square, between squares, between zones
+
+// Make the squares as large as fits, with zones side by side where they are small.
+function fitSquares() {
+  const map = document.querySelector('.map');
+  if (!map) return;
+  const zones = [...map.children].map(zone => {
+    const head = zone.firstChild;
+    return {zone, count: zone.lastChild.childElementCount, wide: head.offsetWidth, high: head.offsetHeight};
+  });
+  let size = MAX_SQUARE, rows;
+  for (; size > 3; size--) {
+    rows = rowsOfZones(zones, size + GAP, map.clientWidth - 1);
+    if (sum(rows.map(row => row.height)) <= map.clientHeight) break;
   }
-  return {size: 4, across: Math.max(1, Math.min(counts.length, 3))};
+  map.style.setProperty('--size', `${Math.max(size, 4)}px`);
+  for (const {members, widths} of rows) members.forEach(({zone}, i) => { zone.style.width = `${widths[i]}px`; });
+}
+
+// Divide zones into rows, one after another, so that all rows together are as low as possible.
+function rowsOfZones(zones, pitch, wide) {
+  const best = [{height: 0, rows: []}];  // of the zones from one on, the last of them first
+  for (let i = zones.length - 1; i >= 0; i--) {
+    let found = null;
+    for (let end = i + 1; end <= zones.length && (end === i + 1 || sum(zones.slice(i, end).map(each => each.wide + BETWEEN)) <= wide); end++) {
+      const row = rowOf(zones.slice(i, end), pitch, wide), rest = best[zones.length - end];
+      if (!found || row.height + rest.height < found.height) found = {height: row.height + rest.height, rows: [row, ...rest.rows]};
+    }
+    best.push(found);
+  }
+  return best.at(-1).rows;
+}
+
+// Zones side by side: as few lines of squares as fit. The last zone has the rest of the width.
+function rowOf(members, pitch, wide) {
+  const room = wide - BETWEEN * (members.length - 1);
+  for (let lines = Math.ceil(sum(members.map(each => each.count)) * pitch / room); ; lines++) {
+    const widths = members.map(each => Math.max(Math.ceil(each.count / lines) * pitch, each.wide));
+    if (sum(widths) > room && lines < Math.max(...members.map(each => each.count))) continue;
+    widths[widths.length - 1] += room - sum(widths);
+    return {members, widths, height: lines * pitch + members[0].high};
+  }
 }
 
 // What is against nodes, without what differs from node to node.

@@ -17,6 +17,7 @@ function connect() {
   source.addEventListener('state', hears(event => {
     const state = JSON.parse(event.data);
     const wasAt = view.live ? null : view.at;
+    halt();
     begin(state);
     view.at = wasAt && known.entries.find(each => each.n === wasAt.n) || null;
     if (!view.at) view.live = true;
@@ -41,35 +42,52 @@ function connect() {
   };
 }
 
-// New entries: while LIVE, the page goes on to the newest decision. By hand, and after a guess, it waits for →.
+// New entries: while LIVE, the page plays the new decisions one after another. By hand, and after a guess, it waits for →.
 function arrived(entries) {
   const all = entries.filter(each => each.kind === 'decision');
   const news = all.filter(each => !each.repeats);
   const again = all.findLast(each => each.repeats && each.uid === view.at?.uid);
   const waits = view.byHand || guess.on && (guess.choice || !view.done);
   if (view.live && !view.at) Object.assign(view, {at: distinct().at(-1) || null, step: Infinity});
-  else if (view.live && news.length && !waits) {
-    const target = ofRun(news.at(-1)) || news.at(-1);
-    if (target !== view.at) return enter(target);
-  } else if (again && isNewest(view.at)) view.at = again;
+  else {
+    const next = view.live && !waits && playedNext(news);
+    if (next) return enter(next);
+    if (again && isNewest(view.at)) view.at = again;
+  }
   render();
 }
 
-// When files have changed, all is decided again: then the page goes to the first pod that goes elsewhere, or stays
-// with the pod that it showed.
-function ofRun(newest) {
-  const run = known.entries.findLast(each => each.kind === 'run');
-  if (!run || newest.at - run.at > 3) return null;
-  const news = decisions().filter(each => each.n > run.n);
-  return changedIn(news, run) || news.find(each => each.pod === view.at.pod);
+// Have new decisions wait to be played, and return the one to play now, if any. A change of the cluster or of the
+// Policy shows at once: what was decided before it is not played any more.
+function playedNext(news) {
+  view.next = [...view.next, ...ofRun(news)].slice(-MAX_NEXT);
+  const changed = known.entries.findLast(each => each.kind === 'change' || each.kind === 'run')?.n || 0;
+  const isOld = decision => decision.n < changed || decision.policy !== known.policy;
+  if (isOld(view.at)) {
+    const since = view.next.filter(each => !isOld(each));
+    view.next = since.length ? since : view.next.slice(-1);
+  } else if (view.timer) return null;
+  const next = view.next.shift();
+  if (guess.on) view.next = [];
+  return next;
 }
 
-function changedIn(news, run) {
-  const before = new Map();
-  decisions().filter(each => each.n < run.n).forEach(each => before.set(each.pod, each));
+// Those of new decisions that are worth playing. When files have changed, all is decided again: then these are the pods
+// that are new, else the first pod that goes elsewhere, else the pod that the page showed.
+function ofRun(news) {
+  const run = known.entries.findLast(each => each.kind === 'run');
+  if (!news.length || !run || news.at(-1).at - run.at > 3) return news;
+  const before = new Map(decisions().filter(each => each.n < run.n).map(each => [each.pod, each]));
+  const all = decisions().filter(each => each.n > run.n);
+  const isNew = each => !before.has(each.pod);
+  if (all.some(isNew)) return news.filter(isNew);
+  return [changedIn(all, before) || all.find(each => each.pod === view.at.pod)].filter(each => each && each !== view.at);
+}
+
+function changedIn(all, before) {
   const total = each => each.node && totalOf(each, each.node);
-  return news.find(each => before.has(each.pod) && before.get(each.pod).node !== each.node) || news.find(each => !before.has(each.pod))
-    || news.find(each => before.get(each.pod).message !== each.message) || news.find(each => total(before.get(each.pod)) !== total(each));
+  return all.find(each => before.get(each.pod).node !== each.node) || all.find(each => before.get(each.pod).message !== each.message)
+    || all.find(each => total(before.get(each.pod)) !== total(each));
 }
 
 function statusNow() {

@@ -1,9 +1,10 @@
 // What is shown, the keys, and the steps of a decision.
 
-const view = {at: null, step: Infinity, mode: 'nodes', live: true, byHand: false, timer: 0};
+const view = {at: null, step: Infinity, mode: 'nodes', live: true, byHand: false, timer: 0, next: []};  // next: decisions to be played
 const guess = {on: false, choice: null, hits: 0, of: 0};
 const NOWHERE = '✗';  // the guess that the pod stays pending
-const PACE = 450;  // milliseconds for a step that is shown by itself
+const PACE = 450, MIN_PACE = 150;  // milliseconds for a step that is shown by itself
+const MAX_NEXT = 20;  // decisions that wait to be played; older ones are skipped
 
 function render() {
   const decision = view.at;
@@ -34,28 +35,44 @@ function place() {
 
 const score = () => guess.on && h('span.score', {}, `guessed right: ${guess.hits} of ${guess.of}`);
 
-// Show a decision: from its question on, by itself.
+// Show a decision by itself: from its question on, or only its end if others wait.
 function enter(decision) {
   clearTimeout(view.timer);
-  Object.assign(view, {at: decision, step: 0});
+  const waits = guess.on || view.byHand;
+  const isShort = !waits && (still() || view.next.length > 0);
+  Object.assign(view, {at: decision, step: isShort ? Infinity : 0, timer: 0});
   guess.choice = null;
-  if (still() && !guess.on && !view.byHand) view.step = Infinity;
   render();
-  if (!guess.on && !view.byHand && view.step === 0) view.timer = setTimeout(goOn, PACE);
+  if (isShort) fly(decision);
+  if (!waits) goOnSoon();
 }
 
+// The more decisions wait, the less time each one has: five are played within two seconds, twenty within five.
+const pace = () => Math.max(MIN_PACE, PACE - 30 * view.next.length);
+
+function goOnSoon() {
+  view.timer = setTimeout(goOn, pace());
+}
+
+// Go on with the next step, or with the next decision.
 function goOn() {
-  view.step += 1;
-  const isLast = isEnd(supposed(view.at) || view.at, view.step);
+  view.timer = 0;
+  if (view.done) return view.next.length && enter(view.next.shift());
+  view.step = view.next.length ? Infinity : view.step + 1;
   render();
-  if (isLast) fly(view.at);
-  else view.timer = setTimeout(goOn, PACE);
+  if (view.done) fly(view.at);
+  goOnSoon();
+}
+
+function halt() {
+  clearTimeout(view.timer);
+  Object.assign(view, {timer: 0, next: []});
 }
 
 // Go to a decision, at its end; the page is PAUSED then.
 function go(decision, step = Infinity) {
   if (decision.kind !== 'decision') return;
-  clearTimeout(view.timer);
+  halt();
   Object.assign(view, {at: decision, step, live: false});
   guess.choice = null;
   history.replaceState(null, '', addressOf(decision));
@@ -74,7 +91,7 @@ function showPod(key) {
 
 // A step forward or back, and on to the next decision or the last one.
 function move(by) {
-  clearTimeout(view.timer);
+  halt();
   if (!view.at) return;
   if (guess.on && by > 0 && view.step === 0 && !guess.choice) return;
   const last = stepsOf(supposed(view.at) || view.at).length - 1;
@@ -97,8 +114,8 @@ function leap(by, step = Infinity) {
 
 function toTheEnd() {
   history.replaceState(null, '', location.pathname + location.search);
+  halt();
   Object.assign(view, {at: decisions().findLast(each => !each.repeats) || null, step: Infinity, live: isConnected()});
-  clearTimeout(view.timer);
   render();
 }
 
@@ -113,7 +130,7 @@ function clickNode(name) {
     guess.choice = name;
     guess.of += 1;
     guess.hits += isRight(view.at, name);
-    if (!view.byHand) view.timer = setTimeout(goOn, PACE);
+    if (!view.byHand) goOnSoon();
   }
   render();
 }
@@ -124,6 +141,7 @@ function isRight(decision, name) {
 }
 
 function toggleGuess() {
+  halt();
   Object.assign(guess, {on: !guess.on, choice: null, hits: 0, of: 0});
   if (guess.on && view.at && !view.live) view.step = 0;  // a live page asks about the next pod
   render();
@@ -139,7 +157,7 @@ const DOES = {
   ArrowDown: () => leap(1), ArrowUp: () => leap(-1), Home: () => decisions()[0] && go(decisions()[0], 0), End: toTheEnd,
   n: () => show('nodes'), m: () => show('matrix'), t: () => show('timeline'), p: () => show('pending'), y: () => show('manifest'),
   e: () => show('policy'), '?': () => show('help'), Escape: () => { view.mode = 'nodes'; render(); }, s: save, g: toggleGuess,
-  a: () => { view.byHand = !view.byHand; render(); }, b: () => { document.documentElement.classList.toggle('big'); render(); },
+  a: () => { halt(); view.byHand = !view.byHand; render(); }, b: () => { document.documentElement.classList.toggle('big'); render(); },
   '/': () => { view.mode = 'timeline'; render(); document.getElementById('find').focus(); }};
 
 onkeydown = event => {

@@ -1,11 +1,11 @@
 // The matrix: nodes by rules. Passed, failed, not asked; points as they were given, normalised, times the weight.
 
-const MAX_ROWS = 10;
+const maxRows = () => isBig() ? 7 : 10, maxColumns = () => isBig() ? 9 : 13;
 
 function matrix(decision) {
   if (!decision) return h('p.empty', {}, `${noDecision()}.`);
   const all = decision.rules.filter(title => !/^(devices|room for nominated pods|Preemption)$/.test(title) || decision.refused.includes(title));
-  const predicates = all.length + decision.votes.length > 13 ? all.filter(title => decision.refused.includes(title)) : all;
+  const predicates = all.length + decision.votes.length > maxColumns() ? all.filter(title => decision.refused.includes(title)) : all;
   const rest = all.length - predicates.length;
   const names = rowsOf(decision);
   const head = (title, kind, weight) => h(`th.${kind}`, {scope: 'col', title}, h('span', {}, title, weight !== undefined && ` × ${weight}`));
@@ -29,10 +29,10 @@ function matrix(decision) {
 // Of many nodes, the best ones and one for each reason.
 function rowsOf(decision) {
   const names = inPlaces().filter(name => decision.places.has(name) || name in decision.out);
-  if (names.length <= MAX_ROWS) return names;
+  if (names.length <= maxRows()) return names;
   const groups = new Map(Object.entries(decision.out).reverse().map(([name, group]) => [group, name]));
-  const best = ranked(decision).slice(0, Math.max(MAX_ROWS - groups.size, 5));
-  return [...new Set([...best, ...groups.values(), ...names])].slice(0, MAX_ROWS);
+  const best = ranked(decision).slice(0, Math.max(maxRows() - groups.size, 5));
+  return [...new Set([...best, ...groups.values(), ...names])].slice(0, maxRows());
 }
 
 function predicateCell(decision, name, title) {

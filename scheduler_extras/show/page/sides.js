@@ -1,6 +1,10 @@
 // What stands around the nodes: the question on top, the queue and the pod at the left, the rules at the right.
 
-const names = title => title.replace(/(?<=.)(Priority|Allocation)(?=[+]|$)/g, '');
+// The name of a priority. In large letters its ending is left out, as it stands in the heading.
+const nameOf = title => title.split(/(?=[+])/).map(part => {
+  const [, name, ending] = part.match(/^(.+?)(Priority)?$/s);
+  return h('span', {}, name, h('wbr'), h('span.ending', {}, ending));
+});
 
 function noDecision() {
   if (!isConnected()) return 'No decision was made';
@@ -67,18 +71,18 @@ function reason(decision, step) {
   const note = decision.outcome?.waits ? ` It waits: ${decision.outcome.waits}` : '';
   if (second === undefined) return h('p', {}, `${first} is the only node that fits.${note}`);
   const ahead = totalOf(decision, first) - totalOf(decision, second);
-  if (!ahead) return h('p', {}, `${first} and ${second} tie: one of the best is picked at random.${note}`);
+  if (!ahead) return h('p', {}, `${first} and ${second} tie: one is picked at random.${note}`);
   const leads = partsOf(decision, first).map((part, i) => [part - partsOf(decision, second)[i], i]).filter(([lead]) => lead);
   leads.sort(([a], [b]) => b - a);
   return h('p', {}, h('b', {}, `wins by ${number(ahead)}`), ` over ${second}: `, leads.map(([lead, i], place) =>
-    [place > 0 && ' · ', h(`b.t${hue(decision.votes[i].title)}`, {title: decision.votes[i].title}, `${means(decision.votes[i].title)} ${lead > 0 ? '+' : '−'}${number(Math.abs(lead))}`)]), note);
+    [place > 0 && ' · ', h(`b.t${hue(decision.votes[i].title)}`, {title: decision.votes[i].title}, `${means(decision.votes[i].title)}\u00a0${lead > 0 ? '+' : '−'}${number(Math.abs(lead))}`)]), note);
 }
 
 // The entries up to what is shown: the page does not tell how it ends.
-const sofar = () => !view.at || view.live && view.done && !guess.on && !view.byHand ? known.entries
+const sofar = () => !view.at || view.live && view.done && !guess.on && !view.byHand && !view.next.length ? known.entries
   : known.entries.filter(each => each.n < view.at.n || each === view.at && view.done);
 
-const queueNow = () => view.live || !view.at ? known.queue : view.at.queue;
+const queueNow = () => !view.at || isNewest(view.at) ? known.queue : view.at.queue;
 
 // Whether a pending pod is no longer in the queue: somebody has deleted it.
 const isGone = decision => isConnected() && isNewest(decision) && !decision.node && known.queue.n > decision.n
@@ -101,16 +105,16 @@ function leftSide(decision) {
   const lasts = sofar().filter(each => each.kind === 'decision' || each.kind === 'brief').filter(each => !each.repeats || each === view.at).slice(-5).reverse();
   return h('aside.left', {},
     h('h2', {}, `Queue: ${pendingNow(decision)} pending`),
-    h('ul', {}, decision && h(`li.asked-about${view.done && decision.node ? '.placed' : ''}`, {}, h('b', {}, short(decision.pod)),
-      h('span', {}, view.done ? (decision.node ? `→ ${decision.node}` : isGone(decision) ? 'gone' : 'pending') : 'now')),
-      waiting.slice(0, 3).map(each => h('li.waits', {onclick: () => showPod(each.pod)}, h('span', {}, short(each.pod)), h('small', {'data-again': each.again}, again(each)))),
+    h('ul', {}, decision && h(`li.asked-about${view.done && decision.node ? '.placed' : ''}`, {title: decision.pod}, h('b', {}, briefly(decision.pod)),
+      h('span', {}, view.done ? (decision.node ? 'placed' : isGone(decision) ? 'gone' : 'pending') : 'now')),
+      waiting.slice(0, 3).map(each => h('li.waits', {title: each.pod, onclick: () => showPod(each.pod)}, h('span', {}, briefly(each.pod)), h('small', {'data-again': each.again}, again(each)))),
       others > 3 && h('li.more', {}, h('small', {}, `and ${others - 3} more`))),
     decision && [h('h2', {}, 'It asks for'),
       h('ul.asks', {}, requests.map(([name, value]) => h('li', {}, h('span', {}, resourceName(name)), h('b', {}, amount(name, value)))),
         decision.asks.map(([name, value]) => h('li.long', {title: value}, h('span', {}, name), h('b', {}, value))),
         !requests.length && !decision.asks.length && h('li', {}, 'nothing'))],
     h('h2', {}, 'Last decisions'),
-    h('ul.lasts', {}, lasts.map(each => h('li', {onclick: () => go(each)}, h('span', {}, short(each.pod)),
+    h('ul.lasts', {}, lasts.map(each => h('li', {title: each.pod, onclick: () => go(each)}, h('span', {}, briefly(each.pod)),
       each.node ? h('span.yes', {}, `→ ${each.node}`) : h('span.no', {}, '✗ pending')))));
 }
 
@@ -158,13 +162,13 @@ function rightSide(decision, step) {
       return h(`li${kind}`, {role: 'button', tabindex: '0', title: rules.always.includes(title) ? `${title}: active whatever the Policy names` : title,
         onclick: () => switchOff(title)}, h('span', {}, title), h('b', {}, edit || (whatIf.off === title ? 'off' : out ? `−${count}` : victims ? plural(victims, 'victim') : lit ? '✓' : '')));
     }), rest > 0 && h('li.rest', {title: rules.predicates.filter(title => !isShown(title)).join('\n')}, `${rest} others`, h('b', {}, step > (decision?.refused.length || 0) ? '✓' : ''))),
-    h('h2', {}, 'Priorities × weight'),
+    h('h2', {}, 'Priorities × weight', h('small', {}, ' (point: − +)')),
     h('ul.rules.weights', {}, rules.priorities.map(([title, inForce]) => {
       const weight = whatIf.weights[title] ?? inForce;
-      return h(`li${weight !== inForce ? '.off' : weights.get(title) !== inForce ? '.edited' : ''}`, {title: `${title}: ${means(title)}`}, h(`i.key.c${hue(title)}`, {}), h('span', {}, names(title)),
+      return h(`li${weight !== inForce ? '.off' : weights.get(title) !== inForce ? '.edited' : ''}`, {title: `${title}: ${means(title)}`}, h(`i.key.c${hue(title)}`, {}), h('span', {}, nameOf(title)),
         h('button', {'aria-label': `less ${title}`, onclick: () => weigh(title, weight - 1, inForce)}, '−'), h('b', {}, `×${weight}`),
         h('button', {'aria-label': `more ${title}`, onclick: () => weigh(title, weight + 1, inForce)}, '+'));
-    }), goneToo.map(([title]) => h('li.edited.gone', {title}, h('span', {}, names(title)), h('b', {}, 'gone')))),
+    }), goneToo.map(([title]) => h('li.edited.gone', {title}, h('span', {}, nameOf(title)), h('b', {}, 'gone')))),
     moves && h('div.what-if', {}, h('p', {}, h('b', {}, `What if: ${moves.count} of ${plural(moves.of, 'pod')} would move`), moves.unknown ? ` (${moves.unknown} not known${decision?.nodes > 500 ? ': only up to 500 nodes' : ''})` : ''),
       moves.lines.slice(0, 3).map(line => h('p', {}, line)),
       h('p', {}, h('button', {onclick: forgetWhatIf}, 'back'), editedPolicy() && h('button', {onclick: () => show('policy')}, 'copy Policy'))));

@@ -30,14 +30,13 @@ function verdict(decision, name, step) {
   return {is: showsPoints(decision, step) ? 'fits' : 'open'};
 }
 
+const MAX_TILES = 30;  // nodes; more become squares
 function nodeTiles(decision, step) {
   const names = inPlaces();
-  if (names.length > 24) return heatMap(names, decision, step);
-  const columns = names.length <= 2 ? names.length : names.length <= 9 ? Math.ceil(names.length / Math.ceil(names.length / 3)) : 4;
-  const rows = Math.ceil(names.length / columns);
-  const size = rows <= 2 ? 'large' : rows <= 3 ? 'middle' : 'small';
-  return h(`div.tiles.${size}${columns > 3 ? '.narrow' : ''}`, {style: {'--columns': columns, '--rows': rows}},
-    names.map(name => tile(name, decision, step)));
+  if (names.length > MAX_TILES) return heatMap(names, decision, step);
+  const columns = names.length <= 2 ? names.length : names.length <= 9 ? Math.ceil(names.length / Math.ceil(names.length / 3)) : names.length <= 24 ? 4 : 5;
+  const style = {'--columns': columns, '--rows': Math.ceil(names.length / columns)};
+  return h('div.tiles', {style}, names.map(name => tile(name, decision, step)));
 }
 
 // A node: its name and total, bars, why it falls or what it gets, its labels and pods.
@@ -50,16 +49,16 @@ function tile(name, decision, step) {
   const news = decision ? newsAbout(decision).filter(each => each.names?.includes(name)) : [];
   return h(`article.tile.${about.is}${news.length ? '.changed' : ''}`, {'data-node': name, onclick: () => clickNode(name),
     title: about.by ? Object.entries(about.by).map(([title, reasons]) => `${title}: ${reasons.join(', ')}`).join('\n') : name},
-    h('h3', {}, mark && h('span.mark', {}, mark), h(`span.name${blame.has(HOSTNAME) ? '.blamed' : ''}`, {}, name), scored && h('b.total', {title: number(totalOf(decision, name))}, totalInShort(decision, name))),
+    h('h3', {}, mark && h('span.mark', {}, mark), h(`span.name${blame.has(HOSTNAME) ? '.blamed' : ''}`, {}, h('bdi', {}, name)), scored && h('b.total', {title: number(totalOf(decision, name))}, totalInShort(decision, name))),
     guess.choice === name && h('p.guessed', {}, guessInWords(decision, name, step)),
     bars(name, node, decision, about, blame),
-    about.words && h('p.why', {}, plain(about.words).replace(/(?<=, free) /g, '\u00a0')),
+    about.words && h('p.why', {}, plain(about.words).replace(/(?<=, free) /g, '\u00a0').split(' ').map(word => [h('span', {}, word), ' '])),
     scored && race(decision, name),
     chips(node, decision, about, blame, news.flatMap(each => each.lines)));
 }
 
-// Words without the prefixes of labels and resources.
-const plain = words => words.replace(/\b[\w-]+(\.[\w-]+)+\//g, '');
+// Words without the prefixes of labels and resources, and with the names of resources as at the bars.
+const plain = words => words.replace(/\b[\w-]+(\.[\w-]+)+\//g, '').replace('needs memory', 'needs mem');
 const HOSTNAME = 'label:kubernetes.io/hostname';  // the name of the node: it has no chip
 
 // Whether the page waits for a guess.
@@ -68,9 +67,9 @@ const isGuessing = decision => guess.on && !guess.choice && decision && !isEnd(d
 // How good the guess was, once the winner is known.
 function guessInWords(decision, name, step) {
   if (!isEnd(decision, step)) return 'your guess';
-  if (!decision.places.has(name)) return 'your guess: does not fit';
+  if (!decision.places.has(name)) return 'guess: does not fit';
   const behind = totalOf(decision, ranked(decision)[0]) - totalOf(decision, name);
-  return behind ? `your guess: ${number(behind)} less` : 'your guess: right';
+  return behind ? `guess: ${number(behind)} less` : 'guess: right';
 }
 
 // What others use of a node, what the pod would add (hatched), and by how much that is too much (red): it would tell
@@ -131,23 +130,25 @@ function chips(node, decision, about, blame, lines) {
   const words = text => text.replace(/[\w.-]+\//, '').replace(/=$/, '').split(/(?<=:)(?=\w+$)/).map(each => h('span', {}, each));
   const chip = (token, text, kind) => h(`span.chip.${kind}${blame.has(token) ? '.blamed' : ''}${isNew(text) ? '.changed' : ''}`, {title: text}, words(text));
   return h('div.chips', {},
-    about.is === 'best' && h('span.chip.pod.new', {'data-pod': decision.pod}, `+ ${short(decision.pod)}`),
+    about.is === 'best' && h('span.chip.pod.new', {'data-pod': decision.pod, title: decision.pod}, `+ ${briefly(decision.pod)}`),
     marks.filter(isEarly).map(([token, text]) => chip(token, text, 'mark')),
     labels.filter(isEarly).map(([token, text]) => chip(token, text, 'label')),
     absent.map(token => h('span.chip.label.blamed', {}, `no ${token.slice(6)}`)),
     pods.map(([key, priority, ports]) => h(`span.chip.pod${goes.has(key) ? '.goes' : ''}${blame.has(`pod:${key}`) ? '.blamed' : ''}`,
-      {title: key}, goes.has(key) ? 'victim: ' : '', short(key), ports.length ? ` :${ports.join(' :')}` : '', priority ? ` prio ${priority}` : '')),
+      {title: key}, goes.has(key) ? 'victim: ' : '', briefly(key), ports.length ? ` :${ports.join(' :')}` : '', priority ? ` prio ${priority}` : '')),
     others > 0 && h('span.chip.pod', {}, `and ${others} others`),
     marks.filter(each => !isEarly(each)).map(([token, text]) => chip(token, text, 'mark')),
     labels.filter(each => !isEarly(each)).map(([token, text]) => chip(token, text, 'label')));
 }
 
-// Chips for which a tile has no room are counted instead; points for which a bar has no room are left out.
+// Chips for which a tile has no room are counted instead, what is to blame last, as it stands in words, too. Points for
+// which a bar has no room are left out.
 function fitChips() {
-  document.querySelectorAll('.race i').forEach(each => { if (each.scrollWidth > each.clientWidth + 2) each.textContent = ''; });
+  fitSquares();
+  document.querySelectorAll('.race i').forEach(each => { if (each.scrollWidth > each.clientWidth + 1) each.textContent = ''; });
   const crowded = [...document.querySelectorAll('.tile')].filter(each => each.scrollHeight > each.clientHeight + 1);
   for (const tile of crowded) {
-    const all = [...tile.querySelectorAll('.chip:not(.blamed, .changed, .new)')];
+    const all = [...tile.querySelectorAll('.chip:not(.changed, .new)')];
     const rest = h('span.chip.rest', {title: all.map(each => each.title || each.textContent).join('\n')});
     let count = 0;
     while (count < all.length && tile.scrollHeight > tile.clientHeight + 1) {
@@ -157,14 +158,18 @@ function fitChips() {
       if (pod) pod.after(rest);
       else tile.querySelector('.chips').append(rest);
     }
+    if (tile.scrollHeight > tile.clientHeight + 1) rest.remove();
   }
 }
 
-// Have the pod move from the queue to its tile.
+// Have the pod move from the queue to its tile. What moves is a copy, as a tile cuts off what is outside of it.
 function fly(decision) {
   const from = document.querySelector('.asked-about'), to = document.querySelector('.chip.new');
   if (!from || !to || still()) return;
   const [a, b] = [from.getBoundingClientRect(), to.getBoundingClientRect()];
-  to.animate([{transform: `translate(${a.x - b.x}px, ${a.y - b.y}px) scale(1.3)`, zIndex: 9}, {transform: 'none'}],
-    {duration: 450, easing: 'ease-in-out'});
+  const copy = h('span.chip.pod.new.flying', {style: {left: `${b.x}px`, top: `${b.y}px`}}, `+ ${briefly(decision.pod)}`);
+  document.body.append(copy);
+  to.animate([{visibility: 'hidden'}, {visibility: 'hidden'}], pace());
+  copy.animate([{transform: `translate(${a.x - b.x}px, ${a.y - b.y}px) scale(1.3)`}, {transform: 'none'}], {duration: pace(), easing: 'ease-in-out'})
+    .onfinish = () => copy.remove();
 }
