@@ -21,7 +21,7 @@ import scheduler
 from scheduler import log
 from scheduler_extras.api.client import ApiClient
 from scheduler_extras.api.service_account import service_account
-from scheduler_extras.common.blame import what_broke
+from scheduler_extras.common.blame import describe_error
 from scheduler_extras.common.chance import CHANCE
 from scheduler_extras.common.clocks import HEARTBEAT, STOP, in_background
 from scheduler_extras.common.errors import FAILURE, ApiError, InputError
@@ -139,6 +139,6 @@ def main(argv: Sequence[str] | None = None) -> int:
         if isinstance(error, OSError) and not error.filename:
             give_up_output(error)
         else:  # a mistake in the loop, for example
-            log.error("%s", what_broke(error))
+            log.error("%s", describe_error(error))
             log.debug("traceback:", exc_info=error)
         return 1

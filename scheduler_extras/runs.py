@@ -34,7 +34,7 @@ from scheduler_extras.serve.sandbox import run_again_on_changes
 from scheduler_extras.serve.server import Routes, Server
 from scheduler_extras.show.journal import Journal
 from scheduler_extras.show.picture import picture, pods_without_node
-from scheduler_extras.show.report import how_to_place_others, mistakes_once, those_gone
+from scheduler_extras.show.report import how_to_place_others, lines_about_gone_pods, mistakes_once
 from scheduler_extras.show.text import Screen
 
 
@@ -196,7 +196,7 @@ def schedule_manifests(cluster: LiveCluster, run: Run) -> bool:
         reasons = mistakes_once({uid: record.published.messages["event"]
                                  for uid, record in cluster.queue.items()})
         screen.print(*picture(snapshot.nodes.values(), pods, screen, new),
-                     *those_gone(placed, pods, screen),
+                     *lines_about_gone_pods(placed, pods, screen),
                      *pods_without_node(pods, snapshot, screen, reasons),
                      *pods_to_come(cluster.api.objects),
                      *how_to_place_others(pods, policies, options, screen))

@@ -52,10 +52,10 @@ def warn_if_broken(text: str) -> Iterator[None]:
         yield
     except (Exception, SystemExit) as error:
         FAILURE.set()
-        warn_once(f"{text}: {what_broke(error)}")
+        warn_once(f"{text}: {describe_error(error)}")
 
 
-def what_broke(error: BaseException) -> str:
+def describe_error(error: BaseException) -> str:
     """Return one line about an unexpected exception: its type, message, function, file and line.
 
     If a rule is to blame, this names the rule, and the line in the rule's own file. Otherwise, it is the last

@@ -41,17 +41,17 @@ def read_configuration(document: JsonObject, scheduler_name: str) -> dict[str, P
     for config in configs:  # an Extender expects nanoseconds
         config["httpTimeout"] = duration(config.get("httpTimeout", "0"))
     election = body.get("leaderElection", {})
-    of_all = {"extenders": extenders_of(configs, FILTERED_136),
+    shared_fields = {"extenders": extenders_of(configs, FILTERED_136),
               "election": election | election_times(election),
               "initial_backoff": body.get("podInitialBackoffSeconds", 1),
               "max_backoff": body.get("podMaxBackoffSeconds", 10),
               "notices": [IN_A_POLICY.sub("", notice) for notice in notices]}
     left_out = left_to_extenders(configs)
-    return {profile["schedulerName"]: read_profile(profile, f"profiles[{i}]", left_out, of_all)
+    return {profile["schedulerName"]: read_profile(profile, f"profiles[{i}]", left_out, shared_fields)
             for i, profile in enumerate(body["profiles"])}
 
 
-def read_profile(profile: JsonObject, place: str, left_out: list[str], of_all: JsonObject) -> Profile:
+def read_profile(profile: JsonObject, place: str, left_out: list[str], shared_fields: JsonObject) -> Profile:
     """Return a Profile with the rules of the plugins that run. The fields have been checked already.
 
     left_out: resources that extenders manage. of_all: fields that all profiles share.
@@ -69,7 +69,7 @@ def read_profile(profile: JsonObject, place: str, left_out: list[str], of_all: J
     for point in HOOK_POINTS.values():
         others |= rules_at(point, own)
     with_hooks = [rule for rule in others.values() if rule.hooks]
-    made = Profile([*predicates.values()], [*priorities.values()], others=with_hooks, **of_all)
+    made = Profile([*predicates.values()], [*priorities.values()], others=with_hooks, **shared_fields)
     made.deallocates = "DynamicResources" in running["postFilter"]
     return made
 

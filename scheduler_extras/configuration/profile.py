@@ -28,8 +28,8 @@ class Profile(FullPolicy):
 
     def predicates_to_ask(self) -> list[FullRule]:
         """Return the predicates in order. The first one confines the pod to the nodes that it names."""
-        of_plugin = any(rule.name == "MatchNodeSelector" for rule in self.predicates)
-        first = [NODES_NAMED] if of_plugin else []
+        has_plugin = any(rule.name == "MatchNodeSelector" for rule in self.predicates)
+        first = [NODES_NAMED] if has_plugin else []
         return first + super().predicates_to_ask()
 
     def after_predicates(self, pod: FullPod, feasible: dict[str, FullNode],
@@ -55,8 +55,8 @@ class Profile(FullPolicy):
 
     def why_no_remedy(self, decision: FullDecision) -> str:
         """Return the messages of the postFilter plugins that do not help. Upstream: PostFilterMsg."""
-        of_devices = "no new claims to deallocate" if self.deallocates else ""
-        return ", ".join(filter(None, [of_devices, no_preemption_message(decision)]))
+        device_message = "no new claims to deallocate" if self.deallocates else ""
+        return ", ".join(filter(None, [device_message, no_preemption_message(decision)]))
 
     def leaves_nomination(self, decision: FullDecision) -> bool:
         """Return whether DefaultPreemption keeps the nomination because the pod may not preempt."""

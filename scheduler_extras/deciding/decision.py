@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from scheduler import Decision, log, sum_up
-from scheduler_extras.common.blame import what_broke
+from scheduler_extras.common.blame import describe_error
 from scheduler_extras.common.errors import FAILURE, ApiError, Malformed, ServerUnavailable, Unschedulable
 from scheduler_extras.deciding.rule import WHATEVER_THE_NODE, Rejected, Unresolvable
 from scheduler_extras.deciding.snapshot import FullSnapshot
@@ -97,7 +97,7 @@ class FullDecision(Decision):
     policy: Any = None  # the FullPolicy whose rules decide
     snapshot: FullSnapshot | None = None  # what the rules see
     condition_reason: str = "Unschedulable"  # without a node: the reason of its PodScheduled condition
-    is_error: bool = False  # without a node: whether a rule or a request failed, as metrics count it
+    is_error: bool = False  # without a node: whether a rule or a request failed; else it is unschedulable
     votes: list = field(default_factory=list)  # of each priority and each extender
     remedy: str = ""  # without a node: what PostFilter does, in words
     why_not_preempted: object = ""  # without a node: why preemption does not help, a text or {node: reasons}
@@ -139,22 +139,21 @@ class FullDecision(Decision):
                     found.append(f"has {what}, and {name}, which looks at that, is not active")
         return found
 
-    def has_met_error(self) -> bool:
-        """Return whether a rule or a request has failed. (Otherwise, the pod is unschedulable.)"""
-        return self.is_error or self.condition_reason != "Unschedulable"
+    def give_up(self, error: BaseException, is_failure: bool = False) -> None:
+        """Leave the pod pending because of an error, and name the rule that raised it.
 
-    def give_up(self, error: BaseException) -> None:
-        """Leave the pod pending because of an error, and name the rule that raised it."""
+        is_failure: the attempt counts as failed even if the pod is Unschedulable.
+        """
         if isinstance(error, ServerUnavailable):
             self.server_error = error
-        is_of_pod = isinstance(error, Unschedulable) or (isinstance(error, Malformed) and not self.node)
-        if not is_of_pod:  # a rule or a request has failed
+        is_malformed = isinstance(error, Malformed) and not self.node
+        if is_failure or not (isinstance(error, Unschedulable) or is_malformed):
             self.is_error = True
             self.condition_reason = "SchedulerError" if self.node else self.policy.reason_for_errors
         self.node = None
         self.waits = ""
         is_known = isinstance(error, (Unschedulable, Malformed, ApiError))
-        self.message = str(error) if is_known else what_broke(error)
+        self.message = str(error) if is_known else describe_error(error)
         if isinstance(error, Rejected):
             why = {f"{error.title}{WHATEVER_THE_NODE}": [Unresolvable(error)]}
             self.failed = Diagnosis(dict.fromkeys(self.nodes, why))

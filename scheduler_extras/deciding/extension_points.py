@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from scheduler_extras.common.blame import what_broke
+from scheduler_extras.common.blame import describe_error
 from scheduler_extras.common.errors import FAILURE, Unschedulable
 from scheduler_extras.common.return_checks import wrong_answer
 from scheduler_extras.deciding.rule import FullRule
@@ -114,7 +114,7 @@ def run_pre_enqueue(pod: FullPod, policy: Any) -> str:
             reason = call_hook(rule, "pre_enqueue", pod)
         except (Exception, SystemExit) as error:
             FAILURE.set()
-            reason = what_broke(error)
+            reason = describe_error(error)
         if reason:
             return f"{rule.title}: {reason}"
     return ""

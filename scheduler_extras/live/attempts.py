@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from scheduler_extras.api.responses import has_status, warn_of_failure
-from scheduler_extras.common.blame import what_broke
+from scheduler_extras.common.blame import describe_error
 from scheduler_extras.common.errors import ApiError, Unschedulable
 from scheduler_extras.common.log_texts import one_line
 from scheduler_extras.common.observer import Observer
@@ -88,7 +88,7 @@ class AttemptHandler:
         self.end_attempt(decision)
         self.requeue(decision)
         self.send(Step.POST_FILTER, decision, decision.requests)
-        self.observer.attempted(decision, "error" if decision.has_met_error() else "unschedulable")
+        self.observer.attempted(decision, "error" if decision.is_error else "unschedulable")
         self.recorder.report(decision, "Warning", "FailedScheduling", decision.condition_reason,
                              decision.message or "")
         self.show_if_new(decision)
@@ -106,7 +106,7 @@ class AttemptHandler:
         self.requeue(decision)
         self.observer.attempted(decision, "error")
         self.errors.note_error_of(decision.pod.record.retry, error)
-        why = one_line(error) if isinstance(error, (ApiError, Unschedulable)) else what_broke(error)
+        why = one_line(error) if isinstance(error, (ApiError, Unschedulable)) else describe_error(error)
         is_failure = warn_of_failure(error, f"{decision.pod.key}: {why}")
         if is_failure and not has_status(error, 0, 429):  # else the event would probably fail, too
             self.recorder.report(decision, "Warning", "FailedScheduling", "SchedulerError", f"{heading}{why}")

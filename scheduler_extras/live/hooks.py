@@ -44,7 +44,7 @@ def run_permit_and_pre_bind(decision: FullDecision, snapshot: FullSnapshot) -> l
         return []
     requests: list[tuple] = []
     decision.server_error = None
-    decision.condition_reason = "Unschedulable"
+    is_permitted = False
     record = decision.pod.record
     node = snapshot.nodes.get(decision.node)
     try:
@@ -54,7 +54,7 @@ def run_permit_and_pre_bind(decision: FullDecision, snapshot: FullSnapshot) -> l
             decision.waits = run_permit(decision, node, snapshot)
             if decision.waits:
                 return []
-        decision.condition_reason = "SchedulerError"  # if PreBind fails, as in kube-scheduler
+        is_permitted = True
         requests, decision.waits = run_pre_bind(decision, node, snapshot)
         if decision.waits:
             record.hold(WaitsFor.PRE_BIND, decision)
@@ -64,7 +64,7 @@ def run_permit_and_pre_bind(decision: FullDecision, snapshot: FullSnapshot) -> l
             decision.server_error = error
             decision.waits = decision.waits or one_line(error)
         else:
-            decision.give_up(error)
+            decision.give_up(error, is_failure=is_permitted)  # as in kube-scheduler, if PreBind refuses
     return requests
 
 

@@ -95,14 +95,14 @@ class SchedulingQueue(dict):
         """
         pods = [*pods]
         rules = [rule for policy in policies.values() for rule in policy.rules_with["queue_sort"]]
-        of_rules = [*zip(*(keys_of(rule, pods) for rule in reversed(rules)), strict=True)] or [()] * len(pods)
+        by_rule = [*zip(*(keys_of(rule, pods) for rule in reversed(rules)), strict=True)] or [()] * len(pods)
 
         def key(place: int) -> tuple:
             """Return the sort key of the pod at a place."""
             pod = pods[place]
             record = pod.record
             asked_at = record.retry.began_at if record.decision else 0
-            return (asked_at, *of_rules[place], record.retry.has_met_server_error,
+            return (asked_at, *by_rule[place], record.retry.has_met_server_error,
                     -pod.priority, record.since, pod.created, pod.key)
 
         return [pods[place] for place in sorted(range(len(pods)), key=key)]

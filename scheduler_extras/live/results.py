@@ -10,7 +10,7 @@ import threading
 import time
 
 from scheduler_extras.api.responses import Conflict, has_status, warn_of_failure
-from scheduler_extras.common.blame import what_broke
+from scheduler_extras.common.blame import describe_error
 from scheduler_extras.common.clocks import heartbeat
 from scheduler_extras.common.errors import ApiError
 from scheduler_extras.deciding.decision import FullDecision
@@ -111,4 +111,4 @@ class Results:
 
 def warn_of_write(error: BaseException) -> None:
     """Log a failed write, unless it only came too late (404, 409)."""
-    warn_of_failure(error, str(error) if isinstance(error, ApiError) else what_broke(error))
+    warn_of_failure(error, str(error) if isinstance(error, ApiError) else describe_error(error))

@@ -81,13 +81,13 @@ def is_foreign(document: Any) -> bool:
         isinstance(document, dict) and not {"kind", "apiVersion", "items", *EXPORTED} & document.keys())
 
 
-def things_in(document: Any, of_list: dict | None = None) -> Iterator:
+def things_in(document: Any, list_fields: dict | None = None) -> Iterator:
     """Yield the objects of a document. Those in a typed List without a kind get the kind of that List."""
     if document is None:
         return
     if isinstance(document, list):
         for each in document:
-            yield from things_in(each, of_list)
+            yield from things_in(each, list_fields)
     elif isinstance(document, dict) and isinstance(document.get("items"), (list, type(None))) and (
             "items" in document and is_list(document)):
         kind = text_at(document, "kind").removesuffix("List")
@@ -96,8 +96,8 @@ def things_in(document: Any, of_list: dict | None = None) -> Iterator:
     elif isinstance(document, dict) and is_export(document):
         for name, kind in EXPORTED.items():
             yield from things_in(pick(document, list, name), {"kind": kind})
-    elif isinstance(document, dict) and of_list and not document.get("kind"):
-        yield of_list | document
+    elif isinstance(document, dict) and list_fields and not document.get("kind"):
+        yield list_fields | document
     else:
         yield document
 

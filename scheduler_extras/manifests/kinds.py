@@ -56,14 +56,14 @@ def is_supported(kind: Kind) -> bool:
     return kind.name in GROUP_OF and kind.group in (None, GROUP_OF[kind.name])
 
 
-def is_of_kubernetes(kind: Kind) -> bool:
+def is_kubernetes_kind(kind: Kind) -> bool:
     """Return whether a kind's group is one of Kubernetes' own, perhaps misspelt."""
     return kind.group is not None and (kind.group in KINDS or "." not in kind.group)
 
 
 def why_not_served(kind: Kind) -> str:
     """Return why no API server serves an object's kind, with a suggestion; or ""."""
-    if kind.group is not None and not is_of_kubernetes(kind):
+    if kind.group is not None and not is_kubernetes_kind(kind):
         return ""
     known = GROUP_OF if kind.group is None else KINDS.get(kind.group, GROUP_OF)
     meant = kind.name if kind.name in GROUP_OF else nearly(kind.name, known)
@@ -84,7 +84,7 @@ def versions_of(name: str) -> list[str]:
 def resource_of(kind: Kind) -> str:
     """Return the resource of a kind, such as "pods"; for an unknown group, with the group before it."""
     plural = re.sub("y$", "ie", kind.name.lower()) + ("es" if kind.name.endswith("s") else "s")
-    is_plain = is_supported(kind) or not kind.group or is_of_kubernetes(kind)
+    is_plain = is_supported(kind) or not kind.group or is_kubernetes_kind(kind)
     return plural if is_plain else f"{kind.group}/{plural}"
 
 

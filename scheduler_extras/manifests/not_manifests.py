@@ -62,8 +62,8 @@ def what_it_is_instead(text: str, command: str) -> str:
     """
     lines = text.strip().splitlines() or [""]
     last = lines[-1] if KUBECTL_ERROR.match(lines[-1]) else ""
-    of_last = what_a_line_is(last, command).replace("this is", "it ends with", 1)
-    return what_a_line_is(lines[0], command) or of_last
+    about_last_line = what_a_line_is(last, command).replace("this is", "it ends with", 1)
+    return what_a_line_is(lines[0], command) or about_last_line
 
 
 def what_a_line_is(first: str, command: str) -> str:

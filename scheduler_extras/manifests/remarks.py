@@ -13,7 +13,7 @@ from scheduler_extras.common.errors import Malformed
 from scheduler_extras.deciding.rule import DURING_SCHEDULING
 from scheduler_extras.manifests.controllers import WORKLOADS
 from scheduler_extras.manifests.field_schemas import CONTAINERS, FIELDS
-from scheduler_extras.manifests.kinds import Kind, is_of_kubernetes, is_supported
+from scheduler_extras.manifests.kinds import Kind, is_kubernetes_kind, is_supported
 from scheduler_extras.manifests.validation import CHECKED_KINDS, parts_of
 from scheduler_extras.reading.fields import pick, text_at
 from scheduler_extras.reading.hints import nearly
@@ -88,7 +88,7 @@ def not_done_here(kind: Kind, obj: dict) -> Iterator[str]:
             yield what.format(moment)
     if kind.name == "CronJob" and is_supported(kind) and not pick(obj, bool, "spec", "suspend"):
         yield NO_JOBS
-    is_known = is_supported(kind) or is_of_kubernetes(kind) or (kind.group or "").endswith(NO_TEMPLATES)
+    is_known = is_supported(kind) or is_kubernetes_kind(kind) or (kind.group or "").endswith(NO_TEMPLATES)
     if not is_known and has_template_of_pods(obj, kind.name):
         yield NO_PODS
 

@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-from scheduler_extras.common.blame import signature_of, what_broke
+from scheduler_extras.common.blame import describe_error, signature_of
 from scheduler_extras.common.errors import InputError
 from scheduler_extras.common.return_checks import strings_of
 from scheduler_extras.common.version import CONFIGURATION_VERSION
@@ -289,5 +289,5 @@ def check_arguments(rule: FullRule, arguments: list[JsonObject], entry: str) -> 
         try:
             problems = strings_of(rule, rule.check(arguments), rule.check)
         except (Exception, SystemExit) as error:
-            problems = [what_broke(error)]
+            problems = [describe_error(error)]
         refuse([f"{entry}: {problem}" for problem in problems])

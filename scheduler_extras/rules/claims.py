@@ -88,8 +88,8 @@ class DelayedClaim:
         room = []
         for capacity in self.snapshot.objects["csistoragecapacities"].values():
             largest = capacity.get("maximumVolumeSize") or capacity.get("capacity") or 0
-            is_of_class = capacity.get("storageClassName") == class_name_of(self.claim)
-            if is_of_class and quantity(str(largest)) >= self.size:
+            has_same_class = capacity.get("storageClassName") == class_name_of(self.claim)
+            if has_same_class and quantity(str(largest)) >= self.size:
                 room.append(label_selector(capacity.get("nodeTopology")))
         return room
 

@@ -52,7 +52,7 @@ def preempt(pod: FullPod, failed: dict, snapshot: FullSnapshot, percentage: int 
     if not found:
         return NoPreemption(against, withdrawal(pod, nominated_node, failed, snapshot, behavior))
     try:
-        found = left_by_extenders(pod, found, snapshot)
+        found = filtered_by_extenders(pod, found, snapshot)
     except Unschedulable as error:
         return [], f"No preemption: {error}."
     if not found:
@@ -198,7 +198,7 @@ def refused_nodes(pod: FullPod) -> set[str]:
     return pod.pending_state.refused_nodes if pod.pending_state else set()
 
 
-def left_by_extenders(pod: FullPod, found: dict[FullNode, Victims],
+def filtered_by_extenders(pod: FullPod, found: dict[FullNode, Victims],
                       snapshot: FullSnapshot) -> dict[FullNode, Victims]:
     """Return the candidates that the extenders accept, perhaps with other victims. Raises Unschedulable.
 

@@ -55,9 +55,9 @@ class SpreadConstraint:
 
     def scores(self) -> dict[str, float]:
         """Return {domain: score of its nodes}. Domains with fewer pods have lower scores. (scoreForCount)"""
-        of_no_pods = self.max_skew - 1
-        scores = {domain: count * self.weight + of_no_pods for domain, count in self.counts.items()}
-        return dict.fromkeys(self.domains.values(), of_no_pods) | scores
+        score_without_pods = self.max_skew - 1
+        scores = {domain: count * self.weight + score_without_pods for domain, count in self.counts.items()}
+        return dict.fromkeys(self.domains.values(), score_without_pods) | scores
 
 
 STAGES = {  # whenUnsatisfiable -> how kube-scheduler's message about an invalid constraint begins

@@ -56,11 +56,11 @@ def is_of(pod: FullPod, kind: str | None, name: str) -> bool:
 
 def not_found(asked: str, key: str, pods: dict[str, FullPod]) -> ApiError:
     """Return the error about a pod that does not exist, with a suggestion."""
-    of_workload = next((each for each in pods if each.startswith(f"{key}-")), None)
-    meant = f'; did you mean "{of_workload}"?' if of_workload else did_you_mean(key, [*pods], "")
-    of_set, _, number = key.rpartition("-")
-    owners = [text_at(pod.controller, "kind") for each, pod in pods.items() if each.startswith(f"{of_set}-")]
+    pod_of_workload = next((each for each in pods if each.startswith(f"{key}-")), None)
+    meant = f'; did you mean "{pod_of_workload}"?' if pod_of_workload else did_you_mean(key, [*pods], "")
+    prefix, _, number = key.rpartition("-")
+    owners = [text_at(pod.controller, "kind") for each, pod in pods.items() if each.startswith(f"{prefix}-")]
     if number.isdecimal() and "StatefulSet" in owners:
         meant = "; a StatefulSet makes its next pod once the one before it has a node"
-    of_kind = asked if asked.rpartition("/")[0].lower() in KINDS else key
-    return ApiError(404, f'pod "{of_kind}" not found ({HINT}){meant}')
+    shown_name = asked if asked.rpartition("/")[0].lower() in KINDS else key
+    return ApiError(404, f'pod "{shown_name}" not found ({HINT}){meant}')

@@ -100,7 +100,7 @@ def mistakes_once(reasons: dict[str, str]) -> dict[str, str]:
     return shown
 
 
-def those_gone(placed: dict[str, FullPod], pods: list[FullPod], screen: Screen) -> Iterator[str]:
+def lines_about_gone_pods(placed: dict[str, FullPod], pods: list[FullPod], screen: Screen) -> Iterator[str]:
     """Yield a line with the placed pods, {uid: pod}, that have been deleted."""
     left = {pod.uid for pod in pods}
     gone = [f"{pod.key} (was on {pod.node_name})" for uid, pod in placed.items() if uid not in left]

@@ -47,13 +47,13 @@ def decision_record(decision: FullDecision, without: dict) -> dict:
     notes = [*merged_entries([vote.title for vote in decision.votes]),
              *(f"{pod.key} {what}" for what in [*decision.unchecked, *invalid_terms(pod)])]
     predicates = [rule.title for rule in policy.predicates_to_ask()]
-    of_nodes = answers_record(decision, decision.failed, decision.total, decision.votes)
+    node_answers = answers_record(decision, decision.failed, decision.total, decision.votes)
     return {
         "pod": pod.key, "uid": pod.uid, "by": pod.scheduler, "priority": pod.priority,
         "requests": nonzero(pod.requests), "asks": asks_of(pod), "yaml": manifest_of(pod),
         "node": decision.node, "message": decision.message or "", "nodes": len(decision.nodes),
         "rules": list(dict.fromkeys(predicates)), "all": policy.always_check_all,
-        **of_nodes, "notes": notes,
+        **node_answers, "notes": notes,
         "without": {title: answers_record(decision, *answers) for title, answers in without.items()},
         "help": helps(decision, without)}
 
