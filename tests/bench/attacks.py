@@ -1,12 +1,12 @@
-"""What attacks and broken transports do to this scheduler, beside kube-scheduler 1.20 on a real control plane.
+"""Attacks by tenants and broken transports, with this scheduler and kube-scheduler 1.20 in turn on a real control plane.
 
     KUBEBUILDER_ASSETS=... python tests/bench/attacks.py [--rounds 3] [--only ours] [ROW ...]
 
-Each row sets a cluster up, starts a scheduler, and then makes its trouble: slow or hanging DELETEs, victims that come
-back, budgets, tenants that change their pods all the time, proxies that break HTTP. In turn with kube-scheduler, in JSON
-through the same proxy, under DefaultProvider. `deleted` counts the DELETEs of pods that were sent, `bound` and `others`
-are seconds until the pod in question, and pods of others, are bound. What a row promises is judged against the
-kube-scheduler of the same round; a promise that is not kept is a line below, and the exit code is then 1.
+Each row sets up a cluster, starts a scheduler, and then causes trouble: slow or hanging DELETEs, victims that are
+recreated, budgets, tenants that keep changing their pods, proxies that break HTTP. kube-scheduler uses JSON through the
+same proxy. Both run under DefaultProvider. `deleted` counts the DELETEs of pods that were sent. `bound` and `others` are
+the seconds until the pod in question, and pods of other tenants, are bound. The limits of a row depend on kube-scheduler
+in the same round. Each limit that is exceeded is printed below the row, and makes the exit code 1.
 """
 
 import argparse
@@ -50,7 +50,7 @@ HTTP_KINDS = "list", "binding", "event", "status", "delete", "other"
 
 
 class OddProxy(FaultProxy):
-    """A proxy that says something before each answer, or closes each connection after one."""
+    """A proxy that sends extra bytes before each answer, or closes each connection after one answer."""
 
     before_each, closes = b"", False
 
@@ -80,7 +80,7 @@ class OddProxy(FaultProxy):
 
 
 class Attack:
-    """A cluster and a scheduler beside it, and what is done to both."""
+    """A cluster and a scheduler, with helpers for a row that attacks them."""
 
     def __init__(self, bench, folder, who):
         self.bench, self.plane, self.folder, self.who = bench, bench.plane, folder, who
@@ -90,11 +90,11 @@ class Attack:
         self.threads = []
 
     def call(self, method, path, body=None, **options):
-        """Send a request to the API server, past the proxy. Return the answer, whatever it is."""
+        """Send a request to the API server, past the proxy; return the answer, even an error."""
         return requests.request(method, f"{self.plane.server}{path}", json=body, timeout=120, **options)
 
     def patch(self, name, body, session=requests, part=""):
-        """Change a pod, or a part of it, as `/status`."""
+        """Change a pod, or a subresource of it such as `/status`."""
         session.patch(f"{self.plane.server}/api/v1/namespaces/default/pods/{name}{part}", json=body, headers=PATCH, timeout=120)
 
     def create(self, *things):
@@ -106,13 +106,13 @@ class Attack:
         return {thing["metadata"]["name"]: thing for thing in self.plane.get("namespaces/default/pods")["items"]}
 
     def bound(self, *names):
-        """Return whether these pods are bound."""
+        """Return true if all of these pods are bound."""
         pods = self.pods() if len(names) > 1 else {}
         things = [pods.get(name) or self.plane.get(f"namespaces/default/pods/{name}") for name in names]
         return all("nodeName" in thing["spec"] for thing in things)
 
     def seconds_until_bound(self, *names, since=None, limit=90):
-        """Return for how long these pods wait, or None."""
+        """Return the seconds until these pods are bound, or None if the time limit is exceeded."""
         since = since or time.monotonic()
         try:
             wait_for("they are bound", lambda: self.bound(*names), limit)
@@ -133,17 +133,17 @@ class Attack:
         self.began = time.monotonic()
 
     def start_and_wait(self, *arguments):
-        """Start the scheduler, and wait until it has tried a pod."""
+        """Start the scheduler, and wait for its first attempt to place a pod."""
         self.start(*arguments)
         self.create(pod("warm", nodeSelector=NOWHERE, priorityClassName="negative"))
-        wait_for("it has begun", lambda: self.pods()["warm"]["status"].get("conditions"), 90)
+        wait_for("the scheduler has tried a pod", lambda: self.pods()["warm"]["status"].get("conditions"), 90)
 
     def deleted(self):
-        """Return the paths of the pods that it has asked to delete."""
+        """Return the paths of the pods that the scheduler has sent a DELETE for."""
         return [asked.path.partition("?")[0] for asked in self.proxy.sent("delete") if "/pods/" in asked.path]
 
     def meanwhile(self, function):
-        """Have a thread call a function again and again, with a session and a number, until the end."""
+        """Call a function repeatedly in a thread, with a session and a number, until the end."""
         def work():
             session, number = requests.Session(), 0
             while not self.stop.is_set():
@@ -155,7 +155,7 @@ class Attack:
         self.threads.append(thread)
 
     def end(self):
-        """Stop everything. Return what there is to say of the process."""
+        """Stop everything; return the peak memory of the process, and if it is still alive."""
         self.stop.set()
         for thread in self.threads:
             thread.join(10)
@@ -169,11 +169,11 @@ class Attack:
         return {"MiB": int(memory) // 1024, "alive": is_there}
 
 
-# --- preemption. Each row returns its figures.
+# --- preemption (each row returns its figures)
 
 
-def remade(attack):
-    """20 victims whose controller makes them again at once; each DELETE takes 0.3 s."""
+def recreated(attack):
+    """20 victims that their controller recreates at once; each DELETE takes 0.3 s."""
     small = {"cpu": "1"}
     attack.create(node("n", cpu="20", labels={"of": "n"}), node("m", cpu="1", labels={"m": "1"}))
     attack.create(*(pod(f"v{i}", small, nodeName="n", priorityClassName="low", terminationGracePeriodSeconds=0) for i in range(20)))
@@ -198,7 +198,7 @@ def remade(attack):
 
 
 def budget_of_one(attack):
-    """A budget allows one disruption; 25 pods preempt in one pass, each on a node with a pod of the budget's."""
+    """A budget allows one disruption; 25 pods preempt in one pass, each on a node with a pod of that budget."""
     budgets = "/apis/policy/v1beta1/namespaces/default/poddisruptionbudgets"
     attack.call("DELETE", budgets)
     attack.create(*(node(f"n{i}", cpu="2", labels={"n": str(i)}) for i in range(25)))
@@ -208,7 +208,7 @@ def budget_of_one(attack):
         attack.patch(f"a{i}", {"status": {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}}, part="/status")
     attack.call("POST", budgets, {"apiVersion": "policy/v1beta1", "kind": "PodDisruptionBudget", "metadata": {"name": "b"},
                                   "spec": {"minAvailable": 24, "selector": {"matchLabels": {"app": "a"}}}})
-    wait_for("one may go", lambda: attack.call("GET", f"{budgets}/b").json().get("status", {}).get("disruptionsAllowed") == 1)
+    wait_for("one disruption is allowed", lambda: attack.call("GET", f"{budgets}/b").json().get("status", {}).get("disruptionsAllowed") == 1)
     attack.start_and_wait(None, "--preempt")
     attack.create(*(pod(f"p{i}", {"cpu": "1"}, priorityClassName="high", nodeSelector={"n": str(i)}) for i in range(25)))
     wait_for("all are nominated", lambda: sum("nominatedNodeName" in each["status"] for each in attack.pods().values()) == 25)
@@ -243,14 +243,14 @@ def hanging_delete(attack):
 
 
 def held_victim(attack):
-    """A pod that waits for `permit` is the victim, under a configuration. Ours only."""
+    """The victim is a pod that waits for `permit`, under a configuration. Only for this scheduler."""
     attack.create(node("n", cpu="1"))
     plugin, configuration = attack.folder / "hold.py", attack.folder / "hold.json"
     plugin.write_text(HOLD)
     configuration.write_text(json.dumps(HOLDING))
     attack.start_and_wait(configuration, "--plugins", str(plugin))
     attack.create(pod("low", {"cpu": "1"}, priorityClassName="low", terminationGracePeriodSeconds=0))
-    wait_for("it is held", lambda: "does not permit" in json.dumps(attack.pods()["low"]["status"]))
+    wait_for("the pod is held", lambda: "does not permit" in json.dumps(attack.pods()["low"]["status"]))
     attack.create(pod("p", {"cpu": "1"}, priorityClassName="high"))
     bound = attack.seconds_until_bound("p")
     time.sleep(2)
@@ -258,7 +258,7 @@ def held_victim(attack):
 
 
 def annotated_victims(attack):
-    """20 pods of priority -10 whose annotations are patched in turn, 100 times a second together."""
+    """20 pods of priority -10 whose annotations are patched in turn, 100 times a second in total."""
     attack.create(node("n", cpu="20"))
     attack.create(*(pod(f"v{i}", {"cpu": "1"}, nodeName="n", priorityClassName="negative", terminationGracePeriodSeconds=0) for i in range(20)))
     attack.start_and_wait(None, "--preempt")
@@ -274,7 +274,7 @@ def annotated_victims(attack):
 
 
 def mirror_pod(attack, policy=None):
-    """The victim is a mirror pod, which its kubelet makes again before the DELETE is answered; for 40 s."""
+    """The victim is a mirror pod that its kubelet recreates before the DELETE is answered, for 40 s."""
     def mirror(number):
         metadata = {"annotations": {"kubernetes.io/config.mirror": "abc", "kubernetes.io/config.source": "file"},
                     "ownerReferences": [{"apiVersion": "v1", "kind": "Node", "name": "n", "uid": "u", "controller": True}]}
@@ -285,19 +285,19 @@ def mirror_pod(attack, policy=None):
     attack.start_and_wait(policy, "--preempt")
     deletions = []
 
-    def make_again(request):
+    def recreate(request):
         deletions.append(request.asked.path)
         answer = request.carry_out()
         attack.create(mirror(len(deletions)))
         request.answer(*answer)
 
-    attack.proxy.faults["delete"] = make_again
+    attack.proxy.faults["delete"] = recreate
     attack.create(pod("p", {"cpu": "2"}, priorityClassName="high"))
     return {"bound": attack.seconds_until_bound("p", limit=40), "deleted": len(deletions)}
 
 
 def many_budgets(attack, nodes=50, each=50, budgets=300):
-    """Ten pods preempt on 50 nodes with 50 pods each, whose owner has 300 budgets that select all of them."""
+    """Ten pods preempt on 50 nodes with 50 pods each, all selected by each of 300 budgets."""
     path = "/apis/policy/v1beta1/namespaces/default/poddisruptionbudgets"
     attack.call("DELETE", path)
     attack.create(*(node(f"n{i:02}", cpu=str(each), pods="500") for i in range(nodes)), node("spare", cpu="1", labels={"is": "spare"}))
@@ -313,7 +313,7 @@ def many_budgets(attack, nodes=50, each=50, budgets=300):
     attack.create(*(pod(name, {"cpu": "3"}, priorityClassName="high", namespace="rest") for name in names))
     attack.create(pod("other", {"cpu": "500m"}, nodeSelector={"is": "spare"}))
     others = attack.seconds_until_bound("other", since=began)
-    wait_for("they are bound", lambda: sum(key.startswith("rest/p") for key in attack.plane.placements()) == len(names), 120)
+    wait_for("all are bound", lambda: sum(key.startswith("rest/p") for key in attack.plane.placements()) == len(names), 120)
     return {"bound": round(time.monotonic() - began, 2), "others": others, "deleted": len(attack.deleted())}
 
 
@@ -321,7 +321,7 @@ def many_budgets(attack, nodes=50, each=50, budgets=300):
 
 
 def large_name(attack, size=1_000_000, rate=10, **spec):
-    """A pending pod of another scheduler whose name has 1 MB, patched 10 times a second."""
+    """A pending pod of another scheduler with a name of 1 MB, patched 10 times a second."""
     attack.create(*(node(f"n{i}") for i in range(10)))
     attack.create(pod("foreign", schedulerName="x" * size, **spec))
     attack.start_and_wait()
@@ -337,7 +337,7 @@ def large_name(attack, size=1_000_000, rate=10, **spec):
 
 
 def versions(attack):
-    """2,000 pods wait, 8,000 others are there, one foreign pod is patched 20 times a second."""
+    """2,000 pods are pending, 8,000 others are running, and one of another scheduler is patched 20 times a second."""
     attack.create(*(node(f"n{i:02}", cpu="64", pods="500") for i in range(100)))
     attack.create(*(pod(f"there-{i}", {"cpu": "10m"}, nodeName=f"n{i % 100:02}", namespace="rest") for i in range(8000)))
     attack.create(pod("foreign", schedulerName="another"), *(pod(f"stuck-{i}", nodeSelector=NOWHERE) for i in range(2000)))
@@ -362,7 +362,7 @@ def versions(attack):
 
 
 def claims(attack, count=1500):
-    """1,500 pods with claims that wait for their first consumer: until a node is selected for each."""
+    """1,500 pods with claims that wait for their first consumer, until a node is selected for each."""
     path = "namespaces/default/persistentvolumeclaims"
     attack.call("DELETE", f"/api/v1/{path}")
     attack.call("POST", "/apis/storage.k8s.io/v1/storageclasses", storage_class("wait", "example.com/csi"))
@@ -373,7 +373,7 @@ def claims(attack, count=1500):
     began, before = time.monotonic(), [cpu_seconds(each) for each in (attack.process, api_server)]
     attack.create(*(pod(f"p{i}", {"cpu": "10m"}, volumes=[{"name": "v", "persistentVolumeClaim": {"claimName": f"c{i}"}}])
                     for i in range(count)))
-    made = time.monotonic() - began
+    created = time.monotonic() - began
     attack.create(pod("other"))
     others = attack.seconds_until_bound("other")
 
@@ -384,7 +384,7 @@ def claims(attack, count=1500):
     while selected() < count and time.monotonic() < began + 150:
         time.sleep(0.3)
     took = [cpu_seconds(each) - was for each, was in zip((attack.process, api_server), before)]
-    return {"bound": round(time.monotonic() - began, 1), "others": others, "made in": round(made, 1),
+    return {"bound": round(time.monotonic() - began, 1), "others": others, "created in": round(created, 1),
             "CPU": round(took[0], 1), "its API server's": round(took[1], 1)}
 
 
@@ -392,7 +392,7 @@ def claims(attack, count=1500):
 
 
 def http_row(attack, count, prepare):
-    """Bind so many pods while HTTP is broken, and count their events."""
+    """Bind this number of pods while HTTP is broken, and count their events."""
     attack.create(*(node(f"n{i:02}", cpu="64", pods="500") for i in range(20)))
     attack.create(*(pod(f"o{i}") for i in range(count)))
     prepare(attack.proxy)
@@ -411,7 +411,7 @@ def http_row(attack, count, prepare):
 
 
 def nonsense(proxy):
-    """The first three lists and Bindings are answered with a Content-Length of 10^20, or a chunk of -5."""
+    """Answer the first three lists and Bindings with a Content-Length of 10^20, or a chunk of size -5."""
     def odd(request):
         asked, handler = request.asked, request.handler
         proxy.injected[asked.kind] += 1
@@ -431,7 +431,7 @@ def nonsense(proxy):
 
 
 def idle_closed(proxy):
-    """Three of ten requests on a connection that was used before are not answered: it is closed."""
+    """Close a reused connection instead of answering, for three of ten requests."""
     def close(request):
         handler = request.handler
         handler.times = getattr(handler, "times", 0) + 1
@@ -445,12 +445,12 @@ def idle_closed(proxy):
 
 
 def always_closed(proxy):
-    """Each answer has Connection: close; streams end with the connection."""
+    """Send Connection: close with each answer; streams end with the connection."""
     proxy.closes = True
 
 
 def early_hints(proxy):
-    """103 Early Hints come before each answer."""
+    """Send 103 Early Hints before each answer."""
     proxy.before_each = b"HTTP/1.1 103 Early Hints\r\nLink: </a>; rel=preload\r\n\r\n"
 
 
@@ -463,20 +463,20 @@ def lists_of_closed(attack):
 
 @dataclass
 class Row:
-    """What is done, and the figures that have to be these, whatever kube-scheduler's are."""
+    """An attack, and the figures that are expected regardless of kube-scheduler."""
 
     play: callable
     exactly: dict = field(default_factory=dict)
-    is_ours_only: bool = False  # as kube-scheduler 1.20 has nothing of the kind
+    is_ours_only: bool = False  # for a feature that kube-scheduler 1.20 lacks
 
 
 ROWS = {
-    "20 victims made again": Row(remade),
+    "20 victims recreated": Row(recreated),
     "a budget of one, 25 preemptors": Row(budget_of_one, {"of the budget": 1, "others'": 24}),
     "a DELETE hangs for 12 s": Row(hanging_delete, {"deleted": 1, "the victim lives": True}),
     "the victim waits for permit": Row(held_victim, {"deleted": 0, "the victim lives": True}, is_ours_only=True),
     "victims annotated 100 times a second": Row(annotated_victims, {"deleted": 1}),
-    "a mirror pod made again": Row(mirror_pod),
+    "a mirror pod recreated": Row(mirror_pod),
     "2,500 victims, 300 budgets": Row(many_budgets),
     "schedulerName of 1 MB": Row(large_name),
     "2,000 stuck, a foreign pod changes": Row(versions, {"lists": 0}),
@@ -488,8 +488,8 @@ ROWS = {
 }
 
 
-def broken_promises(row, ours, theirs):
-    """Yield what is not as it has to be."""
+def exceeded_limits(row, ours, theirs):
+    """Yield a message for each figure that is not as it should be."""
     if not ours["alive"]:
         yield "the process has ended"
     for name, value in row.exactly.items():
@@ -499,13 +499,13 @@ def broken_promises(row, ours, theirs):
         if name in ours and theirs.get(name) is not None and not (ours[name] or 999) <= times * theirs[name] + 1:
             yield f"{name}: more than {times} times {theirs[name]} s and a second"
         if name in ours and ours[name] is None and not theirs:
-            yield f"{name}: not at all"
+            yield f"{name}: never"
     if ours.get("deleted", 0) > theirs.get("deleted", ours.get("deleted", 0)):
-        yield "it deletes more"
+        yield "more DELETEs than kube-scheduler"
 
 
 def play(bench, folder, row, who):
-    """Play a row with a scheduler. Return its figures."""
+    """Play a row with a scheduler; return its figures."""
     bench.plane.clear()
     attack = Attack(bench, folder, who)
     figures = {}
@@ -517,7 +517,7 @@ def play(bench, folder, row, who):
 
 
 def new_bench(folder):
-    """Start a control plane with priority classes, a namespace for others, and the controller of budgets."""
+    """Start a control plane with priority classes, a namespace for other pods, and the disruption controller."""
     bench = Bench(folder)
     bench.plane.request("POST", "namespaces", {"metadata": {"name": "rest"}})
     for name, value in LEVELS.items():
@@ -531,9 +531,9 @@ def new_bench(folder):
 def main():
     """Play the rows and print their figures."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("rows", nargs="*", metavar="ROW", help="words of those to play; all if there are none")
+    parser.add_argument("rows", nargs="*", metavar="ROW", help="part of the title of a row to play; without any, all are played")
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--only", choices=[OURS, KUBE], help="one of the schedulers, and nothing to judge it by")
+    parser.add_argument("--only", choices=[OURS, KUBE], help="play with this scheduler only, without a comparison")
     options = parser.parse_args()
     wrong = 0
     with tempfile.TemporaryDirectory() as folder:
@@ -548,7 +548,7 @@ def main():
                         figures = ", ".join(f"{name} {value}" for name, value in found[who].items())
                         print(f"{title:38} {who:17} {figures}", flush=True)
                     if OURS in found:
-                        broken = [*broken_promises(row, found[OURS], found.get(KUBE, {}))]
+                        broken = [*exceeded_limits(row, found[OURS], found.get(KUBE, {}))]
                         wrong += bool(broken)
                         print(*(f"    broken: {text}" for text in broken), sep="\n", end="\n" if broken else "", flush=True)
         finally:

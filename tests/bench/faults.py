@@ -1,14 +1,14 @@
-"""What faults do to scheduler.py on a real etcd and kube-apiserver: is a pod lost, bound twice, a node overcommitted?
+"""Faults on a real etcd and kube-apiserver: the script must lose no pod, bind none twice, and overcommit no node.
 
     KUBEBUILDER_ASSETS=... python tests/bench/faults.py [--seed N] [--short] [--scenario NAME ...]
 
-Each scenario has nodes with room for hardly more than the pods, and a proxy before kubectl proxy that injects faults by
-the seed. What became of the pods is read from the API server, past that proxy. Columns: `lost` pods have no node in the
-end though there is room, `double` ones have been bound twice or moved, `overcommitted` nodes have been given more than
-they have, `broken` counts what else was promised and not kept, in lines below; `recovery` is the time in seconds from
-the end of the fault until the last pod was bound. The long form takes a quarter of an hour. The short form, a minute and a half, has what
-no other test breaks: tests/extras has signals, Leases, and kills of the script and of kubectl proxy.
-Exit code 1 if a column that ought to be 0 is not.
+Each scenario has nodes with room for hardly more than the pods, and a proxy in front of kubectl proxy that injects faults
+(reproducible with the seed). The result is read from the API server, past that proxy. Columns: `lost` pods have no node in
+the end although there is room; `double` ones have been bound twice or moved; `overcommitted` nodes have pods beyond their
+capacity; `broken` counts other failures, which are listed below the row; `recovery` is the time in seconds from the end
+of the fault until the last pod was bound. The long form takes a quarter of an hour. The short form takes a minute and a
+half, and leaves out what tests/extras covers: signals, Leases, and kills of the script and of kubectl proxy. The exit
+code is 1 if a column is not 0 that should be.
 """
 
 import argparse
@@ -37,14 +37,14 @@ from helpers.faults import DEADLINE, FEW, LEASE
 from helpers.faulty import Choice, FaultProxy
 
 
-ETCD, API_SERVER = 0, 1  # their places among the processes of a control plane
-CURSED = "a-cursed"  # a namespace whose pods are not bound; it comes first in the alphabet
-LATE = 60  # seconds by which a busy machine may miss what is promised
+ETCD, API_SERVER = 0, 1  # their indexes among the processes of a control plane
+CURSED = "a-cursed"  # a namespace whose pods are not bound; it is first in alphabetical order
+LATE = 60  # seconds of tolerance for a busy machine
 COLUMNS = ("fault", "injected", "pods", "lost", "double", "overcommitted", "broken", "recovery")
 
 
 class Trial:
-    """A cluster on which a scenario is played, and what is to be said of it in the end."""
+    """A cluster on which a scenario is played, and the results."""
 
     def __init__(self, control_plane, folder, name, seed, short):
         self.plane, self.folder, self.name, self.short = control_plane, folder, name, short
@@ -53,7 +53,7 @@ class Trial:
         self.proxy = self.new_proxy()
         self.nodes, self.expected = {}, 0
         self.place, self.moved, self.full, self.broken, self.remarks = {}, set(), set(), [], []
-        self.excused = set()  # nodes that a leader that is none any more has bound pods to
+        self.excused = set()  # nodes that a former leader has bound pods to
         self.injected, self.recovery, self.finished = 0, 0, False
         self.replace = lambda: None  # starts another replica
 
@@ -65,7 +65,7 @@ class Trial:
         return self.proxies[-1]
 
     def size(self, long, short):
-        """Return one of two sizes."""
+        """Return the size for the long or the short form."""
         return short if self.short else long
 
     def make(self, objects):
@@ -76,16 +76,16 @@ class Trial:
             for thing in things:
                 space = thing["metadata"].get("namespace")
                 where = f"{self.plane.server}/api/v1/" + (f"namespaces/{space}/pods" if space else "nodes")
-                made = session.post(where, json=thing)
-                assert made.ok, made.text
+                answer = session.post(where, json=thing)
+                assert answer.ok, answer.text
 
         with ThreadPoolExecutor(8) as pool:
             list(pool.map(work, sessions, (objects[i::8] for i in range(8))))
 
     def fill(self, nodes=None, pods=None, each=None, cpu=100, before=()):
-        """Make a cluster of empty nodes, each for so many pods, and pods that fit all of them tightly.
+        """Create empty nodes with room for `each` pods, and pods that barely fit.
 
-        Pods `before` them are not counted.
+        Pods in `before` are created first, and not counted.
         """
         nodes, pods = nodes or self.size(48, 8), pods or self.size(900, 100)
         each = each or -(-pods // nodes)
@@ -99,7 +99,7 @@ class Trial:
         self.expected = pods
 
     def start(self, *arguments, proxy=None):
-        """Start the scheduler, its output in files."""
+        """Start the scheduler with its output in files."""
         number = len(self.schedulers)
         out, err = (open(self.folder / f"{number}.{end}", "wb") for end in ("out", "err"))
         with open(os.devnull) as nothing, out, err:
@@ -109,7 +109,7 @@ class Trial:
         return process
 
     def message(self, process):
-        """Return what a scheduler has said so far on standard error."""
+        """Return the standard error of a scheduler so far."""
         return (self.folder / f"{process.number}.err").read_text(errors="replace")
 
     def kill(self, process):
@@ -119,7 +119,7 @@ class Trial:
         process.wait()
 
     def restart(self, index, program):
-        """Kill a program of the control plane, and start it again after two seconds; return when that was."""
+        """Kill a program of the control plane, and restart it after two seconds; return the time of the restart."""
         process = self.plane.processes[index]
         process.kill()
         process.wait()
@@ -132,7 +132,7 @@ class Trial:
         return ended
 
     def restart_proxy(self):
-        """Kill kubectl proxy, and start it again after two seconds; return when that was."""
+        """Kill kubectl proxy, and restart it after two seconds; return the time of the restart."""
         self.plane.proxy.kill()
         self.plane.proxy.wait()
         self.injected += 1
@@ -148,19 +148,19 @@ class Trial:
                 if asked.status in (200, 201)]
 
     def wait_for_bindings(self, count, *proxies):
-        """Wait until so many Bindings were carried out."""
+        """Wait until this number of Bindings was carried out."""
         wait_for(f"{count} pods are bound", lambda: (
             self.keep_one_running() or len(self.bindings(*proxies)) >= count))
 
     def keep_one_running(self):
-        """Replace the replicas, if a busy machine has kept all of them from renewing their Lease."""
+        """Start another replica if all have lost their Lease, as on a busy machine."""
         if all(process.poll() == 1 for process in self.schedulers):
             self.replace()
 
-    # --- the judge
+    # --- results
 
     def look(self):
-        """Read the pods from the API server; note which have moved, and which nodes have too much. Return them."""
+        """Read the pods from the API server; record moved pods and overcommitted nodes. Return the pods."""
         items, used = self.plane.get("pods")["items"], Counter()
         for item in items:
             uid, place = item["metadata"]["uid"], item["spec"].get("nodeName")
@@ -174,14 +174,14 @@ class Trial:
         return items
 
     def bound(self):
-        """Return how many pods have a node, or 0 while nobody can tell."""
+        """Return how many pods have a node, or 0 while the API server does not answer."""
         try:
             return sum("nodeName" in item["spec"] for item in self.look() if item["metadata"]["namespace"] == "default")
         except (requests.RequestException, AssertionError):
             return 0
 
     def wait_until_bound(self, seconds):
-        """Wait until all pods are bound, but not for longer than this; return whether they are."""
+        """Wait until all pods are bound, but at most this long; return true if they are."""
         deadline = time.monotonic() + seconds
         while time.monotonic() < deadline:
             if self.bound() >= self.expected:
@@ -191,19 +191,19 @@ class Trial:
         return False
 
     def settle(self, ended=None, seconds=90):
-        """Wait for the end: all pods are bound. The time from `ended` until then is the recovery."""
+        """Wait until all pods are bound. The time from `ended` until then is the recovery."""
         ended = ended or time.monotonic()
         self.finished = self.wait_until_bound(seconds)
         last = max((asked.done for asked in self.bindings()), default=ended) if self.finished else time.monotonic()
         self.recovery = max(last - ended, 0)
 
-    def check(self, kept, promise):
-        """Note a promise that was not kept."""
-        if not kept:
-            self.broken.append(promise)
+    def check(self, is_fulfilled, message):
+        """Record a failure if a condition is false."""
+        if not is_fulfilled:
+            self.broken.append(message)
 
     def end(self):
-        """Stop everything, judge, and return the row of the table."""
+        """Stop everything; return the row of the table."""
         for process in self.schedulers:
             if process.poll() is None:
                 process.send_signal(signal.SIGCONT)
@@ -212,7 +212,7 @@ class Trial:
             try:
                 process.wait(5 + LATE)
             except subprocess.TimeoutExpired:
-                self.check(False, "it did not end within 5 s of SIGTERM")
+                self.check(False, "the scheduler did not end within 5 s of SIGTERM")
                 process.kill()
                 process.wait()
         for proxy in self.proxies:
@@ -229,7 +229,7 @@ class Trial:
             len(self.full - self.excused), len(self.broken), f"{self.recovery:.1f}")))
 
     def cancel(self):
-        """Stop what runs."""
+        """Kill the schedulers, and stop the proxies."""
         for process in self.schedulers:
             process.kill()
             process.wait()
@@ -237,11 +237,11 @@ class Trial:
             proxy.stop()
 
 
-# --- the scenarios, each a function of the trial
+# --- the scenarios, each as a function of the trial
 
 
 def random_answers(trial, rate):
-    """Answers are wrong, cut, late or lost at random."""
+    """Answers are wrong, truncated, late or lost at random."""
     trial.fill()
     trial.proxy.rates[""] = rate
     trial.start()
@@ -251,7 +251,7 @@ def random_answers(trial, rate):
 
 
 def proxy_killed(trial):
-    """kubectl proxy is killed in the middle of a pass and started again."""
+    """kubectl proxy is killed in the middle of a pass, and restarted."""
     trial.fill()
     trial.start()
     trial.wait_for_bindings(20)
@@ -262,7 +262,7 @@ def proxy_killed(trial):
 
 
 def program_killed(trial, index, program):
-    """A program of the control plane is killed in the middle of a pass and started again."""
+    """A program of the control plane is killed in the middle of a pass, and restarted."""
     trial.fill()
     trial.start()
     trial.wait_for_bindings(20)
@@ -270,7 +270,7 @@ def program_killed(trial, index, program):
 
 
 def program_stopped(trial, index):
-    """A program of the control plane stands still for a while in the middle of a pass."""
+    """A program of the control plane is suspended for a while in the middle of a pass."""
     trial.fill()
     trial.start()
     trial.wait_for_bindings(20)
@@ -287,7 +287,7 @@ def program_stopped(trial, index):
 
 
 def scheduler_killed(trial):
-    """The script is killed in the middle of a pass and started again."""
+    """The script is killed in the middle of a pass, and restarted."""
     trial.fill()
     kill_after(trial, 0.1, 0.3, 0.6)
     trial.start()
@@ -295,7 +295,7 @@ def scheduler_killed(trial):
 
 
 def kill_after(trial, *shares):
-    """Start the script and kill it once that share of the pods has been bound, again and again."""
+    """For each share, start the script, and kill it when that share of the pods is bound."""
     for share in shares:
         process = trial.start()
         trial.wait_for_bindings(int(share * trial.expected))
@@ -304,7 +304,7 @@ def kill_after(trial, *shares):
 
 
 def configuration_of_replicas(trial):
-    """Write a configuration by which one of several replicas leads."""
+    """Write a configuration with leader election; return its path."""
     config = trial.folder / "config.json"
     config.write_text(json.dumps({
         "apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration", "leaderElection": {
@@ -314,11 +314,11 @@ def configuration_of_replicas(trial):
 
 
 def replicas(trial):
-    """Start two replicas, of which the first leads; Bindings take long, so that many wait to be sent."""
+    """Start two replicas; the first one leads, and its Bindings are slow. Return both replicas and their proxies."""
     config = configuration_of_replicas(trial)
-    trial.fill(pods=trial.size(900, 200))  # three times as many as there are threads, so that some are left at the stop
+    trial.fill(pods=trial.size(900, 200))  # three times the number of threads, so that some Bindings are still queued
     proxies = trial.proxy, trial.new_proxy()
-    proxies[0].delays["binding"] = 0.5  # so that, while all its threads wait, some pods are left for the other replica
+    proxies[0].delays["binding"] = 0.5  # leaves some pods for the other replica
     first = trial.start("--policy", config, proxy=proxies[0])
     trial.wait_for_bindings(1)
     second = trial.start("--policy", config, proxy=proxies[1])
@@ -328,18 +328,18 @@ def replicas(trial):
 
 
 def judge_deposed(trial, proxy, since):
-    """Few Bindings may be sent by the old leader from this time on.
+    """Check that the old leader sends few Bindings from this time on.
 
-    Nobody can call them back, so the new leader may give their nodes' room to others, as with kube-scheduler.
+    A Binding in flight cannot be stopped. The new leader may give its room to another pod, as with kube-scheduler.
     """
     late = [asked for asked in proxy.sent("binding") if asked.at > since]
     trial.excused |= {asked.json["target"]["name"] for asked in late if asked.status == 201}
-    trial.check(len(late) <= FEW, f"{len(late)} Bindings were sent by a leader that was none any more")
-    trial.remarks.append(f"{len(late)} Bindings of the old leader were on their way")
+    trial.check(len(late) <= FEW, f"{len(late)} Bindings were sent by a former leader")
+    trial.remarks.append(f"{len(late)} Bindings of the old leader were in flight")
 
 
 def leader_stopped(trial):
-    """The leader stands still until another leads, and goes on."""
+    """The leader is suspended until another replica leads, and then continues."""
     first, _, old, new = replicas(trial)
     first.send_signal(signal.SIGSTOP)
     trial.injected += 1
@@ -353,12 +353,12 @@ def leader_stopped(trial):
     try:
         trial.check(first.wait(15 + LATE) == 1, f"the old leader ended with exit code {first.returncode}, not 1")
     except subprocess.TimeoutExpired:
-        trial.check(False, f"the old leader still ran {15 + LATE} s after it went on")
+        trial.check(False, f"the old leader still ran {15 + LATE} s after it continued")
     judge_deposed(trial, old, continued)
 
 
 def lease_fails(trial, fault):
-    """The leader's requests about its Lease fail, and nothing else."""
+    """Only the leader's requests about its Lease fail."""
     first, _, old, _ = replicas(trial)
     old.faults["lease"] = fault
     since = time.monotonic()
@@ -374,28 +374,28 @@ def lease_fails(trial, fault):
 
 
 def seconds_to_bind(trial, rates, faults, limit):
-    """Bind pods with these faults, if that takes no longer than the limit; return how long it took."""
+    """Bind pods with these faults, for at most `limit` seconds; return how long it took."""
     trial.proxy.rates, trial.proxy.faults = {}, {"": Choice(trial.proxy.throw)}
     trial.fill(nodes=trial.size(48, 12), pods=trial.size(600, 60), before=[pod(f"cursed-{i}", namespace=CURSED) for i in range(3)])
     trial.proxy.rates, trial.proxy.faults = rates, {"": Choice(trial.proxy.throw)} | faults
     lists = len(trial.proxy.sent("list"))
     process = trial.start()
-    wait_for("it lists pods", lambda: len(trial.proxy.sent("list")) > lists)
-    trial.settle(trial.proxy.sent("list")[lists].at, limit)  # the start of Python aside
+    wait_for("pods are listed", lambda: len(trial.proxy.sent("list")) > lists)
+    trial.settle(trial.proxy.sent("list")[lists].at, limit)  # without the start of Python
     process.terminate()
     process.wait()
     return trial.recovery
 
 
 def held_up(trial, rates=None, faults=None):
-    """Faults must not make the pods that they do not befall wait: 600 take less than 1.5 times as long.
+    """Check that 600 pods without faults take less than 1.5 times as long beside pods with faults.
 
-    In the short form, which does not measure, they may take ten seconds more.
+    In the short form, they may take ten seconds longer.
     """
-    trial.proxy.delays |= {"binding": 0.2, "event": 0.02}  # as an API server needs that is farther away
+    trial.proxy.delays |= {"binding": 0.2, "event": 0.02}  # as with a distant API server
     without = seconds_to_bind(trial, {}, {}, 90)
     limit = trial.size(1.5 * without, without + 10)
-    for _attempt in range(2):  # by chance a pod is hit several times, or this machine is busy
+    for _attempt in range(2):  # a pod may be hit several times by chance, or the machine may be busy
         taken = seconds_to_bind(trial, rates or {}, faults or {}, 2 * limit)
         trial.remarks.append(f"{trial.expected} pods: {without:.1f} s without faults, {taken:.1f} s with them")
         if taken < limit:
@@ -403,11 +403,11 @@ def held_up(trial, rates=None, faults=None):
     trial.check(False, f"with the faults the pods took {taken / without:.1f} times as long")
     trial.proxy.rates, trial.proxy.faults = {}, {}
     trial.start()
-    trial.wait_until_bound(90)  # they are not lost
+    trial.wait_until_bound(90)  # no pod is lost
 
 
 def namespace_fails(trial):
-    """All that is written about the pods of one namespace fails, as by an admission webhook that does not answer."""
+    """All writes about the pods of one namespace fail, as with an admission webhook that does not answer."""
     fault = Choice(lambda asked: "500 before" if f"/namespaces/{CURSED}/" in asked.path else None)
     held_up(trial, faults=dict.fromkeys(("binding", "event", "status"), fault))
 
@@ -418,8 +418,8 @@ def some_500s(trial):
     held_up(trial, rates={"": 0.05})
 
 
-def nodes_remade(trial):
-    """Nodes are deleted in the middle of a pass and made again."""
+def nodes_recreated(trial):
+    """Nodes are deleted in the middle of a pass, and recreated."""
     trial.fill()
     trial.proxy.delays["binding"] = 0.02
     trial.start()
@@ -434,7 +434,7 @@ def nodes_remade(trial):
 
 
 def conditions_fail(trial):
-    """Conditions of pods that wait are written late, or not; in the end none says that a bound pod is not bound."""
+    """Conditions of pending pods are written late, or not at all; in the end, no bound pod has the condition of a pending one."""
     trial.fill()
     trial.proxy.rates["status"] = 0.3
     trial.proxy.delays["status"] = 1
@@ -446,27 +446,27 @@ def conditions_fail(trial):
     time.sleep(3)
     trial.make([node(name, cpu=f"{trial.nodes[name]}m") for name in names])
     trial.settle()
-    time.sleep(10)  # in which what is late comes
+    time.sleep(10)  # for late writes
     wrong = [key for key, each in trial.plane.pods().items() if "nodeName" in each["spec"] and any(
         (condition["type"], condition["status"]) == ("PodScheduled", "False")
         for condition in each["status"].get("conditions", []))]
-    trial.check(not wrong, f"{len(wrong)} bound pods say that they are not: {', '.join(wrong[:3])}")
+    trial.check(not wrong, f"{len(wrong)} bound pods have the condition of a pending one: {', '.join(wrong[:3])}")
 
 
 BUDGETS = f"apis/policy/v1beta1/namespaces/{CURSED}/poddisruptionbudgets"
-VICTIMS_EACH = 2  # so many unimportant pods have to go for an important one
+VICTIMS_EACH = 2  # victims per important pod
 FAULTS_OF_DELETIONS = ["500 before", "500 after", "reset before", "reset after", "cut", "lost"]
 
 
 def crowd(trial):
-    """Fill nodes with unimportant pods, some of which a budget protects. Three of four of them have to go for important ones."""
+    """Fill nodes with unimportant pods, some protected by a budget. Important pods need the room of three in four of them."""
     trial.plane.clear()
     url = trial.plane.server
     requests.post(f"{url}/apis/scheduling.k8s.io/v1/priorityclasses", json={"metadata": {"name": "important"}, "value": 100})
     requests.delete(f"{url}/{BUDGETS}")
-    made = requests.post(f"{url}/{BUDGETS}", json={
+    answer = requests.post(f"{url}/{BUDGETS}", json={
         "metadata": {"name": "budget"}, "spec": {"selector": {"matchLabels": {"app": "a"}}}})
-    assert made.ok, made.text
+    assert answer.ok, answer.text
     trial.nodes = {f"node-{i:02}": 400 for i in range(trial.size(24, 6))}
     trial.make([node(name, cpu="400m") for name in trial.nodes])
     trial.make([pod(f"victim-{i}-{name}", {"cpu": "100m"}, namespace=CURSED, labels={"app": "ab"[i % 2]}, nodeName=name)
@@ -476,13 +476,13 @@ def crowd(trial):
 
 
 def change_budget(trial):
-    """Have the budget allow another number of disruptions."""
+    """Change the number of disruptions that the budget allows."""
     requests.patch(f"{trial.plane.server}/{BUDGETS}/budget/status", json={"status": {"disruptionsAllowed": trial.random.randint(0, 9)}},
                    headers={"Content-Type": "application/merge-patch+json"})
 
 
 def end_victims(trial, is_over):
-    """Do as kubelets: pods that are being deleted take a second to end, every eighth 30 seconds, or in the short form five."""
+    """End terminating pods, as kubelets do, after a second; every eighth one takes 30 seconds, or five in the short form."""
     since = {}
     while not is_over.wait(0.2):
         for item in trial.plane.get(f"namespaces/{CURSED}/pods")["items"]:
@@ -493,7 +493,7 @@ def end_victims(trial, is_over):
 
 
 def settle_while_victims_end(trial):
-    """Wait until all important pods are bound, while victims end. Judge who has been deleted."""
+    """Wait until all important pods are bound, while victims end; check which pods have been deleted."""
     is_over = threading.Event()
     kubelets = threading.Thread(target=end_victims, args=(trial, is_over))
     kubelets.start()
@@ -509,17 +509,17 @@ def settle_while_victims_end(trial):
             again.append(each.path)
         if each.status == 200 and not each.fault:
             answered.add(each.path)
-    trial.check(not again, f"{len(again)} pods were deleted again though that had been answered: {again[:3]}")
+    trial.check(not again, f"{len(again)} pods were deleted again after a successful answer: {again[:3]}")
     gone = 4 * len(trial.nodes) - len([each for each in trial.look() if each["metadata"]["namespace"] == CURSED
                                        and "deletionTimestamp" not in each["metadata"]])
     needed, failed = VICTIMS_EACH * trial.expected, sum(each.fault is not None for each in asked)
     trial.remarks.append(f"{gone} pods were deleted for {trial.expected}, which needed {needed}; {failed} deletions had faults")
-    most = needed + VICTIMS_EACH * failed  # after a fault it may be another node where they are missed least
+    most = needed + VICTIMS_EACH * failed  # after a fault, another node may be the best candidate
     trial.check(needed <= gone <= most, f"{gone} pods were deleted, where {needed} were needed, and {failed} deletions had faults")
 
 
 def deletions_fail(trial):
-    """Deletions of victims fail, or are not answered; some take 30 s to end; a budget changes between a choice and its deletions."""
+    """Deletions of victims fail, or get no answer; some victims take 30 s; a budget changes before the deletions."""
     crowd(trial)
     trial.proxy.at_random = FAULTS_OF_DELETIONS
     trial.proxy.rates["delete"] = 0.3
@@ -529,39 +529,39 @@ def deletions_fail(trial):
 
 
 def deposed_before_deletions(trial):
-    """The leader stands still among its deletions, until another replica leads; then it goes on."""
+    """The leader is suspended between its deletions until another replica leads, and then continues."""
     crowd(trial)
     config, old, new = configuration_of_replicas(trial), trial.proxy, trial.new_proxy()
     stopped, stop_at = threading.Event(), trial.random.randint(1, trial.size(20, 6))
 
     def stop_leader(asked):
-        """Stop the leader at a deletion, after some."""
+        """Suspend the leader at one of its deletions."""
         if len(old.sent("delete")) >= stop_at and not stopped.is_set():
             stopped.set()
             first.send_signal(signal.SIGSTOP)
 
     old.faults["delete"] = Choice(stop_leader)
     first = trial.start("--policy", config, proxy=old)
-    wait_for("it has deleted some", stopped.is_set)
+    wait_for("the leader is suspended", stopped.is_set)
     trial.injected += 1
     trial.start("--policy", config, proxy=new)
     trial.replace = lambda: trial.start("--policy", config, proxy=new)
     try:
-        wait_for("the other one deletes", lambda: new.sent("delete"), 60 + LATE)
+        wait_for("the other replica deletes", lambda: new.sent("delete"), 60 + LATE)
     finally:
         continued = time.monotonic()
         first.send_signal(signal.SIGCONT)
     settle_while_victims_end(trial)
     late = [asked for asked in old.sent("delete") if asked.at > continued]
-    trial.check(not late, f"{len(late)} pods were deleted by a leader that was none any more")
+    trial.check(not late, f"{len(late)} pods were deleted by a former leader")
     try:
         trial.check(first.wait(15 + LATE) == 1, f"the old leader ended with exit code {first.returncode}, not 1")
     except subprocess.TimeoutExpired:
-        trial.check(False, f"the old leader still ran {15 + LATE} s after it went on")
+        trial.check(False, f"the old leader still ran {15 + LATE} s after it continued")
 
 
 def signals(trial):
-    """SIGTERM or SIGINT comes while an answer does not."""
+    """SIGTERM or SIGINT arrives while an answer is overdue."""
     trial.fill()
     cases = [("list", "hang", signal.SIGTERM), ("binding", "hang", signal.SIGINT), ("list", "trickle", signal.SIGINT),
              ("binding", "trickle", signal.SIGTERM), ("event", "hang", signal.SIGTERM)]
@@ -575,7 +575,7 @@ def signals(trial):
         try:
             process.wait(5 + LATE)
         except subprocess.TimeoutExpired:
-            trial.check(False, f"{number.name} did not end it within 5 s while a {kind} was answered with {fault}")
+            trial.check(False, f"{number.name} did not end the script within 5 s while a {kind} was answered with {fault}")
             trial.kill(process)
         del trial.proxy.faults[kind]
     trial.start()
@@ -583,7 +583,7 @@ def signals(trial):
 
 
 def everything(trial):
-    """One answer in twenty is wrong, and the script, kubectl proxy and the API server are killed besides."""
+    """One answer in twenty is wrong, and the script, kubectl proxy and the API server are killed, too."""
     trial.fill()
     trial.proxy.rates[""] = 0.05
     kill_after(trial, 0.2, 0.4)
@@ -597,7 +597,7 @@ def everything(trial):
 
 
 def hostile_objects(trial):
-    """Return what a tenant may create that is costly: pods, and a claim that no volume of many serves."""
+    """Return costly objects of a tenant: pods, a claim, and many volumes that do not match it."""
     often, nodes = trial.size(20_000, 2_000), len(trial.nodes)
     term = {"weight": 1, "podAffinityTerm": {"topologyKey": "kubernetes.io/hostname", "labelSelector": {}}}
     affinity = {"podAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [term] * often}}
@@ -625,7 +625,7 @@ def hostile_objects(trial):
 
 
 def make_hostile(trial):
-    """Create what is costly, pods whose managedFields are nested deep or no UTF-8, and pods of many schedulers."""
+    """Create costly objects, pods with managedFields that are deeply nested or not UTF-8, and pods of many schedulers."""
     pods, wanted, volumes = hostile_objects(trial)
     classes = f"{trial.plane.server}/apis/storage.k8s.io/v1/storageclasses"
     requests.delete(classes)
@@ -640,11 +640,11 @@ def make_hostile(trial):
     for name, fields in (("deep", b'{"f:a": ' * 1100 + b"{}" + b"}" * 1100), ("odd", b'{"f:\xff": {}}')):
         thing = pod(name, namespace=CURSED, metadata={"managedFields": [{
             "manager": "m", "operation": "Update", "apiVersion": "v1", "fieldsType": "FieldsV1", "fieldsV1": "FIELDS"}]})
-        made = requests.post(f"{trial.plane.server}/api/v1/namespaces/{CURSED}/pods", headers={
+        answer = requests.post(f"{trial.plane.server}/api/v1/namespaces/{CURSED}/pods", headers={
             "Content-Type": "application/json"}, data=json.dumps(thing).encode().replace(b'"FIELDS"', fields))
-        assert made.ok, made.text
+        assert answer.ok, answer.text
     trial.make(pods)
-    for number in range(trial.size(30, 3)):  # as many schedulers as one likes, of which nothing is to be kept
+    for number in range(trial.size(30, 3)):  # names of schedulers that must not be kept
         others = [pod(f"other-{i}", namespace=CURSED, schedulerName=f"{number}-{i}-{'x' * 200}") for i in range(50)]
         trial.make(others)
         for each in others:
@@ -654,22 +654,22 @@ def make_hostile(trial):
 
 
 def wait_as_victims(trial, process):
-    """Make small pods of another tenant, one after another. Return the longest wait in seconds, and peak MiB."""
+    """Create small pods of another tenant, one after another; return the longest wait in seconds, and peak MiB."""
     waits = []
     for number in range(trial.expected):
         trial.make([pod(f"victim-{number}", {"cpu": "100m"})])
         made = time.monotonic()
         path = f"namespaces/default/pods/victim-{number}"
-        wait_for("it is bound", lambda path=path: trial.plane.get(path)["spec"].get("nodeName"), 120)
+        wait_for("the pod is bound", lambda path=path: trial.plane.get(path)["spec"].get("nodeName"), 120)
         waits.append(time.monotonic() - made)
-        if number == 0:  # the scheduler has started; now comes the other tenant
+        if number == 0:  # the scheduler has started
             make_hostile(trial)
     memory = re.search(r"VmHWM:\s+(\d+)", Path(f"/proc/{process.pid}/status").read_text()).group(1)
     return max(waits[1:]), int(memory) // 1024
 
 
 def hostile_tenant(trial):
-    """One tenant makes what costs most to decide about. The others' pods wait hardly longer than with kube-scheduler."""
+    """One tenant creates the costliest objects. Pods of others must wait hardly longer than with kube-scheduler."""
     trial.expected, seen = trial.size(40, 10), {}
     program = trial.plane.assets / "kube-scheduler"
     for name in ["kube-scheduler", "scheduler.py"] if program.exists() else ["scheduler.py"]:
@@ -677,7 +677,7 @@ def hostile_tenant(trial):
         trial.nodes = {f"node-{i:02}": 4000 for i in range(trial.size(1000, 100))}
         trial.make([node(each, labels={"kubernetes.io/hostname": each}) for each in trial.nodes])
         if name == "scheduler.py":
-            # Not by the proxy in this process, which is busy with making pods: kube-scheduler does not go by it either.
+            # Without the proxy in this process, which is busy creating pods; kube-scheduler does not use it either.
             process = trial.start("--policy=DefaultProvider", f"--server={trial.plane.server}")
         else:
             process = subprocess.Popen([
@@ -691,13 +691,13 @@ def hostile_tenant(trial):
     trial.settle()
     seconds, memory = seen.get("kube-scheduler", (1, 100))
     trial.check(seen["scheduler.py"][0] < seconds + 1, "others wait a second longer than with kube-scheduler")
-    trial.check(seen["scheduler.py"][1] < memory + 300, "it takes 300 MiB more than kube-scheduler")
+    trial.check(seen["scheduler.py"][1] < memory + 300, "the script uses 300 MiB more than kube-scheduler")
 
 
-SCENARIOS = {  # name: (function, whether it belongs to the short form)
-    "5 % of the answers wrong, cut, late or lost": (functools.partial(random_answers, rate=0.05), False),
-    "10 % of the answers wrong, cut, late or lost": (functools.partial(random_answers, rate=0.1), True),
-    "30 % of the answers wrong, cut, late or lost": (functools.partial(random_answers, rate=0.3), False),
+SCENARIOS = {  # name: (function, True if it belongs to the short form)
+    "5 % of the answers wrong, truncated, late or lost": (functools.partial(random_answers, rate=0.05), False),
+    "10 % of the answers wrong, truncated, late or lost": (functools.partial(random_answers, rate=0.1), True),
+    "30 % of the answers wrong, truncated, late or lost": (functools.partial(random_answers, rate=0.3), False),
     "kubectl proxy killed": (proxy_killed, False),
     "API server killed": (functools.partial(program_killed, index=API_SERVER, program="kube-apiserver"), True),
     "API server stopped": (functools.partial(program_stopped, index=API_SERVER), False),
@@ -710,7 +710,7 @@ SCENARIOS = {  # name: (function, whether it belongs to the short form)
     "lease requests fail": (functools.partial(lease_fails, fault="500 before"), False),
     "one namespace fails": (namespace_fails, True),
     "5 % of the answers 500": (some_500s, False),
-    "nodes made again": (nodes_remade, True),
+    "nodes recreated": (nodes_recreated, True),
     "conditions late or lost": (conditions_fail, False),
     "deletions of victims fail": (deletions_fail, True),
     "the leader deposed before it deletes victims": (deposed_before_deletions, False),
@@ -721,9 +721,9 @@ SCENARIOS = {  # name: (function, whether it belongs to the short form)
 
 
 def play(control_plane, name, seed, short):
-    """Play a scenario; return its row, what was broken, and remarks."""
+    """Play a scenario; return its row, its failures and remarks."""
     namespaces = f"{control_plane.server}/api/v1/namespaces"
-    requests.post(namespaces, json={"metadata": {"name": CURSED}})  # if it is not there yet
+    requests.post(namespaces, json={"metadata": {"name": CURSED}})  # unless it exists already
     with tempfile.TemporaryDirectory() as folder:
         trial = Trial(control_plane, Path(folder), name, seed, short)
         try:
@@ -734,13 +734,13 @@ def play(control_plane, name, seed, short):
 
 
 def all_zero(row):
-    """Say whether nothing is wrong."""
+    """Return true if a row has no failures."""
     return not any(row[column] for column in ("lost", "double", "overcommitted", "broken"))
 
 
 def line(values):
     """Return a line of the table."""
-    return "  ".join(f"{value!s:{'<46' if i == 0 else f'>{len(COLUMNS[i])}'}}" for i, value in enumerate(values))
+    return "  ".join(f"{value!s:{'<52' if i == 0 else f'>{len(COLUMNS[i])}'}}" for i, value in enumerate(values))
 
 
 def main():
@@ -748,7 +748,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seed", type=int, default=random.randrange(10**6))
     parser.add_argument("--short", action="store_true", help="fewer scenarios, pods and nodes")
-    parser.add_argument("--scenario", nargs="+", metavar="NAME", help="only those whose name has this in it")
+    parser.add_argument("--scenario", nargs="+", metavar="NAME", help="only scenarios with this in their name")
     options = parser.parse_args()
     names = [name for name, (_, short) in SCENARIOS.items() if (
         any(part in name for part in options.scenario) if options.scenario else short or not options.short)]

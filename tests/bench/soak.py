@@ -1,11 +1,11 @@
-"""Whether scheduler.py stays small, and knows what is so, over some minutes, with churn and some faults.
+"""The memory and the cache of the script over some minutes, with churn and some faults.
 
     KUBEBUILDER_ASSETS=... python tests/bench/soak.py [--minutes 10] [--faults 0.01] [--seed N]
 
-On a real etcd and kube-apiserver, pods come and go, some that fit nowhere among them, nodes are deleted and made again,
-and a share of the answers is wrong, cut, late or lost. Exit code 1 if in the last quarter it has more memory than in the second, or more threads or
-sockets, and more of these than its threads that write need; or if in the end it knows other pods than a fresh list shows.
-Ten minutes are some thousands of passes.
+On a real etcd and kube-apiserver, pods are created and deleted, including some that fit nowhere, nodes are deleted and
+recreated, and a share of the answers is wrong, truncated, late or lost. The exit code is 1 if the script uses more
+memory in the last quarter than in the second one, or more threads or sockets (and more than its writing threads need),
+or if its cache differs from a fresh list at the end. Ten minutes are some thousands of passes.
 """
 
 import argparse
@@ -30,11 +30,11 @@ from helpers.faulty import FaultProxy
 from scheduler_extras.live.thread_pool import THREADS
 
 
-COLUMNS = ("seconds", "pods made", "faults", "MiB", "threads", "sockets")
-SLACK = {"MiB": 4, "threads": 1, "sockets": 2}  # what may be more in the end
-# As many are no leak, whenever they come: threads that write begin when they are needed, and stay, with a socket each.
+COLUMNS = ("seconds", "pods created", "faults", "MiB", "threads", "sockets")
+SLACK = {"MiB": 4, "threads": 1, "sockets": 2}  # the growth that is allowed
+# Up to this number is no leak: threads that write start on demand, and stay, with a socket each.
 ENOUGH = {"threads": THREADS + 16, "sockets": THREADS + 16}
-# The script, which at its end compares what it was told with what a fresh list shows.
+# The program with a comparison of its cache with a fresh list at its end.
 COMPARING = """
 import sys
 
@@ -55,10 +55,10 @@ STOP.clear()
 fresh = LiveCluster(Writer(PooledProxy(sys.argv[-1])))
 fresh.updated_snapshot()
 if known(clusters[0]) != known(fresh):
-    sys.exit("it knows other pods than a fresh list shows")
+    sys.exit("the cache differs from a fresh list")
 """
 NODES = 12
-SETTLED = 15  # seconds after the last fault, in which it hears and writes what is left
+SETTLED = 15  # seconds after the last fault for the remaining events and writes
 
 
 def measure(pid):
@@ -72,7 +72,7 @@ def measure(pid):
 
 
 def churn(server, dice, done, made):
-    """Make pods and delete old ones, and make nodes again, until `done`."""
+    """Create pods, delete old ones, and recreate nodes, until `done`."""
     session, there, number = requests.Session(), deque(), 0
     while not done.wait(dice.uniform(0.05, 0.25)):
         number += 1
@@ -90,7 +90,7 @@ def churn(server, dice, done, made):
 
 
 def grown(samples):
-    """Yield what has grown: a name, from, to."""
+    """Yield (name, before, after) for each figure that has grown."""
     quarter = len(samples) // 4
     for i, name in enumerate(COLUMNS):
         if name in SLACK:
@@ -101,7 +101,7 @@ def grown(samples):
 
 
 def main():
-    """Run the script for long, and print how large it is."""
+    """Run the script, and print its figures."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--minutes", type=float, default=10)
     parser.add_argument("--faults", type=float, default=0.01, help="the share of answers that are wrong")
@@ -142,10 +142,10 @@ def main():
             control_plane.stop()
         message = (Path(folder) / "errors").read_text(errors="replace")
     problems = [f"{name} have grown from {before:.0f} to {after:.0f}" for name, before, after in grown(samples)]
-    problems += ["it ended by itself"] * (ended is not None) + ["there was a traceback"] * ("Traceback" in message)
+    problems += ["the script ended by itself"] * (ended is not None) + ["there was a traceback"] * ("Traceback" in message)
     problems += [message.splitlines()[-1]] * (ended is None and process.returncode != 0)
-    print(*problems or ["flat, and it knows what a fresh list shows"], sep="\n")
-    print(f"it said {len(message.splitlines())} lines, of which the last: {message.splitlines()[-1][:150]}")
+    print(*problems or ["no growth, and the cache equals a fresh list"], sep="\n")
+    print(f"it printed {len(message.splitlines())} lines; the last one: {message.splitlines()[-1][:150]}")
     return 1 if problems else 0
 
 

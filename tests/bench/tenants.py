@@ -1,11 +1,11 @@
-"""How long the pods of others wait for what one tenant writes, beside kube-scheduler 1.20 on a real control plane.
+"""How long pods wait for costly objects of another tenant, with this scheduler and kube-scheduler 1.20 in turn.
 
     KUBEBUILDER_ASSETS=... python tests/bench/tenants.py [--rounds 3] [ROW ...]
 
-For each row: nodes, and pods on them; a scheduler starts, and binds a pod (`first`). Then the tenant makes what is
-costly, and ten pods of others come (`others`: how long the last of them waits). What is there before the scheduler starts
-counts for `first`. In turn with kube-scheduler, and with kube-scheduler in JSON through kubectl proxy, which is all that
-this script has; under DefaultProvider. MiB: the scheduler's at its peak.
+Each row has nodes with pods on a real control plane. A scheduler starts and binds a pod (`first`: its wait in seconds).
+Then the tenant creates costly objects, and ten pods of other tenants follow (`others`: how long the last one waits). Some
+rows create the costly objects before the scheduler starts. The schedulers are kube-scheduler, kube-scheduler with JSON
+through kubectl proxy as this script uses it, and this script, under DefaultProvider. MiB is the scheduler's peak memory.
 """
 
 import argparse
@@ -42,23 +42,23 @@ def container(**more):
 
 
 def host_ports(bench, _):
-    """One pod wants 45,000 host ports."""
+    """Create a pod with 45,000 host ports."""
     ports = [{"containerPort": 1, "hostPort": 20_001 + i} for i in range(45_000)]
     bench.create([of_tenant("ports", containers=[container(ports=ports)])])
 
 
 def monitors(bench, _):
-    """One pod has a disk of 120,000 monitors."""
+    """Create a pod with a Ceph disk of 120,000 monitors."""
     disk = {"image": "i", "pool": "p", "monitors": [str(i) for i in range(120_000)]}
     bench.create([of_tenant("disk", volumes=[{"name": "v", "rbd": disk}])])
 
 
 def nominated(bench, names, **more):
-    """For each node, a pod says that it is nominated there."""
+    """Create a pod for each node, and nominate it there."""
     bench.create([of_tenant(f"at-{name}", **more) for name in names])
 
     def nominate(name):
-        """Write the status, as its owner may."""
+        """Write nominatedNodeName, as the owner of a pod may."""
         path = f"namespaces/{TENANT}/pods/at-{name}/status"
         answer = requests.patch(f"{bench.plane.server}/api/v1/{path}", json={"status": {"nominatedNodeName": name}},
                                 headers={"Content-Type": "application/merge-patch+json"}, timeout=60)
@@ -69,24 +69,24 @@ def nominated(bench, names, **more):
 
 
 def forged(bench, names):
-    """These pods are tiny, and fit nowhere."""
+    """Nominate small pods that fit nowhere."""
     nominated(bench, names, nodeSelector={"no": "where"})
 
 
 def of_another(bench, names):
-    """These pods want most of a node, and are another scheduler's."""
+    """Nominate pods of another scheduler that request most of a node."""
     nominated(bench, names, schedulerName="another", containers=[container(resources={"requests": {"cpu": "3"}})])
 
 
 def terms(bench, names):
-    """25 pods on nodes have 8,000 terms of anti-affinity each, all different."""
+    """Create 25 placed pods with 8,000 anti-affinity terms each, all different."""
     bench.create([of_tenant(f"terms-{k}", nodeName=name, affinity={"podAntiAffinity": {REQUIRED: [
         {"topologyKey": HOSTNAME, "labelSelector": {"matchLabels": {f"k-{k}-{i}": "v"}}} for i in range(8000)]}})
         for k, name in enumerate(names[:25])])
 
 
 def deep_fields(bench, _):
-    """Three pods of 0.65 MB have managedFields 9,000 levels deep."""
+    """Create three pods of 0.65 MB with managedFields 9,000 levels deep."""
     fields = '{"f:a":' * 9000 + "{}" + "}" * 9000
     entry = {"manager": "M", "operation": "Update", "apiVersion": "v1", "fieldsType": "FieldsV1", "fieldsV1": "FIELDS"}
     for number in range(3):
@@ -99,7 +99,7 @@ def deep_fields(bench, _):
 
 
 def replica_sets(bench, _):
-    """There are 4,000 ReplicaSets of the tenant's."""
+    """Create 4,000 ReplicaSets."""
     things = [selecting("ReplicaSet", f"rs-{i}", {"app": f"app-{i}"}, "apps/v1") for i in range(4000)]
     for thing in things:
         thing["metadata"]["namespace"] = TENANT
@@ -108,36 +108,36 @@ def replica_sets(bench, _):
 
 
 def tiny(bench, _):
-    """100 of their pods come at once."""
+    """Create 100 of their pods at once."""
     bench.create([of_tenant(f"tiny-{i}", labels={"app": f"app-{i}"}) for i in range(100)])
 
 
 def nothing(bench, _):
-    """Nothing more comes."""
+    """Create nothing."""
 
 
 @dataclass
 class Row:
-    """What a cluster is like, and what the tenant makes."""
+    """The size of a cluster, and what the tenant creates in it."""
 
     nodes: int
     pods: int  # on each node
-    before: callable  # what is there before the scheduler starts
-    then: callable  # what the tenant makes after that
+    before: callable  # called before the scheduler starts
+    then: callable  # called after the first pod is bound
 
 
 ROWS = {
     "45,000 host ports": Row(300, 30, nothing, host_ports), "120,000 monitors": Row(300, 30, nothing, monitors),
     "500 forged nominations": Row(500, 0, nothing, forged),
     "300 pods of another scheduler, nominated": Row(300, 0, nothing, of_another),
-    "200,000 terms that come": Row(300, 30, nothing, terms),
-    "200,000 terms that are there": Row(300, 30, terms, nothing),
+    "200,000 terms, created later": Row(300, 30, nothing, terms),
+    "200,000 terms, present at the start": Row(300, 30, terms, nothing),
     "managedFields 9,000 deep": Row(300, 0, nothing, deep_fields),
     "4,000 ReplicaSets, 100 pods": Row(300, 0, replica_sets, tiny)}
 
 
 def make_base(bench, row):
-    """Make the nodes, and the pods on them; return the nodes' names."""
+    """Create the nodes, and the pods on them; return the names of the nodes."""
     for name in (TENANT, OTHERS):
         bench.plane.request("POST", "namespaces", {"metadata": {"name": name}})
     names = [f"node-{i:04}" for i in range(row.nodes)]
@@ -147,7 +147,7 @@ def make_base(bench, row):
 
 
 def clear(bench):
-    """Delete what the tenant and the others have."""
+    """Delete the objects of the tenant and the others."""
     for namespace in (TENANT, OTHERS):
         for path in (f"api/v1/namespaces/{namespace}/pods", f"apis/apps/v1/namespaces/{namespace}/replicasets"):
             while requests.delete(f"{bench.plane.server}/{path}", params={"gracePeriodSeconds": 0}, timeout=120).status_code == 504:
@@ -155,7 +155,7 @@ def clear(bench):
 
 
 def wait_of(bench, names):
-    """Make pods of others; return how long the last of them waits, in seconds, or 150."""
+    """Create pods of other tenants; return the seconds until the last one is bound, at most 150."""
     made = time.monotonic()
     bench.create([pod(name, {"cpu": "10m"}, namespace=OTHERS) for name in names])
     path = f"namespaces/{OTHERS}/pods"
@@ -167,7 +167,7 @@ def wait_of(bench, names):
 
 
 def play(bench, row, names, scheduler):
-    """Measure a row with a scheduler. Return seconds, seconds, MiB, and whether it still runs."""
+    """Measure a row with a scheduler; return the two waits, its MiB, and true if it is still running."""
     clear(bench)
     row.before(bench, names)
     process = bench.start(scheduler, "DefaultProvider")
@@ -186,7 +186,7 @@ def play(bench, row, names, scheduler):
 def main():
     """Measure the rows, and print them."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("rows", nargs="*", metavar="ROW", help="words of those to measure; all if there are none")
+    parser.add_argument("rows", nargs="*", metavar="ROW", help="part of the title of a row to measure; without any, all are measured")
     parser.add_argument("--rounds", type=int, default=3)
     options = parser.parse_args()
     print(f"{'':42} {'':24}   first  others   MiB", flush=True)

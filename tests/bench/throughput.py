@@ -1,22 +1,22 @@
-"""How fast this scheduler decides, binds and reads, beside kube-scheduler 1.20 under the same Policy on one machine.
+"""The speed of this scheduler and of kube-scheduler 1.20 under the same Policy, in turn on one machine.
 
     KUBEBUILDER_ASSETS=... python tests/bench/throughput.py [--rounds 3] [--only WORDS] [PART ...]
 
-The parts, all unless some are named:
+The parts (without arguments, all are run):
 
-binding    pods/s of pods that all wait when a scheduler starts, on a real etcd and kube-apiserver: `bound`, from the
-           first to the last Binding; `told`, from the first Binding until each pod has its event, too. Streams are
-           long, as short bursts flatter whoever lets events wait. Beside each other: kube-scheduler as shipped (50
-           requests a second), kube-scheduler with its limit lifted, the same in JSON through kubectl proxy, the
-           tutorials' Bash loop (which writes no events), and this script, which has nothing but kubectl proxy. They
-           take turns; medians of the rounds. --only WORDS: those whose titles have these in them.
-coming     a new pod each second, from its creation to its Binding, among many that are there; and one that is stuck:
-           what the scheduler and the API server take, in percent of a core. In turn with kube-scheduler.
-beside     a second scheduler fills the same nodes: how many pods are bound beyond what nodes have, beside how many
-           there are if both are kube-schedulers.
-deciding   decisions/s without HTTP by the number of nodes; and pods that fit nowhere, once that has been found out.
-listening  what --listen costs: decisions/s without HTTP, with it and without, in turn; then pods/s and CPU beside a
-           control plane, also while a page is open and 300 pods a second come.
+binding    pods/s for pods that are all pending when a scheduler starts, on a real etcd and kube-apiserver: `bound`, from
+           the first to the last Binding; `events`, from the first Binding until each pod has its event, too. Streams
+           are long, as short ones favour a scheduler that delays events. The schedulers are kube-scheduler with its
+           default limit (50 requests a second), without that limit, the latter with JSON through kubectl proxy, the
+           tutorials' Bash loop (which writes no events), and this script, which always uses kubectl proxy. The figures
+           are medians of the rounds. --only WORDS selects rows by a part of their title.
+coming     the time from the creation of a new pod each second to its Binding, among many running pods; and the CPU of
+           the scheduler and the API server, in percent of a core, also while one pod is stuck.
+beside     a second scheduler fills the same nodes: how many pods are bound beyond the capacity of their node, compared
+           with two kube-schedulers.
+deciding   decisions/s without HTTP by the number of nodes; and the time for 100 different pods that fit nowhere.
+listening  the cost of --listen: decisions/s without HTTP, with and without it; then pods/s and CPU with a control plane,
+           also while a page is open and receives 300 pods a second.
 
 CPU seconds and MiB (peak) are the scheduler's own. The machine should have nothing else to do.
 """
@@ -61,16 +61,16 @@ from scheduler_extras.serve.metrics import Observations
 from scheduler_extras.show.journal import UNWATCHED, Journal
 
 
-FULL = {  # the Policy in which pods look at one another
+FULL = {  # a Policy with rules about other pods
     "kind": "Policy", "apiVersion": "v1",
     "predicates": [{"name": name} for name in (
         "GeneralPredicates", "PodToleratesNodeTaints", "NoDiskConflict", "MatchInterPodAffinity", "EvenPodsSpread")],
     "priorities": [{"name": name, "weight": 1} for name in (
         "LeastRequestedPriority", "BalancedResourceAllocation", "SelectorSpreadPriority", "TaintTolerationPriority",
         "NodeAffinityPriority", "InterPodAffinityPriority")]}
-TURNS = 120  # of listening
+TURNS = 120  # in the part `listening`
 LIFTED = "kube-scheduler, no limit"
-BY_PROXY = "kube-scheduler, by proxy"  # likewise, but in JSON and through kubectl proxy, as this script has to
+BY_PROXY = "kube-scheduler, by proxy"  # the same with JSON through kubectl proxy, as this script uses it
 OURS, LISTENING, WATCHED = "scheduler.py", "with --listen", "with a page open"
 BASH = """while true; do
   for pod in $(KUBECTL -s SERVER get pods -o json | jq -r '.items[] |
@@ -87,7 +87,7 @@ ZONE, HOSTNAME = "topology.kubernetes.io/zone", "kubernetes.io/hostname"
 
 
 class Bench:
-    """A control plane with a cluster on it, and the schedulers that are measured there."""
+    """A control plane with a cluster, and helpers that run schedulers on it."""
 
     def __init__(self, folder):
         self.plane = ControlPlane(os.environ["KUBEBUILDER_ASSETS"], folder)
@@ -95,9 +95,9 @@ class Bench:
         self.policies = {"policy.json": ROOT / "policy.json", "full": folder / "full.json"}
         (folder / "default.json").write_text(json.dumps({"kind": "Policy", "apiVersion": "v1"}))
         self.policies["DefaultProvider"] = folder / "default.json"
-        self.page = free_port()  # of --listen
+        self.page = free_port()  # for --listen
         self.session = threading.local()
-        self.metrics = requests.Session()  # asked plainly and on one connection, lest measuring take what is measured
+        self.metrics = requests.Session()  # uncompressed and on one connection, so that measuring costs little
         self.metrics.headers.update({"Authorization": "Bearer admin", "Accept-Encoding": "identity"})
 
     def create(self, things):
@@ -113,14 +113,14 @@ class Bench:
                 answer = self.session.of.post(f"{self.plane.server}/{root}/{where}", json=thing, timeout=60)
                 if answer.status_code < 500:
                     break
-                time.sleep(1)  # etcd was too slow for it; the object may be there all the same
+                time.sleep(1)  # etcd was too slow; the object may exist all the same
             assert answer.ok or answer.status_code == 409, answer.text
 
         with ThreadPoolExecutor(8) as pool:
             list(pool.map(post, things))
 
     def delete_pods(self, pods, **params):
-        """Delete the pods of the namespaces of these that a label selector selects."""
+        """Delete the pods in the namespaces of these pods; a label selector may be given."""
         for namespace in {thing["metadata"]["namespace"] for thing in pods}:
             self.plane.request("DELETE", f"namespaces/{namespace}/pods", params={"gracePeriodSeconds": 0, **params})
 
@@ -140,13 +140,13 @@ class Bench:
                 "--policy-config-file", str(self.policies[policy]), *limit]
 
     def bindings(self):
-        """Return how many Bindings the API server has accepted in its life."""
+        """Return how many Bindings the API server has accepted since its start."""
         metrics = self.metrics.get(f"https://127.0.0.1:{self.plane.port}/metrics", verify=False, timeout=60)
         return sum(int(float(line.split()[-1])) for line in metrics.content.splitlines()
                    if line.startswith(b'apiserver_request_total{code="201"') and b'subresource="binding"' in line)
 
     def events(self):
-        """Return how many events there are; a list of all of them would slow down what is measured."""
+        """Return the number of events without listing all of them, which would disturb the measurement."""
         answer = self.metrics.get(f"https://127.0.0.1:{self.plane.port}/api/v1/events", verify=False,
                                   params={"limit": 1}, timeout=60).json()
         return len(answer["items"]) + answer["metadata"].get("remainingItemCount", 0)
@@ -154,7 +154,7 @@ class Bench:
     def start(self, name, policy, scheduler_name="my-scheduler"):
         """Start a scheduler."""
         command = [word.replace("my-scheduler", scheduler_name) for word in self.command(name, policy)]
-        keep_compiled = os.environ | {"PYTHONDONTWRITEBYTECODE": ""}  # modules, as Python does unless told otherwise
+        keep_compiled = os.environ | {"PYTHONDONTWRITEBYTECODE": ""}  # modules, as is Python's default
         return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True,
                                 env=keep_compiled)
 
@@ -167,7 +167,7 @@ class Bench:
         return cpu, int(memory) // 1024
 
     def measure(self, process, function):
-        """Call a function; return what it returns, and the CPU of a scheduler and the API server meanwhile, in percent."""
+        """Call a function; return its result, and the CPU of a scheduler and the API server meanwhile, in percent."""
         measured = (process, self.plane.processes[1])
         began, before = time.monotonic(), [cpu_seconds(each) for each in measured]
         answer = function()
@@ -175,11 +175,11 @@ class Bench:
         return answer, [100 * (cpu_seconds(each) - was) / took for each, was in zip(measured, before)]
 
     def latencies(self, make_pod, count):
-        """Make a pod a second, make_pod(i); return the milliseconds from the creation of each to its Binding.
+        """Create make_pod(i) about once a second; return the milliseconds from the creation of each to its Binding.
 
-        The seconds are longer and shorter ones, so as not to be in step with what a scheduler does each second.
+        The intervals vary, so as not to be in step with a scheduler's own intervals.
         """
-        times = {}  # (name, whether it has a node) -> when the API server has first told so
+        times = {}  # (name, True if it has a node) -> the time of the first such event
         path = f"{self.plane.server}/api/v1/pods"
         query = {"watch": "1", "labelSelector": "alone=yes", "timeoutSeconds": count + 20}
         answer = requests.get(path, params=query, stream=True)
@@ -205,7 +205,7 @@ class Bench:
         return waits
 
     def run(self, name, policy, pods):
-        """Have a scheduler bind pods. Return pods/s bound and told, CPU seconds and peak MiB."""
+        """Create pods, and let a scheduler bind them; return a Result."""
         self.delete_pods(pods, labelSelector="assigned!=before")
         for namespace in {thing["metadata"]["namespace"] for thing in pods}:
             self.plane.request("DELETE", f"namespaces/{namespace}/events")
@@ -213,7 +213,7 @@ class Bench:
         time.sleep(2)
         before = self.bindings()
         began = time.monotonic()
-        first = last = None  # (when, how many Bindings there were)
+        first = last = None  # (time, number of Bindings)
         process = self.start(name, policy)
         while not last or last[1] < len(pods):
             assert process.poll() is None and time.monotonic() < began + 600, f"{name}: {last} of {len(pods)}"
@@ -227,31 +227,31 @@ class Bench:
             assert process.poll() is None and time.monotonic() < last[0] + 60, f"{name}: {events} of {len(pods)} events"
             time.sleep(0.05)
             events = self.events()
-        told = time.monotonic()
+        reported = time.monotonic()
         cpu, memory = self.end(process)
         count = last[1] - first[1]
-        return Result(count / max(last[0] - first[0], 0.1), count / max(told - first[0], 0.1),
+        return Result(count / max(last[0] - first[0], 0.1), count / max(reported - first[0], 0.1),
                       cpu, memory)
 
 
 def cpu_seconds(process):
-    """Return the seconds of CPU that a process has taken so far."""
+    """Return the CPU seconds of a process so far."""
     user, system = Path(f"/proc/{process.pid}/stat").read_text().rpartition(") ")[2].split()[11:13]
     return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
 
 
 @dataclass
 class Result:
-    """What came of a run."""
+    """The figures of a run."""
 
     bound: float  # pods a second
-    told: float  # likewise
+    events: float  # likewise
     cpu: float  # seconds
     memory: int  # MiB
 
 
 def nodes(count, mixed=False):
-    """Return nodes of three zones, if mixed some with taints and labels."""
+    """Return nodes in three zones, with taints and labels on some of them if `mixed`."""
     return [node(f"node-{i:04}", cpu="32", memory="128Gi", pods="250", labels={
         HOSTNAME: f"node-{i:04}", ZONE: f"zone-{i % 3}", **({"disk": "ssd"} if mixed and i % 4 == 0 else {})},
         **({"taints": [{"key": "dedicated", "value": "batch", "effect": "NoSchedule"}]} if mixed and i % 10 == 0 else {}))
@@ -260,13 +260,13 @@ def nodes(count, mixed=False):
 
 def generated(prefix, i):
     """Return the metadata of a pod with a generated name, as a ReplicaSet's pods have."""
-    letters = "bcdfghjklmnpqrstvwxz2456789"  # that the API server uses
+    letters = "bcdfghjklmnpqrstvwxz2456789"  # as the API server uses them
     return {"generateName": f"{prefix}-", "name": f"{prefix}-" + "".join(
         letters[i // len(letters)**place % len(letters)] for place in range(5))}
 
 
 def equal_pods(count, own_names=False):
-    """Return pods that differ in nothing but their names, which are generated ones or their own."""
+    """Return pods that differ only in their names, which are generated or individual."""
     return [pod("", {"cpu": "100m", "memory": "128Mi"}, labels={"app": "web"},
                 metadata={"name": f"pod-{i:05}"} if own_names else generated("pod", i)) for i in range(count)]
 
@@ -303,7 +303,7 @@ COMPANY = "300 nodes, 3,000 ReplicaSets in 20 namespaces, 500 Services"
 
 
 def owned_pod(i, app, **spec):
-    """Return a pod of the ReplicaSet of an app, as its Deployment has it."""
+    """Return a pod of the ReplicaSet of an app, with the labels and owner of a Deployment's pod."""
     labels = {"app": f"app-{app}", "pod-template-hash": f"{app:x}"}
     owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": f"app-{app}", "uid": f"uid-{app}", "controller": True}
     return pod("", {"cpu": "10m", "memory": "64Mi"}, namespace=f"team-{app % 20}", labels=labels,
@@ -334,7 +334,7 @@ def binding(bench, rounds, only):
         ("10 nodes, 200 equal pods", nodes(10), equal_pods(200), [("policy.json", ["Bash loop", ours])]),
         ("500 nodes, 1,000 equal pods", nodes(500), equal_pods(1000), [("policy.json", ["kube-scheduler", ours])]),
         ("500 nodes, 6,000 equal pods", nodes(500), equal_pods(6000), [("policy.json", [LIFTED, BY_PROXY, ours])]),
-        ("500 nodes, 6,000 equal pods with names of their own", nodes(500), equal_pods(6000, own_names=True), [
+        ("500 nodes, 6,000 equal pods with individual names", nodes(500), equal_pods(6000, own_names=True), [
             ("policy.json", [LIFTED, BY_PROXY, ours])]),
         ("5,000 nodes, 4,000 equal pods", nodes(5000), equal_pods(4000), [("policy.json", [LIFTED, BY_PROXY, ours])]),
         ("1,000 nodes, 10,000 pods on them, 2,000 pods of 200 kinds", nodes(1000, mixed=True), mixed_pods(2000), [
@@ -353,7 +353,7 @@ def binding(bench, rounds, only):
         if COMPANY in title:
             bench.create(company()[:20])
             bench.create(company()[20:])
-        print(f"\n{title}\n{'Policy':12} {'':26}  bound   told  CPU s   MiB", flush=True)
+        print(f"\n{title}\n{'Policy':12} {'':26}  bound events  CPU s   MiB", flush=True)
         for policy, names in contests:
             results = {name: [] for name in names}
             for _ in range(rounds):
@@ -363,15 +363,15 @@ def binding(bench, rounds, only):
             for name, runs in results.items():
                 medians[name] = Result(**{part.name: statistics.median(getattr(run, part.name) for run in runs)
                                           for part in fields(Result)})
-                every = ", ".join(f"{run.bound:.0f}/{run.told:.0f}" for run in runs)
-                print(f"{policy:12} {name:26} {medians[name].bound:6.0f} {medians[name].told:6.0f} "
+                every = ", ".join(f"{run.bound:.0f}/{run.events:.0f}" for run in runs)
+                print(f"{policy:12} {name:26} {medians[name].bound:6.0f} {medians[name].events:6.0f} "
                       f"{medians[name].cpu:6.1f} {medians[name].memory:5.0f}  ({every})", flush=True)
             for name in names[:-1]:
                 print(f"{policy:12} ratio to {name}: {medians[ours].bound / medians[name].bound:.2f} bound, "
-                      f"{medians[ours].told / medians[name].told:.2f} told", flush=True)
+                      f"{medians[ours].events / medians[name].events:.2f} with events", flush=True)
 
 
-SCENES = {  # what is there when pods come: nodes, equal pods on them, their bytes; and the Policy
+SCENES = {  # nodes, equal pods on them, the size of each pod in bytes; and the Policy
     "2,000 nodes, 20,000 pods": (2000, 20000, 3000, "policy.json"),
     "5,000 nodes, 50,000 small pods": (5000, 50000, 0, "policy.json"),
     COMPANY: (300, 0, 0, "DefaultProvider"),
@@ -392,7 +392,7 @@ def selecting(kind, name, selector, version="v1"):
 
 
 def coming(bench, rounds, only):
-    """Measure how long a pod waits that comes alone, and what it costs to wait for one that is stuck."""
+    """Measure the wait of single new pods, and the CPU while one pod is stuck."""
     for title, (node_count, pod_count, size, policy) in SCENES.items():
         if only not in title:
             continue
@@ -425,7 +425,7 @@ def coming(bench, rounds, only):
 
 
 def beside(bench, rounds, only):
-    """Measure how many pods are bound beyond what nodes have while another scheduler fills these, too."""
+    """Measure how many pods are bound beyond the capacity of nodes while another scheduler fills the same nodes."""
     for node_count, pod_count in ((200, 1600), (1000, 8000)):
         if only not in f"{pod_count} pods":
             continue
@@ -449,7 +449,7 @@ def beside(bench, rounds, only):
 
 
 def deciding(_, rounds, *more):
-    """Measure decisions without HTTP, in processes that collect garbage as the script does."""
+    """Measure decisions without HTTP, with the script's settings of the garbage collector."""
     gc.set_threshold(50000)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "full.json"
@@ -467,7 +467,7 @@ def deciding(_, rounds, *more):
 
 
 def listening(bench, rounds, only):
-    """Measure what --listen costs."""
+    """Measure the cost of --listen."""
     print(f"\n{'decisions/s with --listen, as a ratio to those without':54} nodes", flush=True)
     for kind, count in itertools.product(("equal pods", "a label of their own"), (50, 500)):
         ratios = [alone(ratio_of_listening, count, str(ROOT / "policy.json"), kind) for _ in range(rounds)]
@@ -484,7 +484,7 @@ def listening(bench, rounds, only):
 
 @contextlib.contextmanager
 def watching(port):
-    """Read the events of a page during this block, as soon as it is served."""
+    """Read the events of a page during this block."""
     ended = threading.Event()
 
     def read():
@@ -506,7 +506,7 @@ def watching(port):
 
 
 def labelled_pods(count):
-    """Return pods with a label of their own, as StatefulSets and indexed Jobs make them."""
+    """Return pods with a label of their own, like those of StatefulSets and indexed Jobs."""
     things = equal_pods(count)
     for i, thing in enumerate(things):
         thing["metadata"]["labels"] = {"app": "web", "apps.kubernetes.io/pod-index": str(i)}
@@ -514,7 +514,7 @@ def labelled_pods(count):
 
 
 def claiming_pods(count):
-    """Return the pods of a StatefulSet: with a label and a claim of their own, for which a volume is provisioned."""
+    """Return pods like those of a StatefulSet: each with its own label, and its own claim of a provisioned volume."""
     things = labelled_pods(count)
     for i, thing in enumerate(things):
         thing["spec"]["volumes"] = [{"name": "data", "persistentVolumeClaim": {"claimName": f"data-{i}"}}]
@@ -526,7 +526,7 @@ MORE_PODS = PODS | {"of 200 kinds": mixed_pods}
 
 
 def in_memory(count, policy, claims=0):
-    """Return a cluster of manifests with nodes and claims, and the Policies."""
+    """Return a cluster of nodes and claims in manifests, and the Policies."""
     manifests = Manifests()
     things = [claim(f"data-{i}") for i in range(claims)] + [storage_class("local", "example.com/disks")]
     for thing in nodes(count) + things:
@@ -535,16 +535,13 @@ def in_memory(count, policy, claims=0):
 
 
 def alone(function, *arguments):
-    """Call a function in a process of its own.
-
-    Pods that wait for their volumes do so in threads, which would take their time from the rows that follow.
-    """
+    """Call a function in a separate process, so that threads that wait for volumes do not disturb later rows."""
     with multiprocessing.get_context("spawn").Pool(1) as pool:
         return pool.apply(function, arguments)
 
 
 def decisions_a_second(count, path, pods):
-    """Return how many pods are decided about and assumed in a second of CPU time."""
+    """Return the number of pods that are decided about and assumed per second of CPU time."""
     gc.set_threshold(50000)
     cluster, policies = in_memory(count, path, claims=5000 if MORE_PODS[pods] is claiming_pods else 0)
     cluster.refresh_snapshot(policies)
@@ -559,7 +556,7 @@ def decisions_a_second(count, path, pods):
 
 
 def decide_and_assume(cluster, thing):
-    """Decide about a pod and assume it on its node; call what the loop calls for --listen."""
+    """Decide about a pod, assume it on its node, and call the hooks of --listen as the loop does."""
     policy = cluster.snapshot.policies["my-scheduler"]
     waiting = FullPod(thing)
     waiting.record = PodRecord(waiting, policy=policy)
@@ -573,9 +570,9 @@ def decide_and_assume(cluster, thing):
 
 
 def ratio_of_listening(count, path, pods):
-    """Return decisions a second with --listen as a ratio to those without it.
+    """Return the decisions per second with --listen divided by those without it.
 
-    Both take turns in one process, 50 pods each, so that other work on the machine matters less.
+    The two take turns in one process, 50 pods each, so that other work on the machine matters less.
     """
     gc.set_threshold(50000)
     cluster, policies = in_memory(count, path)
@@ -583,7 +580,7 @@ def ratio_of_listening(count, path, pods):
     cluster.refresh_snapshot(policies)
     quiet = cluster.on_decided, cluster.on_carried_out, cluster.attempts.observer
     share, most = UNWATCHED
-    attach_journal(cluster, Journal(path, (share / 2, most / 2)))  # it is there for half of the time
+    attach_journal(cluster, Journal(path, (share / 2, most / 2)))  # for half of the time
     listening = cluster.on_decided, cluster.on_carried_out, Observations(cluster)
     took = {quiet: [], listening: []}
     things = iter(MORE_PODS[pods](12000))
@@ -606,7 +603,7 @@ def seconds(function):
 
 
 def main():
-    """Measure the parts that are asked for."""
+    """Measure the parts that are named."""
     parts = {"binding": binding, "coming": coming, "beside": beside, "deciding": deciding, "listening": listening}
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("parts", nargs="*", metavar="PART", choices=[*parts, []], help=", ".join(parts))

@@ -124,7 +124,7 @@ def test_a_dry_run_needs_no_lease():
     "its own duration, if the holder's is shorter": (1, 15),
     "its own duration, if the Lease has none": (None, 15),
 })
-def test_a_lease_that_is_not_renewed_is_taken_over_after(of_the_lease, seconds, clock):
+def test_a_lease_that_is_not_renewed_is_taken_after(of_the_lease, seconds, clock):
     spec = {"holderIdentity": "somebody", "leaseDurationSeconds": of_the_lease}
     lease = {"spec": {field: value for field, value in spec.items() if value is not None}}
 

@@ -425,7 +425,7 @@ def test_no_pod_is_preempted_on_nodes_that_an_extender_rejects(service, kind, ca
 
 
 @table("field, preempts", {"FailedNodes": ("FailedNodes", True), "FailedAndUnresolvableNodes": ("FailedAndUnresolvableNodes", False)})
-def test_nobody_is_preempted_on_a_node_that_an_extender_calls_unresolvable(field, preempts, service):
+def test_no_pod_is_preempted_on_nodes_that_an_extender_calls_unresolvable(field, preempts, service):
     service.answers["filter"] = lambda: (200, {"Nodes": {"items": []}, field: {"n": "no licence"}})
     extenders = [{"urlPrefix": service.url, "filterVerb": "filter"}]
     document = {"kind": "KubeSchedulerConfiguration", "apiVersion": CONFIGURATION_VERSION, "extenders": extenders}

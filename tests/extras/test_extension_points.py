@@ -526,7 +526,7 @@ def refuse(*_):
     raise Unschedulable("no")
 
 
-def test_a_pod_that_pre_enqueue_refuses_in_between_keeps_its_backoff_and_its_event(spy, clock):
+def test_a_pod_that_pre_enqueue_rejects_between_attempts_keeps_its_backoff_and_event(spy, clock):
     server = Server(node("n"), pod("p"))
     cluster = live_cluster(server)
     spy.answers["filter"] = ["no"]

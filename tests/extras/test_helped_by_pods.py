@@ -1,4 +1,4 @@
-"""Which pods that fit no node are due again when another pod is placed. (After most other changes, all of them are.)"""
+"""The pending pods that are retried after another pod is placed. (After most other changes, all of them are retried.)"""
 
 import pytest
 
@@ -17,12 +17,12 @@ NEAR_WEB = {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [
 EVEN = [{"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule", "labelSelector": {"matchLabels": WEB}}]
 STUCK = {
     "a pod that is too large": ({"requests": {"cpu": "20"}}, (), False),
-    "a pod that requires affinity to it": ({"affinity": NEAR_WEB}, (), True),
-    "a pod that requires affinity to it, and is too large": ({"requests": {"cpu": "20"}, "affinity": NEAR_WEB}, (), True),
-    "a pod that must spread": ({"requests": {"cpu": "3"}, "labels": WEB, "topologySpreadConstraints": EVEN}, (), True),
-    "a pod that a rule of your own refuses": ({}, ("Own",), True),
-    "a pod that such a rule refuses, with a mistake where it says whether they do": ({}, ("OwnBroken",), True),
-    "a pod that such a rule refuses, but says that other pods do not help": ({}, ("OwnUnhelped",), False),
+    "a pod with required affinity to it": ({"affinity": NEAR_WEB}, (), True),
+    "a pod with required affinity to it that is too large": ({"requests": {"cpu": "20"}, "affinity": NEAR_WEB}, (), True),
+    "a pod with a required spread constraint": ({"requests": {"cpu": "3"}, "labels": WEB, "topologySpreadConstraints": EVEN}, (), True),
+    "a pod that a custom rule rejects": ({}, ("Own",), True),
+    "a pod that a custom rule rejects, whose helped_by_pods raises an exception": ({}, ("OwnBroken",), True),
+    "a pod that a custom rule rejects, with a helped_by_pods of None": ({}, ("OwnUnhelped",), False),
 }
 OTHER = {"requests": {"cpu": "1"}, "labels": WEB}
 
@@ -48,7 +48,7 @@ def is_deleted(cluster):
 
 
 def attempts(cluster):
-    """Make a pass, and return how often the stuck pod has been tried."""
+    """Run a pass; return the number of attempts for the stuck pod."""
     record = cluster.cluster.queue["uid-stuck"]
     cluster.make_pass()
     return record.retry.failures + record.may_be_bound()
@@ -56,7 +56,7 @@ def attempts(cluster):
 
 @pytest.fixture
 def own_rules():
-    """Rules of a user's own that refuse all nodes, with the option `helped_by_pods` and without it."""
+    """Custom rules that reject all nodes, with the option `helped_by_pods` and without it."""
     rules = {"Own": {}, "OwnUnhelped": {"helped_by_pods": None}, "OwnBroken": {"helped_by_pods": lambda pod: pod.oops}}
     for name, options in rules.items():
         predicate(name, **options)(lambda pod, node: ["node(s) were closed"] * (pod.name == "stuck"))
@@ -68,7 +68,7 @@ def own_rules():
 @table("happens", {happens.__name__.replace("_", " "): happens for happens in (
     is_created_on_a_node, is_bound_by_another_scheduler, is_bound_by_us, is_deleted)})
 @table("spec, rules, is_helped", STUCK)
-def test_another_pod(happens, spec, rules, is_helped, own_rules, watched, monkeypatch):
+def test_retries_of_a_pending_pod_when_another_pod(happens, spec, rules, is_helped, own_rules, watched, monkeypatch):
     clock = Clock(monkeypatch)
     policy = built(["PodFitsResources", "MatchNodeSelector", "MatchInterPodAffinity", "EvenPodsSpread", *rules])["my-scheduler"]
     first = pod("first", **OTHER | {"labels": spec.get("labels", {})}, nodeName="a")
@@ -82,14 +82,14 @@ def test_another_pod(happens, spec, rules, is_helped, own_rules, watched, monkey
 
 
 @table("when, is_helped", {"DoNotSchedule": ("DoNotSchedule", True), "ScheduleAnyway": ("ScheduleAnyway", False)})
-def test_a_default_constraint_of_a_configuration_holds_for_any_pod(when, is_helped):
+def test_default_constraints_of_a_configuration_apply_to_any_pod(when, is_helped):
     constraint = {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": when}
     args = {"defaultingType": "List", "defaultConstraints": [constraint]}
     [policy] = load({"pluginConfig": [{"name": "PodTopologySpread", "args": args}]}).values()
     assert policy.is_helped_by_pods(FullPod(pod("p"))) == is_helped
 
 
-def test_a_preemptor_that_is_bound_to_another_node_gives_up_the_room_that_was_kept_for_it(watched, monkeypatch):
+def test_the_reserved_room_of_a_preemptor_that_is_bound_elsewhere_is_free(watched, monkeypatch):
     clock = Clock(monkeypatch)
     cluster = watched(node("a", cpu="1"), node("b", cpu="1"))
     preemptor = pod("preemptor", {"cpu": "1"}, priority=9, schedulingGates=[{"name": "wait"}], status={"nominatedNodeName": "a"})
@@ -101,7 +101,7 @@ def test_a_preemptor_that_is_bound_to_another_node_gives_up_the_room_that_was_ke
     assert attempts(cluster) == 2
 
 
-def test_in_a_dry_run_an_assumed_pod_helps_others(monkeypatch):
+def test_in_a_dry_run_pending_pods_are_retried_after_an_assumed_pod(monkeypatch):
     clock = Clock(monkeypatch)
     first, second = pod("first", affinity=NEAR_WEB, priority=9), pod("second", labels=WEB)
     cluster = new_cluster(Server(node("a", labels={"zone": "a"}), first, second), dry_run=True)

@@ -175,11 +175,11 @@ def test_a_nomination_stays_while_the_budgets_cannot_be_listed():
 
 
 @table("nominated, event", {
-    "a nomination that the API server does not show yet": ("b", "a"),
-    "the end of a nomination that it does not show yet": (None, "a"),
-    "a nomination that it does not show yet, of a pod without one": ("b", None),
+    "a nomination that is not in the event yet": ("b", "a"),
+    "the end of a nomination that is still in the event": (None, "a"),
+    "a first nomination that is not in the event yet": ("b", None),
 })
-def test_an_event_about_something_else_keeps(nominated, event, watched):
+def test_an_event_about_another_field_keeps(nominated, event, watched):
     cluster = watched(node("a"), node("b"))
     cluster.create(incoming(nominated=event))
     cluster.cache.apply_updates()
@@ -193,10 +193,10 @@ def test_an_event_about_something_else_keeps(nominated, event, watched):
         assert nomination_of(waiting, cluster.cache.snapshot) == nominated
     cluster.send("MODIFIED", cluster.stamp(incoming(nominated="c")))
     cluster.cache.apply_updates()
-    assert nomination_of(waiting, cluster.cache.snapshot) == "c", "the API server shows another one now"
+    assert nomination_of(waiting, cluster.cache.snapshot) == "c", "a new nomination in the event counts"
 
 
-def test_a_nomination_that_cannot_be_written_frees_its_room_for_pods_that_have_waited(watched, monkeypatch):
+def test_a_nomination_that_cannot_be_written_frees_its_room_for_pending_pods(watched, monkeypatch):
     clock = Clock(monkeypatch)
     cluster = watched(node("n", cpu="2"), running("a", "n", cpu="1"), running("b", "n", cpu="1"), policy=built()["my-scheduler"])
     cluster.create(incoming("2", 20), incoming("1", 5, name="q"))
