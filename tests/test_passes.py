@@ -301,9 +301,9 @@ def test_an_edit_of_the_policy_takes_effect_in_the_next_pass(tmp_path):
     path.write_text((ROOT / "policy.json").read_text())
     with api_server(node("a"), pod("picky", nodeSelector={"disk": "ssd"})) as server, running(
             tmp_path, "--server", server.url, "--policy", path, "--interval", "0.1") as script:
-        wait_for("it is pending", lambda: "picky stays pending" in script.out)
+        wait_for("the pod is pending", lambda: "picky stays pending" in script.out)
         path.write_text(path.read_text().replace('{"name": "MatchNodeSelector"},', ""))
-        wait_for("it is bound", lambda: server.placements() == {"default/picky": "a"})
+        wait_for("the pod is bound", lambda: server.placements() == {"default/picky": "a"})
         assert f"{path}: - MatchNodeSelector" in script.err
 
 

@@ -47,7 +47,7 @@ def test_the_page_is_served(blocks, tmp_path):
     port = free_port()
     url = re.search(r"http://127.0.0.1:8080/", README.text)[0].replace("8080", str(port))
     with terminal(blocks[0], tmp_path / "output", ROOT, **{"8080": port}):
-        wait_for("it prints the URL", lambda: f"serving {url}" in (tmp_path / "output").read_text())
+        wait_for("the URL is printed", lambda: f"serving {url}" in (tmp_path / "output").read_text())
         assert requests.get(url, timeout=10).text.startswith("<!DOCTYPE html>")
 
 

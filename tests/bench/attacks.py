@@ -115,7 +115,7 @@ class Attack:
         """Return the seconds until these pods are bound, or None if the time limit is exceeded."""
         since = since or time.monotonic()
         try:
-            wait_for("they are bound", lambda: self.bound(*names), limit)
+            wait_for("the pods are bound", lambda: self.bound(*names), limit)
         except AssertionError:
             return None
         return round(time.monotonic() - since, 2)

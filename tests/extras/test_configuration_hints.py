@@ -1,4 +1,4 @@
-"""Hints about names and versions in a KubeSchedulerConfiguration, and whether following them works."""
+"""Hints about names and versions in a KubeSchedulerConfiguration, and the result of following them."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""The script on a control plane that is broken, in the short form of `bench/faults.py`."""
+"""The program on a faulty control plane: the short form of `bench/faults.py`."""
 
 import os
 import sys
@@ -13,7 +13,7 @@ import faults
 
 @pytest.mark.parametrize("name", [name for name, (_, short) in faults.SCENARIOS.items() if short])
 def test_on_a_control_plane_nothing_is_lost_bound_twice_or_overcommitted(name, shared_control_plane):
-    """Most rows take over 10 s: programs are killed and start again, and Leases run out, in their own time."""
+    """Most rows take over 10 s, because programs restart and Leases expire in real time."""
     seed = int(os.environ.get("FAULTS_SEED", 1))
     row, broken, remarks = faults.play(shared_control_plane, name, seed, short=True)
     assert faults.all_zero(row), "\n".join([

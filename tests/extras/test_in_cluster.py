@@ -348,7 +348,7 @@ def test_a_conflict_on_the_lease_means_that_another_replica_leads(caplog):
     def conflict(method, path, body=None):
         if method == "GET":
             return leases.lease
-        raise error_of(409, "somebody was faster")
+        raise error_of(409, "conflict")
 
     leases.request = conflict
     assert not election.acquire() and caplog.messages == []

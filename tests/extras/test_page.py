@@ -509,7 +509,7 @@ def test_a_predicate_that_did_not_run_has_no_check_mark(browse, tmp_path):
 @table("keys, names", {
     "on a projector": ([], ["BalancedResourceAllocation", "NodePreferAvoidPodsPriority", "SelectorSpreadPriority+EvenPodsSpreadPriority"]),
     "in large letters": (["b"], ["BalancedResourceAllocation", "NodePreferAvoidPods", "SelectorSpread+EvenPodsSpread"])})
-def test_the_name_of_each_rule_is_there_in_full(keys, names, browse):
+def test_the_name_of_each_rule_is_shown_in_full(keys, names, browse):
     page = browse("--cluster", DEMO, "--policy=DefaultProvider")
     press(page, *keys)
     assert [name for name in names if name in text_of(page, ".right").replace(" ", "")] == names
@@ -520,7 +520,7 @@ def test_the_name_of_each_rule_is_there_in_full(keys, names, browse):
 
 @table("cluster, keys", {f"{count} nodes{', in large letters' if keys else ''}": (f"{count}.json", keys)
                          for count in (9, 14, 30) for keys in ([], ["b"])})
-def test_a_tile_shows_its_points_and_why_it_falls_whatever_room_it_has(cluster, keys, browse, files):
+def test_a_tile_of_any_size_shows_its_points_or_the_reason_against_it(cluster, keys, browse, files):
     page = browse("--cluster", files / cluster, address="#pod=default/p")
     press(page, *keys)
     shown = page.execute_script("""return [...document.querySelectorAll('.tile')].map(tile => {
@@ -565,12 +565,12 @@ SHOW = """
 
 @table("arrives, shown", {
     "pods that are created at once are played one after another": ([("pods", "abcde")], ["a b c d e"]),
-    "a pod that is created while another one is played waits for it": ([("pods", "a"), ("pods", "b")], ["a b"]),
-    "of very many, the newest ones are played": ([("pods", "abcdefghijklmnopqrstuvwxyz")], [" ".join("ghijklmnopqrstuvwxyz")]),
-    "a change of the cluster shows at once, with the newest pod": ([("pods", "abcde"), ("taint", "")], ["a e", "today:NoSchedule"]),
-    "another Policy shows at once": ([("pods", "abcde"), ("policy", "")], ["a e"]),
+    "a pod that is created while another one is played comes after it": ([("pods", "a"), ("pods", "b")], ["a b"]),
+    "only the newest of many pods are played": ([("pods", "abcdefghijklmnopqrstuvwxyz")], [" ".join("ghijklmnopqrstuvwxyz")]),
+    "a change of the cluster is shown at once, with the newest pod": ([("pods", "abcde"), ("taint", "")], ["a e", "today:NoSchedule"]),
+    "a new Policy is shown at once": ([("pods", "abcde"), ("policy", "")], ["a e"]),
     "pods that are added to a file are played, too": ([("run", ""), ("pods", "ab")], ["default/warehouse a b"]),
-    "what comes after a change is played from there on": ([("pods", "abc"), ("taint", ""), ("pods", "de")], ["a c d e"])})
+    "pods after a change are played again": ([("pods", "abc"), ("taint", ""), ("pods", "de")], ["a c d e"])})
 def test_live_pods_are_played_one_after_another(arrives, shown, browse):
     page = browse("--cluster", DEMO)
     assert page.execute_script(SHOW, arrives) == shown
@@ -607,16 +607,16 @@ def test_victims_are_framed_while_the_pod_waits_for_them(browse):
 
 
 @table("name, shown", {
-    "the pod of a Deployment, without the hash of its ReplicaSet": ("shop-vwv9rjjpbb-9t9xd", "shop…9t9xd"),
+    "a pod of a Deployment, without the hash of its ReplicaSet": ("shop-vwv9rjjpbb-9t9xd", "shop…9t9xd"),
     "another pod": ("web-1-of-two", "web-1-of-two")})
-def test_the_name_of_a_pod_is_short_on_its_tile(name, shown, browse, tmp_path):
+def test_the_name_of_a_pod_is_shortened_on_its_tile(name, shown, browse, tmp_path):
     (tmp_path / "cluster.json").write_text(json.dumps({"kind": "List", "items": [node("a"), pod(name)]}))
     page = browse("--cluster", tmp_path / "cluster.json", address=f"#pod=default/{name}")
     assert text_of(page, ".chip.new") == f"+ {shown}" and text_of(page, ".asked-about") == f"{shown} placed"
     assert text_of(page, "h1") == f"Where does {name} go? To a"
 
 
-def test_a_pod_is_seen_on_its_way_to_its_tile(browse):
+def test_a_pod_flies_to_its_tile(browse):
     page = browse("--cluster", DEMO, address="#pod=default/web-1")
     motion = {"name": "prefers-reduced-motion", "value": "no-preference"}
     page.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [motion]})
@@ -630,7 +630,7 @@ def test_a_pod_is_seen_on_its_way_to_its_tile(browse):
         document.getAnimations().forEach(each => each.finish());
         return found;""")
     assert seen == ["chip pod new flying", True]
-    wait_for("it has arrived", lambda: not page.find_elements(By.CSS_SELECTOR, ".flying"))
+    wait_for("the pod has arrived", lambda: not page.find_elements(By.CSS_SELECTOR, ".flying"))
     show_on(page, *SCREENS["a projector"])
 
 

@@ -191,7 +191,7 @@ def test_a_leader_that_is_stopped_during_a_long_list_releases_its_lease(serve, s
     server = serve(ApiServer(node("n"), pod("p")))
     server.faults["list"] = Choice(lambda asked: hang if "/services" in asked.path else None)
     leader = start(server, "--policy", election_file(tmp_path), program=PATIENT)
-    wait_for("it lists services", lambda: server.injected)
+    wait_for("services are listed", lambda: server.injected)
     leader.send_signal(signal.SIGTERM)
     assert (leader.wait(60), server.lease["spec"]["holderIdentity"]) == (0, "")
     assert "signal" not in leader.err, leader.err

@@ -1,4 +1,4 @@
-"""Reasons against nodes, which what explains them looks up by their texts."""
+"""Reasons why a node does not fit: --explain and the page look them up by their text."""
 
 import pytest
 
@@ -14,5 +14,5 @@ from scheduler_extras.rules.script_rules import (
 
 
 @pytest.mark.parametrize("reason", [UNSCHEDULABLE, TOO_MANY_PODS, OTHER_LABELS, TAINT, PORTS_TAKEN, insufficient("{name}")])
-def test_a_rule_of_the_script_still_yields_the_reason(reason):
+def test_the_script_still_contains_each_reason(reason):
     assert f'"{reason}' in (ROOT / "scheduler.py").read_text()

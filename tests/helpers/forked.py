@@ -52,35 +52,35 @@ class Command:
         forks = FORKS[kind] = FORKS.get(kind) or Forks(*kind)
         self.args = [str(script or SCRIPT), *map(str, arguments)]
         self.returncode = self.cpu_seconds = None
-        self.news, theirs = socket.socketpair()
+        self.channel, theirs = socket.socketpair()
         with theirs:
-            self.news.sendall(json.dumps({
+            self.channel.sendall(json.dumps({
                 "argv": self.args, "cwd": str(cwd or os.getcwd()), "environ": dict(os.environ if env is None else env),
                 "limits": limits, "program": program}).encode())
-            self.news.shutdown(socket.SHUT_WR)
+            self.channel.shutdown(socket.SHUT_WR)
             streams = [stream.fileno() for stream in (stdin, stdout, stderr)]
             socket.send_fds(forks.control, [b"."], [*streams, theirs.fileno()])
-        self.heard = b""
-        self.pid = self.hear()
+        self.received = b""
+        self.pid = self.receive()
 
-    def hear(self):
-        """Return its next message: first its pid, then its exit code and seconds of CPU."""
-        while b"\n" not in self.heard:
-            news = self.news.recv(1024)
-            assert news, "the process to fork has ended: run tests/helpers/forked.py to see its error"
-            self.heard += news
-        line, _, self.heard = self.heard.partition(b"\n")
+    def receive(self):
+        """Return the next message of the process: first its pid, then its exit code and CPU seconds."""
+        while b"\n" not in self.received:
+            data = self.channel.recv(1024)
+            assert data, "the process to fork has ended: run tests/helpers/forked.py to see its error"
+            self.received += data
+        line, _, self.received = self.received.partition(b"\n")
         return json.loads(line)
 
     def wait(self, timeout=None):
         """Wait until it has ended; return its exit code. Raises TimeoutExpired."""
         if self.returncode is None:
-            self.news.settimeout(timeout)
+            self.channel.settimeout(timeout)
             try:
-                self.returncode, self.cpu_seconds = self.hear()
+                self.returncode, self.cpu_seconds = self.receive()
             except (TimeoutError, BlockingIOError):
                 raise subprocess.TimeoutExpired(self.args, timeout) from None
-            self.news.close()
+            self.channel.close()
         return self.returncode
 
     def poll(self):
@@ -129,27 +129,27 @@ def serve(control):
     """Fork on each request. In the fork, return the program that it must run, or None for the script."""
     running = {}  # pid -> the socket to which its exit code is sent
 
-    def tell_ends(*_):
+    def report_exits(*_):
         with suppress(ChildProcessError):  # no child is left, because this handler was interrupted by itself
             while True:
                 pid, status, used = os.wait4(-1, os.WNOHANG)
                 if not pid:
                     break
-                told = [os.waitstatus_to_exitcode(status), used.ru_utime + used.ru_stime]
-                with running.pop(pid) as news, suppress(OSError):
-                    news.sendall(f"{json.dumps(told)}\n".encode())
+                result = [os.waitstatus_to_exitcode(status), used.ru_utime + used.ru_stime]
+                with running.pop(pid) as channel, suppress(OSError):
+                    channel.sendall(f"{json.dumps(result)}\n".encode())
 
-    signal.signal(signal.SIGCHLD, tell_ends)
+    signal.signal(signal.SIGCHLD, report_exits)
     while True:
         asked, fds, *_ = socket.recv_fds(control, 1, 4)
         if not asked:
             break
-        news = socket.socket(fileno=fds.pop())
+        channel = socket.socket(fileno=fds.pop())
         signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGCHLD])  # so that it does not end before it is in `running`
         pid = os.fork()
         if not pid:
-            return take_over(news, fds)
-        running[pid] = news
+            return take_over(channel, fds)
+        running[pid] = channel
         for fd in fds:
             os.close(fd)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGCHLD])
@@ -158,13 +158,13 @@ def serve(control):
     sys.exit()
 
 
-def take_over(news, streams):
+def take_over(channel, streams):
     """Become the requested process, with its streams, environment and limits."""
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGCHLD])
-    with news:
-        asked = json.loads(news.makefile().read())
-        news.sendall(f"{os.getpid()}\n".encode())
+    with channel:
+        asked = json.loads(channel.makefile().read())
+        channel.sendall(f"{os.getpid()}\n".encode())
     for number, stream in enumerate(streams):
         os.dup2(stream, number)
         os.close(stream)
