@@ -23,7 +23,7 @@ def project(tmp_path_factory):
     """A copy of this project without the folder."""
     folder = tmp_path_factory.mktemp("copy")
     shutil.copytree(ROOT / "tests", folder / "tests", ignore=shutil.ignore_patterns("__pycache__", "bench"))
-    shutil.copytree(ROOT / "scheduler_extras", folder / "scheduler_extras", ignore=shutil.ignore_patterns("configuration", "__pycache__"))
+    shutil.copytree(ROOT / "scheduler_extras", folder / "scheduler_extras", ignore=shutil.ignore_patterns("configuration"))
     for name in ("README.md", "policy.json", "scheduler.py"):
         shutil.copy(ROOT / name, folder)
     return folder
