@@ -478,7 +478,7 @@ CHANGED = """
       },
       weights: () => ['- APriority ×1', '- B', '+ APriority ×5'].map(noteIs)})[arguments[0]]();
     render();
-    return ['h1', '.news', '.tile.changed .name', '.chip.changed'].map(each => [...document.querySelectorAll(each)].map(found => found.innerText).join(', '));"""
+    return ['h1', '.news', '.tile.changed .name', '.chip.changed'].map(each => [...document.querySelectorAll(each)].map(found => found.innerText.replace('\\n', ' ')).join(', '));"""
 ASKED = "Where does warehouse go?"
 
 
@@ -537,6 +537,17 @@ def test_small_zones_are_side_by_side(browse, files):
     tops = page.execute_script("return [...document.querySelectorAll('.zone')].map(each => each.offsetTop)")
     assert tops[0] < tops[1] == tops[2]
     assert page.execute_script("const map = document.querySelector('.map'); return map.scrollHeight <= map.clientHeight")
+
+
+@table("cluster, whole", {"a usual name": ("14.json", True), "a name of 58 characters": ("long.json", False)})
+def test_the_answer_on_top_has_room_before_the_question(cluster, whole, browse, files):
+    page = browse("--cluster", files / cluster)
+    press(page, "b", "g", *[Keys.ARROW_DOWN] * 2)
+    page.execute_script("decisions()[0].pod = 'default/' + 'x'.repeat(90); go(decisions()[0])")
+    found = page.execute_script("""
+        const [answer, about] = ['h1 .yes', '.about'].map(each => document.querySelector(each));
+        return [answer.scrollWidth <= answer.clientWidth, answer.getBoundingClientRect().right <= about.getBoundingClientRect().left];""")
+    assert found == [whole, True]
 
 
 SHOW = """
@@ -653,7 +664,7 @@ def test_the_page_is_live(chromium, tmp_path, start_scheduler):
 
     def becomes(selector, text):
         """Wait until the page shows this."""
-        wait_for(text, lambda: text in chromium.execute_script("return document.querySelector(arguments[0])?.innerText || ''", selector))
+        wait_for(text, lambda: text in chromium.execute_script("return document.querySelector(arguments[0])?.innerText.replace('\\n', ' ') || ''", selector))
 
     becomes("h1", "Where does warehouse go? Nowhere yet")
     edit(tmp_path / "demo.yaml", "metadata: {name: node-b,", "spec: {unschedulable: true}\nmetadata: {name: node-b,")

@@ -17,7 +17,7 @@ function heading(decision, other) {
   const where = !view.done ? null : !other ? h('span.no', {}, 'not known') : other.node
     ? h('span.yes', {}, isWhatIf() && other.node !== decision.node ? `It would go to ${other.node}` : `To ${other.node}`)
     : h('span.no', {}, isGone(decision) ? 'It is gone' : decision.outcome?.remedy ? 'It waits for room' : 'Nowhere yet');
-  return h('h1', {title: decision.pod}, 'Where does ', h('u', {}, short(decision.pod)), ' go? ', where);
+  return h('h1', {title: decision.pod}, h('span.question', {}, 'Where does ', h('u', {}, short(decision.pod)), ' go?'), where);
 }
 
 // What decides, in one line; below it what has happened since and, at the end, what to know about the answer.
@@ -27,7 +27,7 @@ function because(decision, step) {
   const change = last && `${last.n > decision.n ? 'Since then' : 'Decided again after'}: ${editInWords(last)}`;
   const news = isOver && aboutNext(decision) || change || isOver && remark(decision);
   const message = isOver && !decision.node && decision.message;
-  return h('div.because', {}, reason(decision, step), news ? h('p.news', {title: news}, news) : message && h('p.message', {title: message}, message));
+  return h('div.because', {}, h('div', {}, reason(decision, step), ' ', news ? h('p.news', {title: news}, news) : message && h('p.message', {title: message}, message)));
 }
 
 // What waits for the key →, by hand or after a guess.
