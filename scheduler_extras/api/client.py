@@ -1,4 +1,4 @@
-"""The client of the API server, which it reaches through kubectl proxy or with a service account.
+"""The client of the API server, reached through kubectl proxy or with a service account.
 
 live/ lists, watches and writes with it.
 """
@@ -155,7 +155,7 @@ def no_api_server(server: str, status: int, data: bytes) -> str:
     start = one_line(data[:200].decode(errors="replace"))
     if status == 403:
         return f"not let through, as by kubectl proxy's --accept-hosts or --reject-paths: {start}"
-    return f"{server} is no kubectl proxy, or has no API server behind it: {start}"
+    return f"{server} is not a kubectl proxy, or has no API server behind it: {start}"
 
 
 def unauthorized(server: str, account: ServiceAccount | None) -> ServerUnavailable:

@@ -19,4 +19,4 @@ class Observer:
         """An attempt to schedule a pod has ended: scheduled, unschedulable or error."""
 
     def request_ended(self, method: str, code: str, seconds: float) -> None:
-        """A request to the API server was answered, or was not: then the code is <error>."""
+        """A request to the API server was answered, or failed (code <error>)."""

@@ -92,7 +92,7 @@ class PreparedRule:
         """Return the Answers about nodes that have changed, or about all."""
         if self.rule.score_all:
             return Answers(self.rule.score_all(nodes, metadata=self.metadata))
-        if self.metadata or not self.rule.steady or not nodes:  # it may compare nodes with metadata
+        if self.metadata or not self.rule.steady or not nodes:  # the rule may compare nodes with metadata
             return Answers(answer_each(function, nodes))
         if len(nodes) == 1 and self.rule.has_read_pods:  # to record reads takes longer
             return Answers(answer_each(function, nodes))

@@ -91,7 +91,7 @@ def signature(pod: FullPod, names: tuple[str, ...]) -> bytes | None:
 
     None: the pod shares no answers, because it is too large, or has values that are not of JSON's types.
     """
-    if not names:  # a rule that reads nothing of a pod gives all the same answer
+    if not names:  # a rule that reads nothing of a pod gives the same answer for every pod
         return b""
     data = pod.signatures.get(names, ...)
     if data is not ...:

@@ -39,7 +39,7 @@ class AttemptHandler:
         self.bound = 0  # how many pods have been bound
 
     def carry_out(self, decision: FullDecision) -> None:
-        """Assume the pod on its node, and begin to bind it. Without a node, run PostFilter; put it off."""
+        """Assume the pod, and begin to bind it. Without a node, run PostFilter, and requeue it."""
         if not decision.node:
             decision.policy.run_post_filter(decision, self.cache.snapshot)
             self.handle_failure(decision)
@@ -74,7 +74,7 @@ class AttemptHandler:
             self.start_binding(decision)
         elif requests:
             self.send(Step.PRE_BIND, decision, requests)
-        elif record.is_held() and not decision.server_error:
+        elif record.waits_at_permit() and not decision.server_error:
             self.recorder.report(decision, "Normal", "Waiting", "Waiting", decision.waits)
         self.show_if_new(decision)
 
@@ -93,7 +93,7 @@ class AttemptHandler:
                              decision.message or "")
         self.show_if_new(decision)
 
-    def finish(self, decision: FullDecision) -> None:
+    def mark_bound(self, decision: FullDecision) -> None:
         """Let a bound pod wait until the watch shows it on its node."""
         decision.pod.record.wait_for(WaitsFor.CONFIRMATION)
         self.bound += 1
@@ -115,7 +115,7 @@ class AttemptHandler:
         """Let a pod back off and wait for a node. If it was assumed, free its room, and run Unreserve."""
         record = decision.pod.record
         had_room = record.waits_for is not WaitsFor.NODE
-        if record.is_held():  # a victim at Permit is rejected instead of deleted
+        if record.waits_at_permit():  # a victim at Permit is rejected instead of deleted
             self.cache.snapshot.victims.pop(decision.pod.uid, None)
         record.back_off(decision)
         if had_room:

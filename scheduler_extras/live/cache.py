@@ -59,7 +59,7 @@ class CachedNodes(dict):
     def __init__(self, snapshot: FullSnapshot):
         super().__init__()
         self.snapshot = snapshot
-        self.snapshot_is_old = False  # whether other nodes can take pods now
+        self.snapshot_is_old = False  # whether the set of nodes that can take pods may have changed
 
     def __missing__(self, name: str) -> FullNode:
         node = self[name] = FullNode({"metadata": {"name": name}})

@@ -104,6 +104,8 @@ class LiveCluster:
             pod = self.pass_queue.popleft()
             latest = self.cache.latest_if_waiting(pod)
             if latest and not (latest.terminating or latest.gates):
+                if not (pod.record.is_due() or pod.record.can_be_popped()):
+                    continue  # it has fallen back during this pass
                 pod.record.use_version(latest)
                 pod.record.retry.begin()
                 return latest

@@ -142,17 +142,21 @@ class PodRecord:
         if self.decision:
             self.decision.give_up(Unschedulable(reason))
 
-    def is_held(self) -> bool:
+    def waits_at_permit(self) -> bool:
         """Return whether the pod is assumed, but a rule does not permit its binding yet."""
         return self.waits_for is WaitsFor.PERMIT
 
-    def is_being_prepared(self) -> bool:
+    def waits_at_pre_bind(self) -> bool:
         """Return whether the pod waits for requests of PreBind to take effect."""
         return self.waits_for is WaitsFor.PRE_BIND
 
     def may_be_bound(self) -> bool:
         """Return whether its Binding was sent, or is about to be."""
         return self.waits_for in (WaitsFor.BINDING, WaitsFor.CONFIRMATION)
+
+    def can_be_popped(self) -> bool:
+        """Return whether an idle queue may pop the pod from backoff, because the cluster has changed."""
+        return self.waits_for is WaitsFor.NODE and self.retry.trigger is RetryOn.BACKOFF_OR_IDLE
 
     def is_due(self) -> bool:
         """Return whether this pass handles the pod: it is time to try it, or rules hold it."""

@@ -108,11 +108,11 @@ class SchedulingQueue(dict):
         return [pods[place] for place in sorted(range(len(pods)), key=key)]
 
     def due(self, pods: list[FullPod]) -> list[FullPod]:
-        """Return the pods that are due; if there are none, those that an idle queue pops from backoff."""
+        """Return the pods that are due; if none of them needs a node, with those popped from backoff."""
         due = [pod for pod in pods if pod.record.is_due()]
-        if not due and time.monotonic() >= self.next_pop_at:
-            return [pod for pod in pods if pod.record.retry.trigger is RetryOn.BACKOFF_OR_IDLE
-                    and pod.record.waits_for is WaitsFor.NODE]
+        is_idle = not any(pod.record.waits_for is WaitsFor.NODE for pod in due)
+        if is_idle and time.monotonic() >= self.next_pop_at:
+            return [pod for pod in pods if pod.record.can_be_popped()] + due
         return due
 
     def wake(self) -> None:

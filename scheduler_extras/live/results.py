@@ -1,6 +1,6 @@
 """Handles the results that the writer's threads report, and moves the pods on.
 
-cluster.py handles them between decisions and at the end of a pass.
+cluster.py calls `handle` between decisions and at the end of a pass.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class Results:
         if result.error:
             self.attempts.handle_failed_write(result.decision, result.error, heading="binding rejected: ")
         else:
-            self.attempts.finish(result.decision)
+            self.attempts.mark_bound(result.decision)
 
     def handle_post_filter(self, result: Result) -> None:
         """After the requests of PostFilter, let the pod wait for a node again.

@@ -102,6 +102,8 @@ class Writer(ThreadPool):
                 request = result.unsent[0]
                 if is_wanted_for_pod:
                     check_that_it_waits(pod, latest_if_waiting(pod))
+                if result.step is Step.PRE_BIND and not is_current(result.decision):
+                    raise Conflict(409, f"{pod.key} has given up {result.decision.node}")
                 response = self.send_one(result.step, pod, *request)
                 if response and is_wanted_for_pod and text_at(response, "metadata", "uid") == pod.uid:
                     check_that_it_waits(pod, FullPod(response))
@@ -162,6 +164,12 @@ class DryRun(Writer):
 
     def start(self, function: Callable, *arguments) -> None:
         """Do nothing."""
+
+
+def is_current(decision: FullDecision) -> bool:
+    """Return whether an assumed pod still has the node that this decision gave it."""
+    record = decision.pod.record  # None if the pod is gone
+    return record is not None and record.decision is decision
 
 
 def check_that_it_waits(pod: FullPod, latest: FullPod | None) -> None:

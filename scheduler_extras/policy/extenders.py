@@ -63,9 +63,9 @@ def extender_problems(configs: list[dict]) -> Iterator[str]:
         for name in [resource.get("name", "") for resource in config.get("managedResources", [])]:
             where = f"{place}.managedResources: {in_short(name)}"
             if not is_extended_resource(name):
-                yield f"{where} is no extended resource, such as example.com/gpu"
+                yield f"{where} is not an extended resource, such as example.com/gpu"
             if name in managed:
-                yield f"{where} comes twice"
+                yield f"{where} appears twice"
             managed.add(name)
         yield from tls_problems(config.get("tlsConfig", {}), f"{place}.tlsConfig")
     for place in binders[1:]:
@@ -140,10 +140,10 @@ class Endpoint:
         with self.session.post(url, json=body, stream=True, allow_redirects=False,
                                timeout=self.timeout + 1) as response:  # `ask` gives up before that
             if response.status_code != 200:
-                raise ValueError(f"it answers {response.status_code} {response.reason}")
+                raise ValueError(f"it returned {response.status_code} {response.reason}")
             encoding = response.headers.get("Content-Encoding", "identity")
             if encoding != "identity":
-                raise ValueError(f"its answer is packed: Content-Encoding {encoding}")
+                raise ValueError(f"its response is compressed: Content-Encoding {encoding}")
             text = bytearray()
             for piece in response.iter_content(2**16):
                 text += piece

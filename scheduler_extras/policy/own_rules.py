@@ -249,4 +249,4 @@ def idle_plugins(paths: Iterable[str | Path], policies: dict[str, Any]) -> Itera
             yield f"there is no rule in {path}"
         idle = sorted(rule.name for rule in rules if (rule.where, rule.name) not in active)
         if idle:
-            yield f"{', '.join(idle)} of {path}: not named here, so not asked"
+            yield f"{', '.join(idle)} of {path}: not named in it, so not used"

@@ -37,10 +37,10 @@ class PendingState(Protocol):
     def refused_nodes(self) -> set[str]:
         """The names of the nodes on which the API server has refused to delete victims of the pod."""
 
-    def is_held(self) -> bool:
+    def waits_at_permit(self) -> bool:
         """Return whether the pod is assumed, but a rule does not permit its binding yet."""
 
-    def is_being_prepared(self) -> bool:
+    def waits_at_pre_bind(self) -> bool:
         """Return whether the pod waits for requests of PreBind to take effect."""
 
     def assume_change(self, part: dict, name: str, value: object) -> None:

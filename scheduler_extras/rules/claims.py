@@ -188,7 +188,7 @@ def bind_volumes(pod: FullPod, node: FullNode, snapshot: FullSnapshot, timeout: 
     if not pod.claims or state is None:
         return None
     failing = "binding volumes:"
-    has_waited = state.is_being_prepared()
+    has_waited = state.waits_at_pre_bind()
     active = snapshot.policies[pod.scheduler].predicates
     own = [rule for rule in active if rule.name == "CheckVolumeBinding"]
     [prepared] = prepare(own, pod, {node.name: node}, snapshot)

@@ -179,7 +179,8 @@ def lower_on(node: FullNode, pod: FullPod, behavior: PreemptionBehavior) -> list
 def not_refused(pod: FullPod, found: dict[FullNode, Victims]) -> dict[FullNode, Victims]:
     """Return the candidates on which no deletion has been refused.
 
-    If that leaves none, forget the refusals, and return all."""
+    If that leaves none, forget the refusals, and return all.
+    """
     refused = refused_nodes(pod)
     left = {node: victims for node, victims in found.items() if node.name not in refused}
     if not left:

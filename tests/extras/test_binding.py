@@ -15,12 +15,14 @@ from helpers.everywhere import replace
 from helpers.extras import new_cluster, node, pending_pods, pod, run_pass, table, wait_for_writes
 from helpers.fake_api import POLICY, Server, events_and_conditions, make_pass, scheduler_of
 from scheduler_extras.api.client import ApiClient
-from scheduler_extras.api.responses import TooLarge, error_of
+from scheduler_extras.api.responses import Conflict, TooLarge, error_of
 from scheduler_extras.common.errors import ApiError, ServerUnavailable, Unschedulable
 from scheduler_extras.deciding.rule import FullRule
+from scheduler_extras.live.pod_record import PodRecord, WaitsFor
 from scheduler_extras.live.session import run_to_the_end
 from scheduler_extras.live.writer import Result, Step, Writer
 from scheduler_extras.policy.policy import FullPolicy
+from scheduler_extras.policy.schedule import schedule
 
 
 @table("status, reasons", {
@@ -520,3 +522,23 @@ def test_a_thread_that_cannot_be_started(running, carried_out, monkeypatch):
         record.retry.make_due()
     make_pass(cluster)
     wait_for("the pod is bound", server.placements)
+
+
+def test_requests_of_pre_bind_end_once_the_pod_has_given_up_its_node():
+    """Otherwise they could be sent after those of Unreserve, and nothing would undo them."""
+    server = Server(node("n"), pod("p"))
+    cluster = scheduler_of(server)
+    [waiting] = pending_pods(cluster, {"my-scheduler": POLICY})
+    decision = schedule(waiting, cluster.snapshot, POLICY)
+    waiting.record = PodRecord(waiting)
+    waiting.record.hold(WaitsFor.PRE_BIND, decision)
+    result = Result(Step.PRE_BIND, decision, unsent=[("POST", "/first", {}), ("POST", "/second", {})])
+    sent = []
+
+    def send(method, path, body):
+        sent.append(path)
+        waiting.record.back_off(decision)
+
+    cluster.writer.request_if_leading = send
+    cluster.writer.send_in_order(result, lambda pod: pod)
+    assert sent == ["/first"] and isinstance(result.error, Conflict)

@@ -186,7 +186,7 @@ def test_a_broken_stream_gives_no_traceback(command, message, tmp_path):
     assert without_timing(run.stderr) == message
 
 
-NO_PROXY = "GET /api/v1/pods: {}: {{}} is no kubectl proxy, or has no API server behind it: {}"
+NO_PROXY = "GET /api/v1/pods: {}: {{}} is not a kubectl proxy, or has no API server behind it: {}"
 
 
 @table("status, body, message", {

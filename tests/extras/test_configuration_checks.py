@@ -207,15 +207,15 @@ LONGER = "leaderElection: expected leaseDuration > renewDeadline > 1.2 x retryPe
     "two extenders that bind": wrong("extenders[1].bindVerb: only one extender may bind, and extenders[0] does",
                                      extenders=2 * [{"bindVerb": "x"}]),
     "a resource with an invalid name": wrong(
-        'extenders[0].managedResources: "a b/c" is no extended resource, such as example.com/gpu',
+        'extenders[0].managedResources: "a b/c" is not an extended resource, such as example.com/gpu',
         extenders=[{"managedResources": [{"name": "a b/c"}]}]),
     "a resource of kubernetes.io": wrong(
-        'extenders[0].managedResources: "x.kubernetes.io/y" is no extended resource, such as example.com/gpu',
+        'extenders[0].managedResources: "x.kubernetes.io/y" is not an extended resource, such as example.com/gpu',
         extenders=[{"managedResources": [{"name": "x.kubernetes.io/y"}]}]),
     "a resource with the prefix of quotas": wrong(
-        'extenders[0].managedResources: "requests.a.b/c" is no extended resource, such as example.com/gpu',
+        'extenders[0].managedResources: "requests.a.b/c" is not an extended resource, such as example.com/gpu',
         extenders=[{"managedResources": [{"name": "requests.a.b/c"}]}]),
-    "a duplicate resource": wrong('extenders[1].managedResources: "a.b/c" comes twice',
+    "a duplicate resource": wrong('extenders[1].managedResources: "a.b/c" appears twice',
                                          extenders=2 * [{"managedResources": [{"name": "a.b/c"}]}]),
     # validation_pluginargs.go
     "a percentage above 100": argued("DefaultPreemption", "args.minCandidateNodesPercentage: expected from 0 to 100, got 101",

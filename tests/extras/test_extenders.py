@@ -146,7 +146,7 @@ def test_an_extender_is_called_only_for_pods_with_its_resources(service, resourc
 @table("status, answer, why", {
     "an error": (200, {"Error": "the licence has expired"}, "the licence has expired"),
     "an error in lower case": (200, {"error": "the licence has expired"}, "the licence has expired"),
-    "status 500": (500, "oops", "it answers 500 Internal Server Error"),
+    "status 500": (500, "oops", "it returned 500 Internal Server Error"),
     "an answer that is not JSON": (200, "<html>", "Expecting value: line 1 column 1 (char 0)"),
     "a list instead of an object": (200, [], "the answer: expected an object, got []"),
     "a name that is not a string": (200, {"nodeNames": [1]}, "the answer.nodeNames[0]: expected a string, got 1"),
@@ -225,7 +225,7 @@ def test_a_timeout_is_in_nanoseconds(service):
 
 @table("answer, text", {
     "an error": ((200, {"error": "disk quota exceeded"}), "disk quota exceeded"),
-    "status 500": ((500, "oops"), "it answers 500 Internal Server Error"),
+    "status 500": ((500, "oops"), "it returned 500 Internal Server Error"),
     "a long error": ((200, {"error": "x" * 5000}), "x" * 900),
     "success, but the pod is not bound": ((200, {}), "says that the pod is bound to a, and it is not"),
 })

@@ -127,8 +127,8 @@ ONE, TWO = ("@{}('{}')\ndef {}(pod, node): return {}\n".format(*parts) for parts
 
 
 @table("text, rules, message", {
-    "no rule is named": (ONE + TWO, {}, "policy.json: One, Two of my_rules.py: not named here, so not asked"),
-    "one rule is not named": (ONE + TWO, {"predicates": ["One"]}, "policy.json: Two of my_rules.py: not named here, so not asked"),
+    "no rule is named": (ONE + TWO, {}, "policy.json: One, Two of my_rules.py: not named in it, so not used"),
+    "one rule is not named": (ONE + TWO, {"predicates": ["One"]}, "policy.json: Two of my_rules.py: not named in it, so not used"),
     "both rules are named": (ONE + TWO, {"predicates": ["One"], "priorities": ["Two"]}, None),
     "a rule that is always active is not named": (ONE.replace("'One'", "'One', always=True"), {}, None),
     "the file has no rule": ("def one(pod, node): return []\n", {}, "policy.json: there is no rule in my_rules.py"),

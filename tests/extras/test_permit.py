@@ -6,10 +6,12 @@ from collections import Counter
 
 from helpers.control_plane import wait_for
 from helpers.extras import new_cluster, node, pod, run_pass, table
-from helpers.fake_api import Server
+from helpers.fake_api import Clock, Server
 from helpers.spy import RULES, built, live_cluster, make_pass, policy
 from scheduler_extras.api.responses import error_of
 from scheduler_extras.common.errors import Unschedulable
+from scheduler_extras.configuration.profile import Profile
+from scheduler_extras.deciding.rule import FullRule
 from scheduler_extras.live.pod_record import WaitsFor
 from scheduler_extras.policy.own_rules import as_in_the_script
 from scheduler_extras.policy.policy import FullPolicy
@@ -201,3 +203,37 @@ def test_a_held_pod_is_tried_again_when_its_policy_changes(spy):
     spy.policies = {"my-scheduler": FullPolicy([], [])}
     make_pass(server, spy, cluster)
     assert server.placements() == {"p": "n"} and spy.seen[-1] == "unreserve"
+
+
+def test_a_pod_that_falls_back_during_a_pass_is_not_tried_again_in_it(watched, monkeypatch):
+    clock = Clock(monkeypatch)
+    requests = [("PATCH", "/api/v1/namespaces/default/pods/p", {})]
+    rule = FullRule("Prepares", lambda pod, node: (), hooks={
+        "pre_bind": lambda pod, node, snapshot: requests if pod.name == "p" else None})
+    cluster = watched(node("n"), policy=FullPolicy([rule], []))
+    cluster.create(pod("p"))
+    cluster.make_pass()
+    clock.now += 5
+    cluster.create(pod("new"))
+    [held] = [record.decision for record in cluster.cluster.queue.values()]
+
+    def meanwhile(decision):
+        if decision.pod.name == "new":
+            cluster.cluster.attempts.handle_failed_write(held, error_of(500, "no"))
+
+    cluster.make_pass(meanwhile)
+    record = cluster.cluster.queue["uid-p"]
+    assert (record.retry.failures, record.waits_for) == (1, WaitsFor.NODE)
+
+
+@table("is_held", {"while a rule holds another pod": True, "while none is held": False})
+def test_an_idle_queue_pops_pods_from_backoff_after_a_change(is_held, watched, monkeypatch):
+    Clock(monkeypatch)
+    rule = FullRule("Holds", lambda pod, node: ["no"] * (pod.name == "stuck"), helped_by_pods=None, hooks={
+        "permit": lambda pod, node, snapshot: 60 if pod.name == "held" else None})
+    cluster = watched(node("n"), policy=Profile([rule], []))
+    cluster.create(*[pod("held")] * is_held, pod("stuck"))
+    cluster.make_pass()
+    cluster.send("MODIFIED", cluster.stamp(node("n", labels={"a": "b"})), resource="nodes")
+    cluster.make_pass()
+    assert cluster.cluster.queue["uid-stuck"].retry.failures == 2

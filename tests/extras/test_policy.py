@@ -197,11 +197,11 @@ FROM_MAP = ("a ConfigMap; --policy needs its data[\"policy.cfg\"]: kubectl get c
         'extenders[0].httpTimeout: expected a whole number of nanoseconds, such as 30000000000, got "30s"'),
     "an extender's resources that are not extended resources": (
         policy(extenders=[{"urlPrefix": "http://x", "managedResources": [{"name": "cpu"}, {"name": "kubernetes.io/gpu"}]}]),
-        'extenders[0].managedResources: "cpu" is no extended resource, such as example.com/gpu; extenders[0].managedResources: '
-        '"kubernetes.io/gpu" is no extended resource, such as example.com/gpu'),
+        'extenders[0].managedResources: "cpu" is not an extended resource, such as example.com/gpu; extenders[0].managedResources: '
+        '"kubernetes.io/gpu" is not an extended resource, such as example.com/gpu'),
     "a resource of two extenders": (
         policy(extenders=[{"urlPrefix": "http://x", "managedResources": [{"name": "example.com/gpu"}]}] * 2),
-        'extenders[1].managedResources: "example.com/gpu" comes twice'),
+        'extenders[1].managedResources: "example.com/gpu" appears twice'),
     "several mistakes, each reported once": (
         policy([{"name": "HostNam"}], [{"name": "ImageLocalit", "weight": 1}, {"name": "LeastRequestedPriority"}],
                extenders=[{"prioritizeVerb": "x"}]),

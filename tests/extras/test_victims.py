@@ -454,7 +454,7 @@ def command_line(folder, *arguments):
         incoming(name="q", schedulerName="other", metadata={"uid": "q"})]}))
     run = run_scheduler("--policy", folder / "policy.json", "--cluster", folder / "cluster.json",
                         *arguments)
-    message = [line for line in run.stderr.splitlines() if not line.endswith(": not named here, so not asked")]
+    message = [line for line in run.stderr.splitlines() if not line.endswith(": not named in it, so not used")]
     assert (run.returncode, message) == (0, ["dry run: nothing is written"] if "--dry-run" in arguments else [])
     return run.stdout
 

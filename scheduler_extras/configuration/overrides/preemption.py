@@ -49,7 +49,7 @@ class PreemptionBehavior136(PreemptionBehavior):
     def reject_if_waiting(self, victim: FullPod) -> bool:
         """If the victim waits at Permit, reject it instead of deleting it. Return whether this was done."""
         state = victim.pending_state
-        if state is None or not state.is_held():
+        if state is None or not state.waits_at_permit():
             return False
         state.reject("preempted")
         return True
