@@ -16,7 +16,7 @@ from scheduler_extras.deciding.answers import AnswerCache
 from scheduler_extras.deciding.snapshot import FullSnapshot
 from scheduler_extras.live.nominations import Nominations, latest_if_waiting
 from scheduler_extras.live.object_store import ObjectStore
-from scheduler_extras.reading.fields import JsonObject, pick, text_at
+from scheduler_extras.reading.fields import JsonObject, text_at
 from scheduler_extras.reading.ignored_fields import is_unchanged
 from scheduler_extras.reading.pods_and_nodes import FullNode, FullPod, key_in
 
@@ -51,6 +51,12 @@ def read_or_warn(kind: type, raw: JsonObject) -> Any:
 def similar_name(name: str, names: tuple[str, ...]) -> str | None:
     """Return the one of these names that is most similar to a name, or None."""
     return next(iter(difflib.get_close_matches(name, names, 1, cutoff=0.9)), None)
+
+
+def warn_of_typo(pod: FullPod, names: tuple[str, ...]) -> None:
+    """Warn once if the scheduler that a pod names is similar to one of these names."""
+    if len(pod.scheduler) <= LONGEST_NAME and (similar := similar_name(pod.scheduler, names)):
+        warn_once(f"{pod.key} names {pod.scheduler}: did you mean {similar}?", about=f"not {pod.scheduler}")
 
 
 class CachedNodes(dict):
@@ -148,14 +154,10 @@ class Cache:
             self.waiting.clear()
             for key, pod in self.pods.items():
                 self.note_waiting(key, pod)
-        self.update()
+        self.apply_updates()
+        self.objects.list_for_pass()  # unless they are watched already
+        self.apply_updates()
         self.arrived.clear()
-
-    def update(self) -> None:
-        """Apply all updates; list pods and nodes if they never were. Raises ApiError."""
-        self.apply_updates()
-        self.objects.list_for_pass()
-        self.apply_updates()
 
     def apply_updates(self, patience: float = 0) -> None:
         """Apply the updates of Reflectors. If there are none, wait up to `patience` seconds."""
@@ -186,14 +188,10 @@ class Cache:
     def apply_unparsed(self, pod: FullPod, raw: dict) -> None:
         """Apply a change of a pod's node, or of fields that no rule reads, without parsing the pod again."""
         was_on = pod.node_name
-        pod.raw = raw
-        pod.spec = pick(raw, dict, "spec")
-        pod.node_name = text_at(raw, "spec", "nodeName")
-        pod.phase = text_at(raw, "status", "phase")
+        pod.use_raw(raw)
         if pod.node_name != was_on:
             is_nominated = any(each.uid == pod.uid for each in self.snapshot.nominated)
-            leaves_room = pod.counted_on not in ("", pod.node_name) or is_nominated
-            self.has_changed |= leaves_room
+            self.has_changed |= pod.counted_on not in ("", pod.node_name) or is_nominated  # it leaves room
             self.has_placed_pod |= pod.counted_on != pod.node_name
             self.nodes.place(pod, pod.node_name)
             self.note_waiting(pod.key, pod)
@@ -228,8 +226,8 @@ class Cache:
             self.waiting[key] = self.arrived[pod.uid] = pod
             if pod.terminating:
                 self.terminating.append(pod)
-        elif len(pod.scheduler) <= LONGEST_NAME and (similar := similar_name(pod.scheduler, names)):
-            warn_once(f"{key} names {pod.scheduler}: did you mean {similar}?", about=f"not {pod.scheduler}")
+        else:
+            warn_of_typo(pod, names)
 
     def assume(self, pod: FullPod, node_name: str) -> None:
         """Count a pod on a node before the API server shows it there."""

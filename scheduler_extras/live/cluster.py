@@ -21,7 +21,7 @@ from scheduler_extras.live.pass_errors import PassErrors
 from scheduler_extras.live.queue import PassQueue, SchedulingQueue, is_ours, is_ready
 from scheduler_extras.live.results import Results
 from scheduler_extras.live.writer import Writer
-from scheduler_extras.policy.policy import FullPolicy
+from scheduler_extras.policy.policy import FullPolicy, warm_up
 from scheduler_extras.reading.pods_and_nodes import FullPod
 
 
@@ -102,10 +102,8 @@ class LiveCluster:
             self.writer.wait_for_a_free_thread()
             self.cache.apply_updates()
             pod = self.pass_queue.popleft()
-            latest = self.cache.latest_if_waiting(pod)
-            if latest and not (latest.terminating or latest.gates):
-                if not (pod.record.is_due() or pod.record.can_be_popped()):
-                    continue  # it has fallen back during this pass
+            latest = self.queue.latest_if_to_try(pod)
+            if latest:
                 pod.record.use_version(latest)
                 pod.record.retry.begin()
                 return latest
@@ -120,8 +118,8 @@ class LiveCluster:
         self.on_rest()
         if self.errors.last:
             HEARTBEAT.at = math.inf  # the watchdog does not end the process during this pause
-            failed_lists = self.cache.objects.failed  # these pause by themselves before they list again
-            pause = seconds if failed_lists else max(seconds, self.errors.pause())
+            # LISTs that have failed pause by themselves before the next try.
+            pause = seconds if self.cache.objects.failed else max(seconds, self.errors.pause())
             stop.wait(min(pause, threading.TIMEOUT_MAX))
             self.cache.apply_updates()  # otherwise, they pile up while LISTs fail
             return
@@ -139,12 +137,12 @@ class LiveCluster:
         if policies != self.warmed_up_for:
             self.warmed_up_for = policies
             for policy in policies.values():
-                policy.warm_up(self.snapshot)
+                warm_up(policy, self.snapshot)
 
     def has_failed(self) -> bool:
         """Return whether a rule or a request failed, a write is unanswered, or an object was left out."""
-        lacks_some = getattr(self.api, "lacks_some", False)
-        return bool(FAILURE.is_set() or self.writer.awaited or self.errors.last or lacks_some)
+        return bool(FAILURE.is_set() or self.writer.awaited or self.errors.last
+                    or getattr(self.api, "lacks_some", False))
 
     def refresh_snapshot(self, policies: dict[str, FullPolicy] | tuple = ()) -> FullSnapshot:
         """Apply all updates, and return the snapshot. Raises ApiError."""

@@ -115,6 +115,16 @@ class SchedulingQueue(dict):
             return [pod for pod in pods if pod.record.can_be_popped()] + due
         return due
 
+    def latest_if_to_try(self, pod: FullPod) -> FullPod | None:
+        """Return the current version of a pod of the pass; None if it must not be tried any more.
+
+        A pod that has fallen back during the pass waits for its backoff.
+        """
+        latest = self.cache.latest_if_waiting(pod)
+        if not latest or latest.terminating or latest.gates:
+            return None
+        return latest if pod.record.is_due() or pod.record.can_be_popped() else None
+
     def wake(self) -> None:
         """If the cluster has changed, record that pods which fitted no node may fit one now."""
         for record in self.records_to_wake():

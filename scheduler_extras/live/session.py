@@ -50,7 +50,7 @@ def log_totals(cluster: LiveCluster) -> None:
 def keep_up(cache: Cache) -> None:
     """Apply updates while another replica leads, so that this one can take over at once."""
     with contextlib.suppress(ApiError):  # the loop reports it once it runs
-        cache.update()
+        cache.update_for(cache.snapshot.policies)
     cache.arrived.clear()
     cache.terminating.clear()  # the leader reports them
 

@@ -90,14 +90,6 @@ class FullPolicy:
             decision.votes += extender.prioritize(pod, feasible)
         return add_up(decision, prepared, feasible)
 
-    def warm_up(self, snapshot: FullSnapshot) -> None:
-        """Prepare rules for sample pods, so that the first real pod does not wait for LISTs."""
-        steady = [rule for rule in self.predicates_to_ask() + self.priorities if rule.steady]
-        for spec in SAMPLES:
-            with contextlib.suppress(Exception, SystemExit):  # errors are reported for real pods
-                pod = FullPod({"metadata": {"name": "none", "ownerReferences": [AN_OWNER]}, "spec": spec})
-                prepare(steady, pod, snapshot.nodes, snapshot)
-
     def run_post_filter(self, decision: FullDecision, snapshot: FullSnapshot) -> None:
         """Run PostFilter for a pod that fits no node, until a rule has a remedy."""
         if not (decision.failed and decision.fits_nowhere):
@@ -160,6 +152,15 @@ class FullPolicy:
         active = {rule.name for rule in self.rules()}
         idle = [rule for rule in [*PREDICATES.values()] if rule.name not in active]  # a copy: it may change
         return {what: (rule, is_asked) for rule in idle for what, is_asked in rule.pod_requirements.items()}
+
+
+def warm_up(policy: FullPolicy, snapshot: FullSnapshot) -> None:
+    """Prepare rules for sample pods, so that the first real pod does not wait for LISTs."""
+    steady = [rule for rule in policy.predicates_to_ask() + policy.priorities if rule.steady]
+    for spec in SAMPLES:
+        with contextlib.suppress(Exception, SystemExit):  # errors are reported for real pods
+            pod = FullPod({"metadata": {"name": "none", "ownerReferences": [AN_OWNER]}, "spec": spec})
+            prepare(steady, pod, snapshot.nodes, snapshot)
 
 
 def call_post_filter(rule: FullRule, decision: FullDecision, snapshot: FullSnapshot) -> Any:

@@ -72,6 +72,13 @@ class FullPod:
         self.record: Any = None  # of a pending pod: the PodRecord that live/ keeps
         self.counted_on = ""  # the node on which the cache counts it: where it runs, or is assumed to run
 
+    def use_raw(self, raw: JsonObject) -> None:
+        """Take new JSON in which only the pod's node, its phase, or ignored fields differ."""
+        self.raw = raw
+        self.spec = pick(raw, dict, "spec")
+        self.node_name = text_at(raw, "spec", "nodeName")
+        self.phase = text_at(raw, "status", "phase")
+
     def read_metadata(self, raw: JsonObject) -> None:
         """Set the attributes that come from the metadata."""
         self.name = pick(raw, str, "metadata", "name")
