@@ -88,7 +88,7 @@ class LiveCluster:
                 return pod
             self.attempts.advance(decision)
         self.queue.note_pass(self.pass_queue.began_at)
-        self.results.handle()  # of Bindings, among others
+        self.results.handle(patience=0.5)  # of Bindings, among others
         self.errors.raise_server_error()
         return None
 

@@ -115,10 +115,9 @@ def test_the_arrow_key_steps_through_a_decision(browse):
     assert steps == [
         ("Where does web-1 go?", "5 nodes: which of them fit?", ["open"] * 5),
         ("Where does web-1 go?", "CheckNodeUnschedulable: 1 node out. node(s) were unschedulable", ["open", "open", "out", "open", "open"]),
-        ("Where does web-1 go?", "PodToleratesNodeTaints: 2 nodes out. node(s) had taint {node-role.kubernetes.io/control-plane: },"
-         " that the pod didn't tolerate", ["out", "open", "out", "open", "out"]),
+        ("Where does web-1 go?", "PodToleratesNodeTaints: 2 nodes out. taint control-plane; taint gpu=true", ["out", "open", "out", "open", "out"]),
         ("Where does web-1 go?", "Points times weights: the highest total wins.", ["out", "fits", "out", "fits", "out"]),
-        ("Where does web-1 go? To node-b", "wins by 75 over node-a: more stays free +60 · balance +15", ["out", "fits", "out", "best", "out"]),
+        ("Where does web-1 go? To node-b", "wins by 75 over node-a: more left free +60 · balance +15", ["out", "fits", "out", "best", "out"]),
         ("Where does web-2 go?", "5 nodes: which of them fit?", ["open"] * 5)]
     assert [*tiles(page)] == ["control-plane", "node-a", "node-old", "node-b", "node-gpu"], "always by zone, then by name"
 
@@ -494,6 +493,58 @@ ASKED = "Where does warehouse go?"
 def test_changes_are_highlighted_at_once(change, step, shown, browse):
     page = browse("--cluster", DEMO)
     assert page.execute_script(CHANGED, change, step) == shown
+
+
+def test_live_the_page_says_how_many_decisions_follow_and_lists_none_of_them(browse):
+    page = browse("--cluster", DEMO)
+    found = page.execute_script("""
+        connection.is = 'live';
+        Object.assign(view, {live: true, at: decisions()[1], step: Infinity, next: []});
+        render();
+        return [document.getElementById('status').textContent, [...document.querySelectorAll('.lasts li span:first-child')].map(each => each.innerText)];""")
+    assert found == ["● LIVE · 6 more: →", ["web-2", "web-1"]]
+
+
+def test_a_broken_policy_is_named_on_top_and_below(browse):
+    page = browse("--cluster", DEMO)
+    found = page.execute_script("""
+        connection.is = 'live';
+        Object.assign(view, {live: true, at: decisions()[1], step: Infinity, next: []});
+        take({kind: 'note', n: known.last + 1, at: 1, problem: true, text: 'policy.json: unknown predicate "Fit"'});
+        render();
+        return ['.news', 'footer .no'].map(each => document.querySelector(each).innerText);""")
+    assert found == ['policy.json: unknown predicate "Fit"'] * 2
+
+
+def test_more_than_two_nodes_tie(browse, tmp_path):
+    cluster = tmp_path / "cluster.json"
+    cluster.write_text(json.dumps({"kind": "List", "items": [node(name) for name in "abc"] + [pod("p")]}))
+    page = browse("--cluster", cluster)
+    press(page, Keys.END)
+    assert re.fullmatch(r"3 nodes tie at \d+: [abc] is picked at random\.", text_of(page, ".because p"))
+
+
+def test_each_reason_of_a_predicate_is_named(browse, tmp_path):
+    taints = [[{"key": key, "effect": "NoSchedule"}] for key in ("gpu", "batch")]
+    cluster = tmp_path / "cluster.json"
+    cluster.write_text(json.dumps({"kind": "List", "items": [
+        *(node(name, taints=each) for name, each in zip("ab", taints)), node("c"), pod("p")]}))
+    page = browse("--cluster", cluster)
+    press(page, Keys.RIGHT)
+    assert text_of(page, ".because p").startswith("PodToleratesNodeTaints: 2 nodes out.")
+    assert all(key in text_of(page, ".because q") for key in ("gpu", "batch"))
+
+
+def test_what_if_counts_each_pod_as_the_page_shows_it(browse):
+    """Files have changed twice: of the pods decided before, only those of the last run count."""
+    page = browse("--cluster", DEMO)
+    found = page.execute_script("""
+        const first = decisions()[0];
+        take({kind: 'run', n: known.last + 1, at: 1, text: 'demo.yaml has changed'});
+        take({...first, n: known.last + 1});
+        whatIf.weights = {LeastRequestedPriority: 0};
+        return [decisions().length, movesInWords().of];""")
+    assert found == [9, 1]
 
 
 def test_a_predicate_that_did_not_run_has_no_check_mark(browse, tmp_path):

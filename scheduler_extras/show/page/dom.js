@@ -50,12 +50,12 @@ const still = () => matchMedia('(prefers-reduced-motion: reduce)').matches;
 
 // What a priority means, in a few words.
 const MEANS = {
-  LeastRequestedPriority: 'more stays free', MostRequestedPriority: 'fuller already',
-  BalancedResourceAllocation: 'balance', NodeAffinityPriority: 'labels that it prefers',
+  LeastRequestedPriority: 'more left free', MostRequestedPriority: 'fuller already',
+  BalancedResourceAllocation: 'balance', NodeAffinityPriority: 'preferred labels',
   TaintTolerationPriority: 'fewer taints', SelectorSpreadPriority: 'fewer of its kind',
-  InterPodAffinityPriority: 'pods that it prefers', ImageLocalityPriority: 'has its image',
-  NodeResourcesBalancedAllocation: 'balance', NodeAffinity: 'labels that it prefers',
-  NodeResourcesFit: 'more stays free', TaintToleration: 'fewer taints', InterPodAffinity: 'pods that it prefers',
+  InterPodAffinityPriority: 'preferred pods', ImageLocalityPriority: 'has its image',
+  NodeResourcesBalancedAllocation: 'balance', NodeAffinity: 'preferred labels',
+  NodeResourcesFit: 'more left free', TaintToleration: 'fewer taints', InterPodAffinity: 'preferred pods',
   PodTopologySpread: 'fewer of its kind', ImageLocality: 'has its image'};
 const means = title => MEANS[title] || title;
 

@@ -93,7 +93,9 @@ function changedIn(all, before) {
 function statusNow() {
   if (connection.is === 'recording') return ['recording', 'RECORDING'];
   if (connection.is === 'lost') return ['lost', 'LOST: reconnecting'];
-  return view.live ? ['live', '● LIVE'] : ['paused', '❚❚ PAUSED'];
+  if (!view.live) return ['paused', '❚❚ PAUSED'];
+  const more = view.at && view.done && !view.next.length ? distinct().filter(each => each.n > view.at.n).length : 0;
+  return ['live', more ? `● LIVE · ${more} more: →` : '● LIVE'];
 }
 
 function showStatus() {

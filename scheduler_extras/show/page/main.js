@@ -33,7 +33,7 @@ function place() {
     h('button', {id: 'next', onclick: () => move(1), 'aria-label': 'next'}, '→'));
 }
 
-const score = () => guess.on && h('span.score', {}, `guessed right: ${guess.hits} of ${guess.of}`);
+const score = () => guess.on && guess.of > 0 && h('span.score', {}, `guessed right: ${guess.hits} of ${guess.of}`);
 
 // Show a decision by itself: from its question on, or only its end if others wait.
 function enter(decision) {

@@ -1,4 +1,4 @@
-// The matrix: nodes by rules. Passed, failed, not asked; points as they were given, normalised, times the weight.
+// The matrix: nodes by rules. Passed, failed, not asked; points as they were given, normalized, times the weight.
 
 const maxRows = () => isBig() ? 7 : 10, maxColumns = () => isBig() ? 9 : 13;
 
@@ -21,8 +21,8 @@ function matrix(decision) {
     h('th.rule', {scope: 'col'}, h('span', {}, 'Total')))), h('tbody', {}, rows)),
     left > 0 && h('p', {}, `and ${left} other nodes`),
     rest > 0 && h('p', {title: all.filter(title => !predicates.includes(title)).join('\n')}, `${plural(rest, 'other predicate')} that no node has failed`),
-    h('p.key', {}, '✓ passes · ✗ fails · blank: not asked, as the node is out already. Points: as given → normalised.'),
-    decision.votes.map(vote => normalised(decision, vote)).filter(Boolean).map(line => h('p', {}, line)),
+    h('p.key', {}, '✓ passes · ✗ fails · blank: not asked, as the node is out already. Points: as given → normalized.'),
+    decision.votes.map(vote => normalized(decision, vote)).filter(Boolean).map(line => h('p', {}, line)),
     decision.notes.map(note => h('p.warn', {}, note)));
 }
 
@@ -51,7 +51,7 @@ function pointsCell(decision, vote, name) {
 }
 
 // In words, what a priority made of scores that say nothing about points by themselves.
-function normalised(decision, vote) {
+function normalized(decision, vote) {
   if (!vote.reduced || vote.raw === null || JSON.stringify(vote.raw) === JSON.stringify(vote.points)) return '';
   if (!Array.isArray(vote.raw) && !Array.isArray(vote.points)) {
     return `${vote.title}: ${number(vote.raw)} → ${number(vote.points)}, as all nodes have the same score`;

@@ -25,7 +25,8 @@ function because(decision, step) {
   const isOver = decision && isEnd(decision, step);
   const last = decision && newsAbout(decision).at(-1);
   const change = last && `${last.n > decision.n ? 'Since then' : 'Decided again after'}: ${editInWords(last)}`;
-  const news = isOver && aboutNext(decision) || change || isOver && remark(decision);
+  const problem = view.live && withoutFolder(known.problem);
+  const news = problem || isOver && aboutNext(decision) || change || isOver && remark(decision);
   const message = isOver && !decision.node && decision.message;
   return h('div.because', {}, h('div', {}, reason(decision, step), ' ', news ? h('p.news', {title: news}, news) : message && h('p.message', {title: message}, message)));
 }
@@ -60,8 +61,7 @@ function reason(decision, step) {
   if (step === 0) return h('p', {}, `${plural(decision.nodes, 'node')}: which of them fit?`);
   if (step <= decision.refused.length) {
     const count = Object.values(decision.out).filter(group => title in decision.against[group].by).length;
-    const cause = decision.against.find(each => title in each.by).by[title].join(', ');
-    return h('p', {}, h('b', {}, title), `: ${plural(count, 'node')} out. `, h('q', {}, cause));
+    return h('p', {}, h('b', {}, title), `: ${plural(count, 'node')} out. `, h('q', {}, causesOf(decision, title)));
   }
   if (!decision.fit.length) {
     return h('p.no', {title: decision.message}, isGone(decision) ? 'It is no longer in the queue.' : decision.outcome?.remedy || (decision.help ? `It would help to ${verb(decision.help)}.` : decision.message));
@@ -71,11 +71,22 @@ function reason(decision, step) {
   const note = decision.outcome?.waits ? ` It waits: ${decision.outcome.waits}` : '';
   if (second === undefined) return h('p', {}, `${first} is the only node that fits.${note}`);
   const ahead = totalOf(decision, first) - totalOf(decision, second);
+  const ties = decision.fit.filter(name => totalOf(decision, name) === totalOf(decision, first)).length;
+  if (ties > 2) return h('p', {}, `${ties} nodes tie at ${number(totalOf(decision, first))}: ${first} is picked at random.${note}`);
   if (!ahead) return h('p', {}, `${first} and ${second} tie: one is picked at random.${note}`);
   const leads = partsOf(decision, first).map((part, i) => [part - partsOf(decision, second)[i], i]).filter(([lead]) => lead);
   leads.sort(([a], [b]) => b - a);
   return h('p', {}, h('b', {}, `wins by ${number(ahead)}`), ` over ${second}: `, leads.map(([lead, i], place) =>
     [place > 0 && ' · ', h(`b.t${hue(decision.votes[i].title)}`, {title: decision.votes[i].title}, `${means(decision.votes[i].title)}\u00a0${lead > 0 ? '+' : '−'}${number(Math.abs(lead))}`)]), note);
+}
+
+// Why a predicate has refused nodes: in its own words, or in short if there are several reasons.
+function causesOf(decision, title) {
+  const groups = decision.against.filter(each => title in each.by);
+  const whole = each => each.by[title].join(', ');
+  const isShort = new Set(groups.map(whole)).size > 1;
+  const words = groups.map(each => isShort && each.words && Object.keys(each.by).length === 1 ? plain(each.words) : whole(each));
+  return [...new Set(words)].join('; ');
 }
 
 // The entries up to what is shown: the page does not tell how it ends.
@@ -102,7 +113,9 @@ function leftSide(decision) {
   const waiting = queue.pods.filter(each => each.pod !== decision?.pod);
   const others = queue.count - (queue.pods.length - waiting.length);
   const requests = decision ? Object.entries(decision.requests) : [];
-  const lasts = sofar().filter(each => each.kind === 'decision' || each.kind === 'brief').filter(each => !each.repeats || each === view.at).slice(-5).reverse();
+  const isKnown = each => !view.at || isNewest(view.at) || each.n <= view.at.n;  // like the queue: as of the decision that is shown
+  const lasts = sofar().filter(each => each.kind === 'decision' || each.kind === 'brief')
+    .filter(each => isKnown(each) && (!each.repeats || each === view.at)).slice(-5).reverse();
   return h('aside.left', {},
     h('h2', {}, `Queue: ${pendingNow(decision)} pending`),
     h('ul', {}, decision && h(`li.asked-about${view.done && decision.node ? '.placed' : ''}`, {title: decision.pod}, h('b', {}, briefly(decision.pod)),
@@ -162,7 +175,7 @@ function rightSide(decision, step) {
       return h(`li${kind}`, {role: 'button', tabindex: '0', title: rules.always.includes(title) ? `${title}: active whatever the Policy names` : title,
         onclick: () => switchOff(title)}, h('span', {}, title), h('b', {}, edit || (whatIf.off === title ? 'off' : out ? `−${count}` : victims ? plural(victims, 'victim') : lit ? '✓' : '')));
     }), rest > 0 && h('li.rest', {title: rules.predicates.filter(title => !isShown(title)).join('\n')}, `${rest} others`, h('b', {}, step > (decision?.refused.length || 0) ? '✓' : ''))),
-    h('h2', {}, 'Priorities × weight', h('small', {}, ' (point: − +)')),
+    h('h2', {}, 'Priorities × weight', h('small', {}, ' (hover: − +)')),
     h('ul.rules.weights', {}, rules.priorities.map(([title, inForce]) => {
       const weight = whatIf.weights[title] ?? inForce;
       return h(`li${weight !== inForce ? '.off' : weights.get(title) !== inForce ? '.edited' : ''}`, {title: `${title}: ${means(title)}`}, h(`i.key.c${hue(title)}`, {}), h('span', {}, nameOf(title)),
@@ -170,7 +183,7 @@ function rightSide(decision, step) {
         h('button', {'aria-label': `more ${title}`, onclick: () => weigh(title, weight + 1, inForce)}, '+'));
     }), goneToo.map(([title]) => h('li.edited.gone', {title}, h('span', {}, nameOf(title)), h('b', {}, 'gone')))),
     moves && h('div.what-if', {}, h('p', {}, h('b', {}, `What if: ${moves.count} of ${plural(moves.of, 'pod')} would move`), moves.unknown ? ` (${moves.unknown} not known${decision?.nodes > 500 ? ': only up to 500 nodes' : ''})` : ''),
-      moves.lines.slice(0, 3).map(line => h('p', {}, line)),
+      moves.lines.slice(0, 3).map(line => h('p', {}, line)), moves.count > 3 && h('p', {}, `and ${moves.count - 3} more`),
       h('p', {}, h('button', {onclick: forgetWhatIf}, 'back'), editedPolicy() && h('button', {onclick: () => show('policy')}, 'copy Policy'))));
 }
 

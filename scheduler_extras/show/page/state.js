@@ -123,7 +123,7 @@ function refusing(decision) {
   return [...decision.rules.filter(title => titles.has(title)), ...[...titles].filter(title => !decision.rules.includes(title))];
 }
 
-// What a vote gives a node, before and after it was normalised.
+// What a vote gives a node, before and after it was normalized.
 const pointsOf = (decision, vote, name) => of(vote.points, decision, name);
 const rawOf = (decision, vote, name) => of(vote.raw, decision, name);
 const of = (numbers, decision, name) => Array.isArray(numbers) ? numbers[decision.places.get(name)] : numbers;

@@ -40,7 +40,9 @@ function ranked(decision) {
 
 // In words: how many pods would go elsewhere.
 function movesInWords() {
-  const lasts = new Map(decisions().map(each => [each.uid, each]));
+  const run = known.entries.findLast(each => each.kind === 'run')?.n || 0;  // files have changed: all pods are decided again
+  const lasts = new Map(decisions().filter(each => each.n > run).map(each => [each.uid, each]));
+  if (view.at && view.at.n > run) lasts.set(view.at.uid, view.at);
   const moved = [], unknown = [];
   for (const decision of lasts.values()) {
     const other = supposed(decision);
