@@ -41,11 +41,12 @@ def read_configuration(document: JsonObject, scheduler_name: str) -> dict[str, P
     for config in configs:  # an Extender expects nanoseconds
         config["httpTimeout"] = duration(config.get("httpTimeout", "0"))
     election = body.get("leaderElection", {})
-    shared_fields = {"extenders": extenders_of(configs, FILTERED_136),
-              "election": election | election_times(election),
-              "initial_backoff": body.get("podInitialBackoffSeconds", 1),
-              "max_backoff": body.get("podMaxBackoffSeconds", 10),
-              "notices": [IN_A_POLICY.sub("", notice) for notice in notices]}
+    shared_fields = {
+        "extenders": extenders_of(configs, FILTERED_136),
+        "election": election | election_times(election),
+        "initial_backoff": body.get("podInitialBackoffSeconds", 1),
+        "max_backoff": body.get("podMaxBackoffSeconds", 10),
+        "notices": [IN_A_POLICY.sub("", notice) for notice in notices]}
     left_out = left_to_extenders(configs)
     return {profile["schedulerName"]: read_profile(profile, f"profiles[{i}]", left_out, shared_fields)
             for i, profile in enumerate(body["profiles"])}
@@ -54,7 +55,7 @@ def read_configuration(document: JsonObject, scheduler_name: str) -> dict[str, P
 def read_profile(profile: JsonObject, place: str, left_out: list[str], shared_fields: JsonObject) -> Profile:
     """Return a Profile with the rules of the plugins that run. The fields have been checked already.
 
-    left_out: resources that extenders manage. of_all: fields that all profiles share.
+    left_out: resources that extenders manage. shared_fields: those that all profiles have.
     """
     arguments = {config["name"]: config["args"] for config in profile.get("pluginConfig", [])}
     if left_out:  # upstream: buildExtenders

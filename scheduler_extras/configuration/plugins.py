@@ -60,7 +60,7 @@ def plugins_of_136() -> dict[str, Plugin]:
     for name, rules in found.items():
         if name not in REMOVED:
             rule_points = [RULE_POINTS[rule.where] + [HOOK_POINTS[hook] for hook in rule.hooks]
-                        for rule in rules]
+                           for rule in rules]
             points = PLUGIN_POINTS.get(name, "").split() or [*itertools.chain(*rule_points)]
             weight = max([rule.by_default or rule.always for rule in rules], default=1)
             plugins[name] = Plugin(rules, points, WEIGHTS_136.get(name, weight))

@@ -22,10 +22,10 @@ from scheduler_extras.common.clocks import HEARTBEAT
 
 
 class Answers(NamedTuple):
-    """Answers of one rule about nodes, {name: answer}, and whether it has read the pods on these nodes."""
+    """Answers of one rule about nodes."""
 
-    by_node: dict
-    reads_pods: bool = True  # otherwise, they stay valid when pods come and go
+    by_node: dict  # name -> answer
+    reads_pods: bool = True  # whether the rule has read the pods there; if not, these may come and go
 
 
 @dataclass(slots=True)
@@ -129,7 +129,7 @@ def answers_about(nodes: dict, key: Hashable | None, snapshot: Any, compute: Cal
                   then: Callable = lambda nodes, answers: answers) -> Any:
     """Return then(nodes, {name: answer}). Answers are computed only for nodes that have changed.
 
-    nodes: {name: Node}. compute: returns the Answers about some nodes; `for_each` makes one.
+    nodes: {name: Node}. compute: a function that returns the Answers about some nodes; see `for_each`.
     """
     def make(before: Entry, answers: dict, differ: dict) -> Any:
         """Drop answers about other nodes, then call `then`."""
@@ -178,25 +178,25 @@ def result_about(nodes: dict, key: Hashable | None, snapshot: Any, compute: Call
 
 def current_answers(entry: Entry, nodes: dict, compute: Callable, changed: frozenset,
                     are_same_nodes: bool) -> tuple[dict, bool, dict]:
-    """Return answers and reads_pods as of now, and the answers that differ from the entry's.
+    """Return the current answers, whether they depend on pods, and those that differ from the entry's.
 
-    This computes answers about changed and new nodes, and drops answers about changed nodes outside `nodes`.
+    This computes answers about changed and new nodes. It drops answers about changed nodes outside `nodes`.
     """
     answers = entry.answers
     reads_pods = entry.reads_pods
-    outdated = changed & nodes.keys()
+    to_compute = changed & nodes.keys()
     if not are_same_nodes:
-        outdated |= nodes.keys() - answers.keys()
+        to_compute |= nodes.keys() - answers.keys()
     differ = {}
-    if outdated:
-        computed, has_read_pods = compute({name: nodes[name] for name in sorted(outdated)})
+    if to_compute:
+        computed, has_read_pods = compute({name: nodes[name] for name in sorted(to_compute)})
         reads_pods = reads_pods or has_read_pods
         differ = {name: answer for name, answer in computed.items()
                   if name not in answers or answers[name] != answer}
-    unknown = changed - outdated
-    if differ or unknown:
+    to_drop = changed - to_compute
+    if differ or to_drop:
         answers = answers | differ
-        for name in unknown:
+        for name in to_drop:
             answers.pop(name, None)
     if not are_same_nodes:
         answers = {name: answers[name] for name in nodes} | answers  # in the order of the nodes
@@ -213,5 +213,5 @@ def answer_each(function: Callable, nodes: dict) -> dict:
 
 
 def for_each(function: Callable) -> Callable:
-    """Return a function that returns the Answers function(node) about nodes, for `answers_about`."""
+    """Return a `compute` for `answers_about` that calls a function for each node."""
     return lambda nodes: Answers(answer_each(function, nodes))

@@ -128,7 +128,7 @@ class PreparedRule:
 
 
 def once_for_equal_nodes(function: Callable, nodes: dict[str, FullNode]) -> Answers:
-    """Return the Answers function(node). Nodes that are equal in all that the rule reads share one answer."""
+    """Call a function for each node, but only once for nodes that are equal in all that the rule reads."""
     (name, first), *others = nodes.items()
     view = RecordingView(first)
     answers = answer_each(function, {name: view})

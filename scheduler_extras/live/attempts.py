@@ -128,7 +128,7 @@ class AttemptHandler:
             self.writer.send(step, decision, requests, self.cache.latest_if_waiting)
 
     def end_attempt(self, decision: FullDecision) -> None:
-        """Record how long the attempt took, and whether it met a server error."""
+        """Record how long the attempt took, and whether it hit a server error."""
         decision.pod.record.retry.end()
         self.errors.note_error_of(decision.pod.record.retry, decision.server_error)
 

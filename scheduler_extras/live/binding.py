@@ -36,12 +36,12 @@ def bind_and_report(decision: FullDecision, writer: Writer) -> None:
             bind(decision, writer)
             decision.binding_seconds = time.monotonic() - began
     except BaseException as error:  # a rule may even raise SystemExit
-        place = writer.fetch_node_name(pod)
-        if place == "" and isinstance(error, NotFound):  # the path of the Binding may be wrong
+        node_name = writer.fetch_node_name(pod)
+        if node_name == "" and isinstance(error, NotFound):  # the path of the Binding may be wrong
             error = Unschedulable(f"{error}, though the pod is there")
-        elif place not in (None, "", decision.node):
-            warn_of_foreign_binding(pod, place)
-        if place != decision.node:
+        elif node_name not in (None, "", decision.node):
+            warn_of_foreign_binding(pod, node_name)
+        if node_name != decision.node:
             writer.results.put(Result(Step.BIND, decision, error))
             return
     writer.results.put(Result(Step.BIND, decision))

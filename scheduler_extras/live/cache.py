@@ -191,16 +191,14 @@ class Cache:
         pod.use_raw(raw)
         if pod.node_name != was_on:
             is_nominated = any(each.uid == pod.uid for each in self.snapshot.nominated)
-            self.has_changed |= pod.counted_on not in ("", pod.node_name) or is_nominated  # it leaves room
+            leaves_room = pod.counted_on not in ("", pod.node_name) or is_nominated
+            self.has_changed |= leaves_room
             self.has_placed_pod |= pod.counted_on != pod.node_name
             self.nodes.place(pod, pod.node_name)
             self.note_waiting(pod.key, pod)
 
     def replace_pod(self, key: str, before: FullPod | None, pod: FullPod | None) -> None:
-        """Replace the pod under a key with another pod, or with its new version. None: there was or is none.
-
-        A new version stays on the node on which the pod is assumed.
-        """
+        """Replace a pod with its new version, which stays assumed, or with another one. None: no pod."""
         is_same_pod = before and pod and before.uid == pod.uid
         assumed_on = before.counted_on if before and is_same_pod else ""
         if before:

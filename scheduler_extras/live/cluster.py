@@ -77,18 +77,14 @@ class LiveCluster:
         return self.queue.in_order(ready.values(), policies)
 
     def next_pod(self, stop: threading.Event) -> FullPod | None:
-        """Return the next pod to schedule; None ends the pass. Raises ApiError.
-
-        Assumed pods ahead of it are advanced first. When no pod is left, this handles the results of
-        Bindings. If it raises, the next pass handles them.
-        """
+        """Advance assumed pods, and return the next pod to schedule; None ends the pass. Raises ApiError."""
         while pod := self.pop_due(stop):
             decision = pod.record.decision
             if not decision:
                 return pod
             self.attempts.advance(decision)
         self.queue.note_pass(self.pass_queue.began_at)
-        self.results.handle(patience=0.5)  # of Bindings, among others
+        self.results.handle(patience=0.5)  # of Bindings, among others; a burst of errors ends the pass
         self.errors.raise_server_error()
         return None
 

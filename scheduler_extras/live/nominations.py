@@ -23,7 +23,7 @@ class Nominations:
 
         A nomination that was made or ended here, but is not yet visible in the API, is kept while it waits.
         """
-        if before and pod and before.uid == pod.uid and self.is_newer_here(before.nominated_node, pod):
+        if before and pod and before.uid == pod.uid and self.is_newer_here(before, pod):
             return
         nominated = self.snapshot.nominated
         for each in filter(None, (before, pod)):
@@ -33,11 +33,12 @@ class Nominations:
             nominated = [*nominated, pod]
         self.snapshot.nominated = nominated
 
-    def is_newer_here(self, node_name: str, pod: FullPod) -> bool:
-        """Return whether the API server still shows an older nomination of a waiting pod, to this node."""
-        here = nomination_of(pod, self.snapshot) or ""
-        is_waiting = latest_if_waiting(pod, self.pods) is not None
-        return is_waiting and not pod.terminating and pod.nominated_node == node_name != here
+    def is_newer_here(self, before: FullPod, pod: FullPod) -> bool:
+        """Return whether the snapshot has a newer nomination of a waiting pod than the API server shows."""
+        if pod.terminating or not latest_if_waiting(pod, self.pods):
+            return False
+        is_same_as_before = pod.nominated_node == before.nominated_node
+        return is_same_as_before and pod.nominated_node != (nomination_of(pod, self.snapshot) or "")
 
     def update_victim(self, before: FullPod, pod: FullPod | None) -> None:
         """Update a pod if it is a victim. pod: its current version; None if it is gone."""

@@ -212,9 +212,9 @@ class Extender:
                 passing = set(answer["NodeNames"])
             if not passing <= nodes.keys():
                 raise Malformed("passes nodes it was not asked about")
+            failures = pick(answer, dict, "FailedNodes", of=str)
             unresolvable = pick(answer, dict, "FailedAndUnresolvableNodes", of=str)
-            reasons: dict[str, str] = {name: at_most(1000, reason)
-                       for name, reason in pick(answer, dict, "FailedNodes", of=str).items()}
+            reasons: dict[str, str] = {name: at_most(1000, reason) for name, reason in failures.items()}
             reasons |= {name: Unresolvable(at_most(1000, reason)) for name, reason in unresolvable.items()}
             refused = {name: {self.title: [reasons[name]] if name in reasons else []}
                        for name in nodes if name not in passing}

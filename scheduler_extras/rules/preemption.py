@@ -200,7 +200,7 @@ def refused_nodes(pod: FullPod) -> set[str]:
 
 
 def filtered_by_extenders(pod: FullPod, found: dict[FullNode, Victims],
-                      snapshot: FullSnapshot) -> dict[FullNode, Victims]:
+                          snapshot: FullSnapshot) -> dict[FullNode, Victims]:
     """Return the candidates that the extenders accept, perhaps with other victims. Raises Unschedulable.
 
     This does not copy a bug of 1.20, which calls no extender because WithExtenders is never used.

@@ -138,7 +138,7 @@ def matching_pods(pod: FullPod, requirements: Sequence, snapshot: FullSnapshot) 
         return count_pods(node, counts, namespace) - sum(map(is_subtracted, node.taken_off))
 
     def count_each(nodes):
-        """Return Answers: how many pods count on each node. For all nodes, use the label index."""
+        """Count the pods on each node. For all nodes of the snapshot, use the label index."""
         may_have = nodes
         if nodes is snapshot.nodes:
             may_have = nodes_that_may_count(namespace, requirements, snapshot)

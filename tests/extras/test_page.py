@@ -536,7 +536,7 @@ def test_each_reason_of_a_predicate_is_named(browse, tmp_path):
 
 
 def test_what_if_counts_each_pod_as_the_page_shows_it(browse):
-    """Files have changed twice: of the pods decided before, only those of the last run count."""
+    """Once files have changed, only the pods of the last run count."""
     page = browse("--cluster", DEMO)
     found = page.execute_script("""
         const first = decisions()[0];
@@ -545,6 +545,16 @@ def test_what_if_counts_each_pod_as_the_page_shows_it(browse):
         whatIf.weights = {LeastRequestedPriority: 0};
         return [decisions().length, movesInWords().of];""")
     assert found == [9, 1]
+
+
+def test_what_if_compares_with_the_decision_that_is_shown(browse):
+    page = browse("--cluster", DEMO)
+    lines = page.execute_script("""
+        const first = view.at = decisions()[0];
+        take({...first, n: known.last + 1, node: 'node-gpu'});
+        switchOff('PodToleratesNodeTaints');
+        return movesInWords().lines;""")
+    assert lines[0] == "web-1: node-b → node-gpu"
 
 
 def test_a_predicate_that_did_not_run_has_no_check_mark(browse, tmp_path):
