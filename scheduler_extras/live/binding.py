@@ -1,4 +1,4 @@
-"""Binding a pod, in a thread of the writer: by a rule, by an extender, or with a Binding.
+"""Binding a pod, in a thread of the writer: by an extender, by a rule, or with a Binding.
 
 attempts.py starts such a thread. results.py handles its result.
 """
@@ -61,10 +61,10 @@ def warn_of_foreign_binding(pod: FullPod, node_name: str) -> None:
 
 
 def bind(decision: FullDecision, writer: Writer) -> None:
-    """Let a rule or an extender bind the pod, or else POST a Binding. Raises any exception."""
+    """Let an extender or a rule bind the pod, or else POST a Binding. Raises any exception."""
     pod = decision.pod
     node_name = decision.node
-    bound_by = run_bind_plugins(decision, writer)
+    bound_by = run_binders(decision, writer)
     if bound_by and writer.is_live:  # with manifests, a Binding follows in any case
         if writer.fetch_node_name(pod) != node_name:
             raise Unschedulable(f"{bound_by} says that the pod is bound to {node_name}, and it is not")
@@ -77,14 +77,17 @@ def bind(decision: FullDecision, writer: Writer) -> None:
         raise ServerUnavailable(0, "the response to its Binding did not come from an API server")
 
 
-def run_bind_plugins(decision: FullDecision, writer: Writer) -> str | None:
-    """Call Bind of the rules, then of the extenders. Return which one has bound the pod, or None."""
+def run_binders(decision: FullDecision, writer: Writer) -> str | None:
+    """Call Bind of the extenders, then of the rules. Return which one has bound the pod, or None.
+
+    Upstream: Scheduler.bind.
+    """
     pod = decision.pod
     extenders = decision.policy.extenders if writer.is_live else []
-    binders = [(f"rule {rule.title or rule.name}", functools.partial(call_in_time, rule, "bind"))
-               for rule in decision.policy.rules_with["bind"]]
-    binders += [(f"extender {extender.url}", extender.bind)
-                for extender in extenders if extender.is_interested("bindVerb", pod)]
+    binders = [(f"extender {extender.url}", extender.bind)
+               for extender in extenders if extender.is_interested("bindVerb", pod)]
+    binders += [(f"rule {rule.title or rule.name}", functools.partial(call_in_time, rule, "bind"))
+                for rule in decision.policy.rules_with["bind"]]
     return next((name for name, bind in binders if writer.may_write() and bind(pod, decision.node)), None)
 
 

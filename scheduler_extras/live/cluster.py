@@ -54,7 +54,7 @@ class LiveCluster:
         self.queue.wake()
         self.errors.begin_pass()
         self.warm_up()
-        self.pass_queue = PassQueue(self.queue.due(pods), began_at)
+        self.pass_queue = self.queue.due(pods, began_at)
 
     def find_waiting(self, policies: dict[str, FullPolicy]) -> list[FullPod]:
         """Apply all updates, and post events for waiting pods that have begun to terminate. Raises ApiError.
@@ -70,6 +70,7 @@ class LiveCluster:
         """Let outdated assumed pods fall back, and renew the records. Return the pods to try, in order."""
         ours = {pod.uid: pod for pod in waiting if is_ours(pod, policies)}
         ready = {uid: pod for uid, pod in ours.items() if is_ready(pod, policies[pod.scheduler])}
+        self.queue.gated = ours.keys() - ready.keys()
         for decision in self.queue.outdated(ready, policies):
             self.attempts.requeue(decision)
         self.queue.update_records(ready, policies)
@@ -83,10 +84,21 @@ class LiveCluster:
             if not decision:
                 return pod
             self.attempts.advance(decision)
-        self.queue.note_pass(self.pass_queue.began_at)
-        self.results.handle(patience=0.5)  # of Bindings, among others; a burst of errors ends the pass
+        self.queue.note_end_of_pass(self.pass_queue)
+        self.wait_for_results(stop)
         self.errors.raise_server_error()
         return None
+
+    def wait_for_results(self, stop: threading.Event) -> None:
+        """Handle the results of the pass, so that many failed Bindings end it with an error.
+
+        Wait for them up to half a second, but not while a pod waits to be tried. Raises ApiError.
+        """
+        for _ in range(50):
+            self.results.handle(patience=0.01)  # most Bindings take less
+            if not self.writer.awaited or stop.is_set() or self.has_urgent_pod():
+                return
+            self.cache.apply_updates()
 
     def pop_due(self, stop: threading.Event) -> FullPod | None:
         """Apply updates, and take the next due pod from the pass; None ends it. Raises ApiError."""

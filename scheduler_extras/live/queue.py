@@ -29,9 +29,10 @@ PAUSE_PER_SECOND = 20  # seconds without pops from backoff, for each second of a
 class PassQueue(deque):
     """The pods that a pass has not tried yet, in order."""
 
-    def __init__(self, pods: Iterable[FullPod] = (), began_at: float = 0.0):
+    def __init__(self, pods: Iterable[FullPod] = (), began_at: float = 0.0, pops: bool = False):
         super().__init__(pods)
         self.began_at = began_at  # when the pass began, in monotonic seconds
+        self.pops = pops  # whether it tries pods whose backoff is not over
         self.ready_at = time.monotonic()  # when it had found out which pods are due
 
     def is_late(self) -> bool:
@@ -53,6 +54,7 @@ class SchedulingQueue(dict):
         super().__init__()
         self.cache = cache
         self.observer = Observer()  # serve/ has one that counts
+        self.gated: set[str] = set()  # uids of pods with scheduling gates, or refused by PreEnqueue
         self.next_pop_at = 0.0  # pops from backoff pause until then, and so take at most 1/20 of the time
 
     def outdated(self, pods: dict[str, FullPod], policies: dict[str, FullPolicy]) -> list[FullDecision]:
@@ -107,13 +109,17 @@ class SchedulingQueue(dict):
 
         return [pods[place] for place in sorted(range(len(pods)), key=key)]
 
-    def due(self, pods: list[FullPod]) -> list[FullPod]:
-        """Return the pods that are due; if none of them needs a node, with those popped from backoff."""
+    def due(self, pods: list[FullPod], began_at: float) -> PassQueue:
+        """Return the pods that are due; if none of them needs a node, with those popped from backoff.
+
+        began_at: when the pass began, in monotonic seconds.
+        """
         due = [pod for pod in pods if pod.record.is_due()]
         is_idle = not any(pod.record.waits_for is WaitsFor.NODE for pod in due)
+        popped = []
         if is_idle and time.monotonic() >= self.next_pop_at:
-            return [pod for pod in pods if pod.record.can_be_popped()] + due
-        return due
+            popped = [pod for pod in pods if pod.record.can_be_popped()]
+        return PassQueue(popped + due, began_at, pops=bool(popped))
 
     def latest_if_to_try(self, pod: FullPod) -> FullPod | None:
         """Return the current version of a pod of the pass; None if it must not be tried any more.
@@ -139,10 +145,11 @@ class SchedulingQueue(dict):
             return [record for record in self.values() if record.retry.is_helped_by_pods]
         return []
 
-    def note_pass(self, began_at: float) -> None:
-        """Record the end of a pass. began_at: in monotonic seconds."""
-        moment = time.monotonic()
-        self.next_pop_at = max(self.next_pop_at, moment + PAUSE_PER_SECOND * (moment - began_at))
+    def note_end_of_pass(self, pass_queue: PassQueue) -> None:
+        """After a pass with pods popped from backoff, begin the pause until the next one."""
+        if pass_queue.pops:
+            moment = time.monotonic()
+            self.next_pop_at = moment + PAUSE_PER_SECOND * (moment - pass_queue.began_at)
 
     def could_pop(self) -> bool:
         """Return whether an idle queue could pop pods from backoff, because the cluster has changed."""

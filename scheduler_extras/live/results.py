@@ -77,6 +77,7 @@ class Results:
         if result.error:
             decision.remedy = ""
             self.cache.revert(unsent)
+            self.attempts.errors.note_error_of(record.retry, result.error)
             warn_of_write(result.error)
             is_unknown = has_status(result.error, 0, 429, 502, 503, 504)  # a gateway's answer, or none
             is_refused = not (isinstance(result.error, Conflict) or is_unknown)

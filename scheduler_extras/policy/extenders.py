@@ -1,6 +1,6 @@
 """Extenders: HTTP services, named in a Policy or a configuration, that filter, prioritize, preempt and bind.
 
-policy.py calls them after the rules; live/writer.py lets them bind.
+policy.py calls them after the rules; live/binding.py lets them bind.
 """
 
 from __future__ import annotations

@@ -33,12 +33,11 @@ class ClusterGauges:
 
     def pending_pods(self) -> dict[tuple[str], int]:
         """Return {(queue,): pods}, with the queues of kube-scheduler."""
-        queues = collections.Counter(dict.fromkeys(["active", "backoff", "unschedulable", "gated"], 0))
-        for record in list(self.cluster.queue.values()):
-            if record.waits_for not in ASSUMED:
+        gated = self.cluster.queue.gated
+        queues = collections.Counter({"active": 0, "backoff": 0, "unschedulable": 0, "gated": len(gated)})
+        for uid, record in list(self.cluster.queue.items()):
+            if record.waits_for not in ASSUMED and uid not in gated:
                 queues[queue_of(record)] += 1
-        waiting = list(self.cluster.cache.waiting.values())
-        queues["gated"] += sum(bool(pod.gates) and not pod.terminating for pod in waiting)
         return {(queue,): count for queue, count in queues.items()}
 
     def unschedulable_pods(self) -> dict[tuple[str, str], int]:

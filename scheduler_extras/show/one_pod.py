@@ -20,6 +20,7 @@ from scheduler_extras.live.pod_record import PodRecord
 from scheduler_extras.policy.policy import FullPolicy
 from scheduler_extras.policy.policy_file import READERS, PolicyFile
 from scheduler_extras.policy.schedule import schedule
+from scheduler_extras.reading.fields import pick
 from scheduler_extras.reading.pods_and_nodes import FullPod
 from scheduler_extras.show.picture import where_it_stands
 from scheduler_extras.show.pod_names import find_pod
@@ -44,7 +45,7 @@ def show_one_pod(cluster: LiveCluster, policy_file: PolicyFile, stop: threading.
         show_fits(pod, cluster, policy, options, screen)
         if path != policy_file.path and options.output != "json":
             screen.print(*screen.folded(decided_by(path)))
-        return False
+        return cluster.has_failed()
     is_in_a_run = options.cluster and pod.scheduler in policies
     others = decide_pods_before(pod, cluster, policies, stop) if is_in_a_run else 0
     when = "If scheduled now" if not others else f"After {others} other pod{'s' * (others > 1)},"
@@ -81,10 +82,15 @@ def decide_now(pod: FullPod, cluster: LiveCluster, snapshot: FullSnapshot,
     decision = schedule(pod, snapshot, policy)
     cluster.on_decided(decision)
     policy.run_post_filter(decision, snapshot)
-    if decision.node and cluster.attempts.assume(decision):
-        run_permit_and_pre_bind(decision, snapshot)
+    place(decision, cluster)
     cluster.attempts.end_attempt(decision)  # records errors for the exit code
     return decision
+
+
+def place(decision: FullDecision, cluster: LiveCluster) -> None:
+    """Assume the pod, if it has a node, and call the rules up to PreBind, which may refuse the node."""
+    if decision.node and cluster.attempts.assume(decision):
+        run_permit_and_pre_bind(decision, cluster.snapshot)
 
 
 def show_fits(pod: FullPod, cluster: LiveCluster, policy: FullPolicy, options: argparse.Namespace,
@@ -116,9 +122,24 @@ def copies_that_fit(pod: FullPod, cluster: LiveCluster,
     for number in range(MOST):
         metadata = pod.raw["metadata"] | {"name": f"{pod.name}-copy-{number}", "uid": f"{pod.uid} {number}"}
         copy = FullPod(pod.raw | {"metadata": metadata, "spec": pod.spec | {"nodeName": ""}, "status": {}})
+        copy.record = PodRecord(copy)
+        create_claims(copy, cluster.snapshot)
         decision = schedule(copy, cluster.snapshot, policy)
+        place(decision, cluster)
         if not decision.node:
             return counts, decision.message or ""
-        cluster.cache.nodes.place(copy, decision.node)
         counts[decision.node] += 1
     return counts, f"counting stops after {MOST} copies"
+
+
+def create_claims(pod: FullPod, snapshot: FullSnapshot) -> None:
+    """Create the claims of a pod's ephemeral volumes in memory. Upstream: the ephemeral volume controller."""
+    owner = {"kind": "Pod", "name": pod.name, "uid": pod.uid, "controller": True}
+    for volume in pod.volumes:
+        template = pick(volume, dict, "ephemeral", "volumeClaimTemplate")
+        if template:
+            name = f"{pod.name}-{pick(volume, str, 'name')}"
+            metadata = pick(template, dict, "metadata") | {
+                "name": name, "namespace": pod.namespace, "ownerReferences": [owner]}
+            claim = template | {"metadata": metadata}
+            snapshot.objects["persistentvolumeclaims"] |= {f"{pod.namespace}/{name}": claim}

@@ -265,6 +265,25 @@ def test_no_unreserve_request_is_lost_if_many_bindings_fail_at_once(clock):
     assert failed == 1 and len(server.placements()) == 14 and len(server.sent("PATCH", "/undo")) == 14
 
 
+def test_a_pass_ends_if_the_api_server_fails_for_the_requests_of_many_preemptors():
+    rule = FullRule("Preempts", lambda pod, node: ["no"], hooks={
+        "post_filter": lambda pod, failed, snapshot: ([("PATCH", "/room", {})], "makes room")})
+    server = Server(node("n"), *(pod(f"p{i:02}") for i in range(14)))
+    server.failures["room"] = [503] * 3 * 14
+    with pytest.raises(ApiError, match="503"):
+        make_pass(scheduler_of(server), policy=FullPolicy([rule], []))
+
+
+def test_a_new_pod_does_not_wait_for_the_results_of_other_bindings(watched):
+    cluster = watched(node("n"))
+    waits = []
+    cluster.cluster.results.handle = lambda patience=0: waits.append(patience)
+    cluster.cluster.writer.awaited = 1
+    cluster.create(pod("new"))
+    cluster.cluster.wait_for_results(threading.Event())
+    assert sum(waits) < 0.1
+
+
 def test_exceptions_in_bind_do_not_count_as_failures_of_the_api_server(monkeypatch, caplog):
     server = Server(node("n"), *(pod(f"pod-{i:02}") for i in range(30)))
     rule = FullRule("Binder", lambda pod, node: (), hooks={"bind": lambda pod, node_name: 1 / 0})

@@ -20,7 +20,9 @@ from helpers.extras import new_cluster, node, pod, run_pass, run_scheduler, tabl
 from helpers.fake_api import Server
 from scheduler_extras.common.version import CONFIGURATION_VERSION
 from scheduler_extras.configuration.config_file import read_configuration
+from scheduler_extras.deciding.rule import FullRule
 from scheduler_extras.live.writer import Writer
+from scheduler_extras.policy.policy import FullPolicy
 from scheduler_extras.policy.policy_reader import read_policy
 from scheduler_extras.policy.schedule import schedule
 from scheduler_extras.show.explain import explain
@@ -246,6 +248,20 @@ def test_if_an_extender_does_not_bind_its_pod_backs_off_with_an_event(service, a
     [message] = [body["message"] for *_, body in server.sent("POST", "/events")]
     assert message.startswith(f"binding rejected: extender {service.url}") and text in message
     assert len(message) <= 1024
+
+
+def test_an_extender_binds_before_a_rule_does(service):
+    """Upstream: Scheduler.bind asks the extenders first."""
+    server, called = Server(node("a"), pod("p")), []
+    service.answers["bind"] = lambda: (200, {}, server.put(pod("p", nodeName="a")))[:2]
+    rule = FullRule("Binder", lambda pod, node: (), hooks={"bind": lambda pod, node_name: called.append(node_name)})
+    policy = FullPolicy([rule], [], extenders=read_policy({
+        "kind": "Policy", "apiVersion": "v1", "extenders": [{"urlPrefix": service.url, "bindVerb": "bind"}]}).extenders)
+    server.kind_of_writer = Writer
+    cluster = new_cluster(server)
+    run_pass(cluster, {"my-scheduler": policy})
+    wait_for_writes(cluster)
+    assert len(service.asked) == 1 and not called and server.placements() == {"p": "a"}
 
 
 @table("answer, bound, message", {

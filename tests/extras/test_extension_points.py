@@ -18,6 +18,7 @@ from scheduler_extras.live.passes import make_passes
 from scheduler_extras.policy.own_rules import as_in_the_script
 from scheduler_extras.policy.policy import FullPolicy
 from scheduler_extras.policy.schedule import schedule
+from scheduler_extras.serve.gauges import ClusterGauges
 from scheduler_extras.show.explain import explain, in_words
 from scheduler_extras.show.report import in_json
 from scheduler_extras.show.text import Screen
@@ -64,6 +65,14 @@ def test_with_manifests_pre_bind_is_called_again_at_once_after_a_request_that(sp
     assert (cluster.api.objects["pods", "default", "p"]["spec"].get("nodeName") == "n") == is_bound
     waits = "" if is_bound else "Spy prepares the binding to n: it is to be seen"
     assert [decision.waits for decision in decisions] == [waits] and bool(snapshot.nodes["n"].pods) == is_bound
+
+
+def test_a_pod_that_pre_enqueue_refuses_counts_as_gated(spy):
+    spy.answers["pre_enqueue"] = lambda pod: "not yet" if pod.name == "early" else None
+    cluster = new_cluster(Server(node("n"), pod("early"), pod("gated", schedulingGates=[{"name": "quota"}]), pod("late")))
+    cluster.begin_pass(spy.policies)
+    assert ClusterGauges(cluster, None).pending_pods() == {
+        ("active",): 1, ("backoff",): 0, ("unschedulable",): 0, ("gated",): 2}
 
 
 def test_pre_enqueue_keeps_a_pod_out_of_the_queue_and_logs_it(spy, caplog):

@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from helpers.control_plane import free_port, wait_for
-from helpers.extras import node, pod, run_scheduler, table
+from helpers.extras import node, pod, run_scheduler, storage_class, table
 from helpers.workloads import HOSTNAME, SPREAD, workload
 from scheduler_extras.manifests.manifests import Manifests
 
@@ -125,6 +125,29 @@ def test_how_many_copies_of_a_pod_fit(of, message):
 def test_no_copy_of_a_pod_fits():
     run = run_scheduler("--cluster", "-", "--fits", "p", input=yaml.safe_dump_all([node("a"), pod("p", {"cpu": "9"})]))
     assert run.stdout == "default/p: no copy fits: 0/1 nodes are available: 1 Insufficient cpu.\n"
+
+
+def test_a_broken_rule_gives_exit_code_1_with_fits(tmp_path):
+    (tmp_path / "broken.py").write_text(
+        "from scheduler import predicate\n@predicate('Broken')\ndef broken(pod, node):\n    return 1 / 0\n")
+    (tmp_path / "policy.json").write_text(json.dumps({
+        "kind": "Policy", "apiVersion": "v1", "predicates": [{"name": "Broken"}], "priorities": []}))
+    run = run_scheduler("--cluster", "-", "--fits", "p", "--plugins", tmp_path / "broken.py", "--policy", tmp_path / "policy.json",
+                        input=yaml.safe_dump_all([node("a"), pod("p")]))
+    assert run.returncode == 1 and "no copy fits: ZeroDivisionError in broken" in " ".join(run.stdout.split()), run
+
+
+def test_each_copy_has_claims_of_its_own_for_its_ephemeral_volumes():
+    """Each one takes a volume, so that two copies fit on three volumes, beside the pod itself."""
+    template = {"spec": {"storageClassName": "local", "accessModes": ["ReadWriteOnce"],
+                         "resources": {"requests": {"storage": "1Gi"}}}}
+    volumes = [{"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": f"volume-{i}"}, "status": {"phase": "Available"},
+                "spec": {"storageClassName": "local", "capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"]}} for i in range(3)]
+    things = [node("a"), storage_class("local"), *volumes,
+              pod("p", volumes=[{"name": "scratch", "ephemeral": {"volumeClaimTemplate": template}}])]
+    run = run_scheduler("--cluster", "-", "--fits", "p", "--policy", "DefaultProvider", input=yaml.safe_dump_all(things))
+    assert " ".join(run.stdout.split()).startswith("default/p: 3 copies fit: 3 on a the next one stays pending: 0/1 nodes are available: "
+                                                   "1 node(s) didn't find available persistent volumes to bind."), run
 
 
 def test_one_pod_of_each_other_scheduler_is_shown():

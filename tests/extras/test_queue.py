@@ -84,3 +84,22 @@ def test_retries_during_a_backoff_take_at_most_a_twentieth_of_the_time(clock):
         clock.now += 0.1
     beside_backoff = 30 * (4 + 200 / 10)  # after 1, 2, 4, 8 and then every 10 seconds
     assert turns * 0.01 < 200 / 20 + beside_backoff * 0.01
+
+
+def test_only_passes_with_pods_popped_from_backoff_delay_the_next_ones(clock):
+    def slow(pod, node):
+        clock.now += 1
+        return ["node(s) were full"] if pod.name == "big" else []
+
+    policy = Profile([FullRule("Slow", slow)], [])
+    server = Server(node("n"), pod("big"))
+    cluster, change = scheduler_of(server), changing(server)
+    make_pass(cluster, policy=policy)
+    server.put(pod("small"))
+    make_pass(cluster, policy=policy)  # takes a second, but pops nothing
+    change()
+    make_pass(cluster, policy=policy)
+    assert cluster.queue["uid-big"].retry.failures == 2, "it is popped from its backoff of 10 s"
+    change()
+    make_pass(cluster, policy=policy)
+    assert cluster.queue["uid-big"].retry.failures == 2, "pops pause for 20 s after a pass of one second"
