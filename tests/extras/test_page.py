@@ -467,6 +467,7 @@ CHANGED = """
     queueIs([{pod: pending.pod, attempts: 1, for: 'node', again: 0}]);
     const keys = node.pods.slice(1), used = {...node.used, pods: keys.length};
     ({taint: () => nodeIs({taints: ['today:NoSchedule']}),
+      label: () => nodeIs({labels: {disk: 'ssd'}}),
       pod: () => nodeIs({pods: keys, used}),
       pending: () => queueIs([]),
       retry: () => {
@@ -485,6 +486,7 @@ ASKED = "Where does warehouse go?"
     "a taint": ("taint", 99, [f"{ASKED} Nowhere yet", "Since then: node-b: + taint today:NoSchedule", "node-b", "today:NoSchedule"]),
     "a taint during the animation of the decision":
         ("taint", 1, [ASKED, "Since then: node-b: + taint today:NoSchedule", "node-b", "today:NoSchedule"]),
+    "labels": ("label", 99, [f"{ASKED} Nowhere yet", "Since then: node-b: disk hdd → ssd, - label zone=west", "node-b", "disk=ssd"]),
     "a pod is deleted": ("pod", 99, [f"{ASKED} Nowhere yet", "Since then: node-b: - pod web-1", "node-b", ""]),
     "the pending pod is deleted": ("pending", 99, [f"{ASKED} It is gone", "", "", ""]),
     "the reason for a retry": (
@@ -493,6 +495,49 @@ ASKED = "Where does warehouse go?"
 def test_changes_are_highlighted_at_once(change, step, shown, browse):
     page = browse("--cluster", DEMO)
     assert page.execute_script(CHANGED, change, step) == shown
+
+
+EDITED = """
+    const first = decisions()[0], policy = structuredClone(known.policy), rules = policy.by['my-scheduler'];
+    rules.priorities[2][1] = 20;
+    rules.predicates.splice(1, 1);
+    Object.assign(view, {live: true, at: decisions().at(-1), step: Infinity});
+    take({...policy, n: known.last + 1});
+    if (arguments[0]) {
+      take({...first, n: known.last + 1});
+      view.at = known.entries.at(-1);
+    }
+    render();
+    return [...document.querySelectorAll('.rules .edited')].map(each => each.innerText.replace(/\\s+/g, ' '));"""
+
+
+@table("is_after", {"it was made before the edit": False, "the pod was decided again after the edit": True})
+def test_an_edited_rule_is_marked_beside_a_decision(is_after, browse):
+    page = browse("--cluster", DEMO)
+    assert page.execute_script(EDITED, is_after) == ["HostName gone", "NodeAffinityPriority ×2 → ×20"]
+
+
+def test_the_timeline_counts_what_it_has_found(browse):
+    page = browse("--cluster", DEMO)
+    press(page, "/", *"node-gpu")
+    assert text_of(page, ".timeline p") == "1 entry"
+
+
+@table("operator, words", {
+    "beside a cluster": ({"refused": 0}, r"0.2 pods/s · 1 pending · oldest \d+ s"),
+    "in a sandbox": ({}, "1 pending")})
+def test_the_rate_and_the_age_of_the_oldest_pod_are_shown_beside_a_cluster(operator, words, browse):
+    page = browse("--cluster", DEMO)
+    shown = page.execute_script("""
+        const [first, second] = decisions();
+        first.at = second.at;
+        known.entries.splice(known.entries.indexOf(second) + 1);
+        known.queue = {count: 1, oldest: 1, pods: [{pod: 'default/p', attempts: 1, for: 'node', again: 0}]};
+        Object.assign(connection, {is: 'live', operator: arguments[0]});
+        Object.assign(view, {live: true, at: second, step: Infinity});
+        render();
+        return document.querySelector('.operator').innerText;""", operator)
+    assert re.fullmatch(words, shown)
 
 
 def test_live_the_page_says_how_many_decisions_follow_and_lists_none_of_them(browse):

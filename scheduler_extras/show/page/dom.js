@@ -43,7 +43,7 @@ const short = key => key.replace(/^default\//, '');
 // A pod of a Deployment without the hash of its ReplicaSet, such as shop…9t9xd.
 const briefly = key => short(key).replace(/-[bcdfghjklmnpqrstvwxz2456789]{6,10}-(?=[bcdfghjklmnpqrstvwxz2456789]{5}$)/, '…');
 const clock = at => new Date(at * 1000).toTimeString().slice(0, 8);
-const plural = (count, noun) => `${count} ${noun}${count === 1 ? '' : 's'}`;
+const plural = (count, noun, nouns = `${noun}s`) => `${count} ${count === 1 ? noun : nouns}`;
 const sum = numbers => numbers.reduce((total, each) => total + each, 0);
 const isBig = () => document.documentElement.classList.contains('big');
 const still = () => matchMedia('(prefers-reduced-motion: reduce)').matches;

@@ -148,10 +148,17 @@ function isAsked(decision, title) {
 
 const rulesOf = (policy, decision) => policy ? policy.by[decision?.by] || Object.values(policy.by)[0] : {predicates: [], priorities: [], always: []};
 
-// The rules in force; those that an edit has changed since the decision are marked. A click switches a predicate off, in the page only: what if?
+// The Policies between which an edit is shown: since the newest decision, or before it, if the pod was tried with another one.
+function policiesAround(decision) {
+  if (!decision) return [known.policy, known.policy];
+  if (isNewest(decision) && decision.policy !== known.policy) return [decision.policy, known.policy];
+  const last = known.entries.findLast(each => each.kind === 'decision' && each.pod === decision.pod && each.n < decision.n);
+  return [(last || decision).policy, decision.policy];
+}
+
+// The rules in force; those that an edit has changed are marked. A click switches a predicate off, in the page only: what if?
 function rightSide(decision, step) {
-  const rules = rulesOf(isNewest(decision) ? known.policy : (decision || known).policy, decision);
-  const before = decision ? rulesOf(decision.policy, decision) : rules;
+  const [before, rules] = policiesAround(decision).map(policy => rulesOf(policy, decision));
   const gone = before.predicates.filter(title => !rules.predicates.includes(title));
   const goneToo = before.priorities.filter(([title]) => !rules.priorities.some(each => each[0] === title));
   const isNew = title => !before.predicates.includes(title);
@@ -178,8 +185,9 @@ function rightSide(decision, step) {
     h('h2', {}, 'Priorities × weight', h('small', {}, ' (hover: − +)')),
     h('ul.rules.weights', {}, rules.priorities.map(([title, inForce]) => {
       const weight = whatIf.weights[title] ?? inForce;
+      const was = weight !== inForce ? inForce : weights.get(title);
       return h(`li${weight !== inForce ? '.off' : weights.get(title) !== inForce ? '.edited' : ''}`, {title: `${title}: ${means(title)}`}, h(`i.key.c${hue(title)}`, {}), h('span', {}, nameOf(title)),
-        h('button', {'aria-label': `less ${title}`, onclick: () => weigh(title, weight - 1, inForce)}, '−'), h('b', {}, `×${weight}`),
+        h('button', {'aria-label': `less ${title}`, onclick: () => weigh(title, weight - 1, inForce)}, '−'), h('b', {}, was !== undefined && was !== weight && `×${was} → `, `×${weight}`),
         h('button', {'aria-label': `more ${title}`, onclick: () => weigh(title, weight + 1, inForce)}, '+'));
     }), goneToo.map(([title]) => h('li.edited.gone', {title}, h('span', {}, nameOf(title)), h('b', {}, 'gone')))),
     moves && h('div.what-if', {}, h('p', {}, h('b', {}, `What if: ${moves.count} of ${plural(moves.of, 'pod')} would move`), moves.unknown ? ` (${moves.unknown} not known${decision?.nodes > 500 ? ': only up to 500 nodes' : ''})` : ''),

@@ -54,7 +54,7 @@ function tile(name, decision, step) {
     bars(name, node, decision, about, blame),
     about.words && h('p.why', {}, plain(about.words).replace(/(?<=, free) /g, '\u00a0').split(' ').map(word => [h('span', {}, word), ' '])),
     scored && race(decision, name),
-    chips(node, decision, about, blame, news.flatMap(each => each.lines)));
+    chips(node, decision, about, blame, news.flatMap(each => each.fresh[name] || [])));
 }
 
 // Words without the prefixes of labels and resources, and with the names of resources as at the bars.
@@ -113,22 +113,21 @@ function race(decision, name) {
 }
 
 // The pods on a node, and its taints and labels; the pod in question first, what is to blame in a red frame, then what is new.
-function chips(node, decision, about, blame, lines) {
+function chips(node, decision, about, blame, fresh) {
   const is = key => decision && key === decision.pod;
   const goes = new Set(decision?.outcome?.victims || []);
-  const isNew = text => lines.some(line => line.includes(`+ taint ${text}`) || line.includes(`+ label ${text}`) || text === 'cordoned' && line.includes(' cordoned'));
   const marks = [...(node.cordoned ? [['cordon', 'cordoned']] : []), ...node.taints.map(each => [`taint:${each}`, each])];
   const asked = JSON.stringify(decision ? decision.asks : '');
   const labels = Object.entries(node.labels).map(([key, value]) => [`label:${key}`, `${key}=${value}`, asked.includes(key.split('/').pop())]);
   labels.sort((a, b) => blame.has(b[0]) - blame.has(a[0]) || b[2] - a[2]);
-  const isEarly = ([token, text]) => blame.has(token) || isNew(text);
+  const isEarly = ([token, text]) => blame.has(token) || fresh.includes(text);
   const absent = [...blame].filter(each => each.startsWith('label:') && each !== HOSTNAME && !labels.some(([token]) => token === each));
   const pods = [...node.pods].reverse().filter(([key]) => !is(key));
   pods.sort((a, b) => blame.has(`pod:${b[0]}`) - blame.has(`pod:${a[0]}`) || goes.has(b[0]) - goes.has(a[0]));
   const others = node.used.pods - node.pods.length;
   // The effect of a taint is a word of its own: a line breaks before it, not within it.
   const words = text => text.replace(/[\w.-]+\//, '').replace(/=$/, '').split(/(?<=:)(?=\w+$)/).map(each => h('span', {}, each));
-  const chip = (token, text, kind) => h(`span.chip.${kind}${blame.has(token) ? '.blamed' : ''}${isNew(text) ? '.changed' : ''}`, {title: text}, words(text));
+  const chip = (token, text, kind) => h(`span.chip.${kind}${blame.has(token) ? '.blamed' : ''}${fresh.includes(text) ? '.changed' : ''}`, {title: text}, words(text));
   return h('div.chips', {},
     about.is === 'best' && h('span.chip.pod.new', {'data-pod': decision.pod, title: decision.pod}, `+ ${briefly(decision.pod)}`),
     marks.filter(isEarly).map(([token, text]) => chip(token, text, 'mark')),
