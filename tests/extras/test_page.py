@@ -561,6 +561,18 @@ def test_a_broken_policy_is_named_on_top_and_below(browse):
     assert found == ['policy.json: unknown predicate "Fit"'] * 2
 
 
+@table("keys", {"on a projector": [], "in large letters": ["b"]})
+def test_a_long_line_about_a_broken_policy_is_shown_in_full(keys, browse):
+    page = browse("--cluster", DEMO)
+    press(page, Keys.END, *keys)
+    assert page.execute_script("""
+        view.live = true;
+        take({kind: 'note', n: known.last + 1, at: 1, problem: true, text: 'policy.json: ' + 'unknown predicate "Fits"; '.repeat(5)});
+        render();
+        const problem = document.querySelector('.problem'), box = document.querySelector('.because');
+        return [problem.scrollWidth <= problem.clientWidth, problem.scrollHeight <= problem.clientHeight, box.scrollHeight <= box.clientHeight];""") == [True] * 3
+
+
 def test_more_than_two_nodes_tie(browse, tmp_path):
     cluster = tmp_path / "cluster.json"
     cluster.write_text(json.dumps({"kind": "List", "items": [node(name) for name in "abc"] + [pod("p")]}))
@@ -590,6 +602,22 @@ def test_what_if_counts_each_pod_as_the_page_shows_it(browse):
         whatIf.weights = {LeastRequestedPriority: 0};
         return [decisions().length, movesInWords().of];""")
     assert found == [9, 1]
+
+
+@table("change, count", {
+    "all of them exist": ("", 8),
+    "one was deleted from its node": ("const node = latest('node-b'); nodesAre({'node-b': {...node, pods: node.pods.slice(1), used: {...node.used, pods: node.used.pods - 1}}})", 7),
+    "a node was deleted with its pod": ("nodesAre({'node-gpu': null})", 7),
+    "a pending one was deleted": ("queueIs([])", 7),
+    "a node has more pods than it names": ("const node = latest('node-b'); nodesAre({'node-b': {...node, pods: []}})", 8)})
+def test_what_if_counts_the_pods_that_exist(change, count, browse):
+    page = browse("--cluster", DEMO)
+    assert page.execute_script("""
+        Object.assign(connection, {is: 'live', operator: {refused: 0}});
+        const nodesAre = nodes => take({kind: 'nodes', n: known.last + 1, at: 1, nodes});
+        const queueIs = pods => take({kind: 'queue', n: known.last + 1, count: pods.length, oldest: 0, pods});
+        queueIs([{pod: 'default/warehouse', attempts: 1, for: 'node', again: 0}]);
+        whatIf.weights = {LeastRequestedPriority: 0};""" + change + "; return movesInWords().of;") == count
 
 
 def test_what_if_compares_with_the_decision_that_is_shown(browse):

@@ -26,9 +26,9 @@ function because(decision, step) {
   const last = decision && newsAbout(decision).at(-1);
   const change = last && `${last.n > decision.n ? 'Since then' : 'Decided again after'}: ${editInWords(last)}`;
   const problem = view.live && withoutFolder(known.problem);
-  const news = problem || isOver && aboutNext(decision) || change || isOver && remark(decision);
+  const news = isOver && aboutNext(decision) || change || isOver && remark(decision);
   const message = isOver && !decision.node && decision.message;
-  return h('div.because', {}, h('div', {}, reason(decision, step), ' ', news ? h('p.news', {title: news}, news) : message && h('p.message', {title: message}, message)));
+  return h('div.because', {}, h('div', {}, reason(decision, step), ' ', problem ? h('p.news.problem', {}, problem) : news ? h('p.news', {title: news}, news) : message && h('p.message', {title: message}, message)));
 }
 
 // What waits for the key →, by hand or after a guess.
@@ -96,8 +96,9 @@ const sofar = () => !view.at || view.live && view.done && !guess.on && !view.byH
 const queueNow = () => !view.at || isNewest(view.at) ? known.queue : view.at.queue;
 
 // Whether a pending pod is no longer in the queue: somebody has deleted it.
-const isGone = decision => isConnected() && isNewest(decision) && !decision.node && known.queue.n > decision.n
-  && known.queue.pods.length === known.queue.count && !known.queue.pods.some(each => each.pod === decision.pod);
+const hasLeftQueue = decision => known.queue.n > decision.n && known.queue.pods.length === known.queue.count
+  && !known.queue.pods.some(each => each.pod === decision.pod);
+const isGone = decision => isConnected() && isNewest(decision) && !decision.node && hasLeftQueue(decision);
 
 const verb = change => /^(tolerate|label|uncordon|free|move|do without)/.test(change) ? change : `have ${change}`;
 

@@ -73,6 +73,12 @@ function goTo(count) {
   while (applied > count) Object.entries(known.changes[--applied].before).forEach(([name, record]) => put(name, record));
 }
 
+// The record of a node after all changes, whatever the page shows.
+function latest(name) {
+  const change = known.changes.findLast(each => name in each.after);
+  return change ? change.after[name] : nodes.get(name);
+}
+
 function put(name, record) {
   if (record) nodes.set(name, record);
   else nodes.delete(name);
