@@ -283,9 +283,18 @@ def nodes(count):
                  taints=[{"key": "gpu", "effect": "NoSchedule"}] if i % 4 == 0 else []) for i in range(count)]
 
 
+def workers(count):
+    """Nodes with usual names, amounts and taints."""
+    return [node(f"worker-{i:02}.example.com", cpu=str(4 + i % 3), memory=["8Gi", "16Gi", "7.75Gi"][i % 3], labels={"disk": "ssd" if i % 3 else "hdd"},
+                 taints=[{"key": "dedicated", "value": "batch", "effect": "NoSchedule"}] if i % 5 == 1 else [])
+            for i in range(count)]
+
+
 CLUSTERS = {
     **{f"{count}.json": [*nodes(count), pod("p", {"cpu": "6"}), pod("q", {"cpu": "9"})] for count in (9, 14, 30, 300, 1000)},
     "uneven.json": [*(node(f"n{i}", labels={"zone": f"zone-{max(i - 97, 0)}"}) for i in range(100)), pod("p")],
+    **{f"workers-{count}.json": [*workers(count), pod("p", {"cpu": "1", "memory": "1Gi"}, nodeSelector={"disk": "ssd"}),
+                                 pod("q", {"cpu": "3", "memory": "4Gi"})] for count in (5, 12, 16, 24)},
     "long.json": [*(node(f"{LONG}-{i}", labels={f"{LONG}/{LONG}": LONG}) for i in "abc"),
                   *(pod(f"{LONG}-{i}", {"cpu": "3"}, nodeSelector={f"{LONG}/{LONG}": LONG}) for i in "abcd")]}
 SHOWN = {
@@ -546,7 +555,7 @@ def test_live_the_page_says_how_many_decisions_follow_and_lists_none_of_them(bro
         connection.is = 'live';
         Object.assign(view, {live: true, at: decisions()[1], step: Infinity, next: []});
         render();
-        return [document.getElementById('status').textContent, [...document.querySelectorAll('.lasts li span:first-child')].map(each => each.innerText)];""")
+        return [document.getElementById('status').textContent, [...document.querySelectorAll('.lasts li > span:first-child')].map(each => each.innerText)];""")
     assert found == ["● LIVE · 6 more: →", ["web-2", "web-1"]]
 
 
@@ -664,6 +673,26 @@ def test_a_tile_of_any_size_shows_its_points_or_the_reason_against_it(cluster, k
                 tile.scrollHeight <= tile.clientHeight + 1, tile.scrollWidth <= tile.clientWidth];
     })""")
     assert {tuple(tile) for tile in shown} == {(1, 1, True, True), (2, 2, True, True)}
+
+
+@table("count, keys", {f"{count} nodes{', in large letters' if keys else ''}": (count, keys)
+                       for count in (5, 12, 16, 24) for keys in ([], ["b"])})
+def test_a_tile_shows_whole_names_lines_and_bars(count, keys, browse, files):
+    page = browse("--cluster", files / f"workers-{count}.json", address="#pod=default/p")
+    press(page, *keys)
+    for _ in "pq":
+        cut = page.execute_script("""return [...document.querySelectorAll('.tile')].flatMap(tile => {
+            const parts = [...tile.querySelectorAll('bdi, .why span, .bar > span, .chip')].filter(each => each.offsetHeight);
+            const isCut = each => {
+                const inner = each.getBoundingClientRect(), outer = (each.closest('.name') || tile).getBoundingClientRect();
+                return inner.width > outer.width + .1 || inner.right > outer.right + 1 || inner.bottom > outer.bottom + 1 || each.scrollWidth > each.clientWidth + 1;
+            };
+            return parts.filter(isCut).map(each => each.innerText);
+        })""")
+        names = [re.search(r"worker-\d\d", text)[0] for text in tiles(page).values()]
+        assert cut == [] and names == [f"worker-{i:02}" for i in range(count)]
+        assert len([bar for bar in page.find_elements(By.CSS_SELECTOR, ".tile.best .track") if bar.size["width"] > 60]) == 2
+        press(page, Keys.ARROW_DOWN)
 
 
 def test_small_zones_are_side_by_side(browse, files):

@@ -36,6 +36,7 @@ const UNITS = {cpu: [1000, ''], memory: [2 ** 30, 'Gi'], 'ephemeral-storage': [2
 const unitOf = resource => UNITS[resource.startsWith('hugepages-') ? 'memory' : resource] || [1, ''];
 const number = value => String(Math.abs(value) < .01 ? Number(value.toPrecision(1)) : Math.round(value * 100) / 100);
 const bare = (resource, value) => number((value || 0) / unitOf(resource)[0]);
+const tenths = (resource, value) => bare(resource, Math.round(10 * value / unitOf(resource)[0]) / 10 * unitOf(resource)[0]);
 const amount = (resource, value) => bare(resource, value) + unitOf(resource)[1];
 const resourceName = resource => ({memory: 'mem', 'ephemeral-storage': 'disk'})[resource] || resource.split('/').pop();
 

@@ -15,7 +15,7 @@ function noDecision() {
 function heading(decision, other) {
   if (!decision) return h('h1', {}, noDecision());
   const where = !view.done ? null : !other ? h('span.no', {}, 'not known') : other.node
-    ? h('span.yes', {}, isWhatIf() && other.node !== decision.node ? `It would go to ${other.node}` : `To ${other.node}`)
+    ? h('span.yes', {title: other.node}, isWhatIf() && other.node !== decision.node ? `It would go to ${nodeInShort(other.node)}` : `To ${nodeInShort(other.node)}`)
     : h('span.no', {}, isGone(decision) ? 'It is gone' : decision.outcome?.remedy ? 'It waits for room' : 'Nowhere yet');
   return h('h1', {title: decision.pod}, h('span.question', {}, 'Where does ', h('u', {}, short(decision.pod)), ' go?'), where);
 }
@@ -69,14 +69,14 @@ function reason(decision, step) {
   const [first, second] = ranked(decision);
   if (!isEnd(decision, step)) return h('p', {}, 'Points times weights: the highest total wins.');
   const note = decision.outcome?.waits ? ` It waits: ${decision.outcome.waits}` : '';
-  if (second === undefined) return h('p', {}, `${first} is the only node that fits.${note}`);
+  if (second === undefined) return h('p', {}, `${nodeInShort(first)} is the only node that fits.${note}`);
   const ahead = totalOf(decision, first) - totalOf(decision, second);
   const ties = decision.fit.filter(name => totalOf(decision, name) === totalOf(decision, first)).length;
-  if (ties > 2) return h('p', {}, `${ties} nodes tie at ${number(totalOf(decision, first))}: ${first} is picked at random.${note}`);
-  if (!ahead) return h('p', {}, `${first} and ${second} tie: one is picked at random.${note}`);
+  if (ties > 2) return h('p', {}, `${ties} nodes tie at ${number(totalOf(decision, first))}: ${nodeInShort(first)} is picked at random.${note}`);
+  if (!ahead) return h('p', {}, `${nodeInShort(first)} and ${nodeInShort(second)} tie: one is picked at random.${note}`);
   const leads = partsOf(decision, first).map((part, i) => [part - partsOf(decision, second)[i], i]).filter(([lead]) => lead);
   leads.sort(([a], [b]) => b - a);
-  return h('p', {}, h('b', {}, `wins by ${number(ahead)}`), ` over ${second}: `, leads.map(([lead, i], place) =>
+  return h('p', {}, h('b', {}, `wins by ${number(ahead)}`), ` over ${nodeInShort(second)}: `, leads.map(([lead, i], place) =>
     [place > 0 && ' · ', h(`b.t${hue(decision.votes[i].title)}`, {title: decision.votes[i].title}, `${means(decision.votes[i].title)}\u00a0${lead > 0 ? '+' : '−'}${number(Math.abs(lead))}`)]), note);
 }
 
@@ -129,7 +129,7 @@ function leftSide(decision) {
         !requests.length && !decision.asks.length && h('li', {}, 'nothing'))],
     h('h2', {}, 'Last decisions'),
     h('ul.lasts', {}, lasts.map(each => h('li', {title: each.pod, onclick: () => go(each)}, h('span', {}, briefly(each.pod)),
-      each.node ? h('span.yes', {}, `→ ${each.node}`) : h('span.no', {}, '✗ pending')))));
+      each.node ? h('span.yes', {}, '→\u00a0', h('span.node', {}, h('bdi', {}, nodeInShort(each.node)))) : h('span.no', {}, '✗ pending')))));
 }
 
 function again(waiting) {

@@ -1,14 +1,24 @@
 // Nodes as tiles in fixed places: by zone, then by name. A tile that falls says why, and frames what is to blame.
 
 const byNumber = new Intl.Collator('en', {numeric: true}).compare;
-const places = {names: [], of: ''};  // the order of nodes, and of which ones, as to sort thousands takes long
+const places = {names: [], of: '', domain: ''};  // the order of nodes, and of which ones, as to sort thousands takes long
 function inPlaces() {
   const of = [...nodes].map(([name, node]) => `${node.zone} ${name}`).join();
   if (of !== places.of) {
     const names = [...nodes.keys()].sort((a, b) => byNumber(nodes.get(a).zone, nodes.get(b).zone) || byNumber(a, b));
-    Object.assign(places, {names, of});
+    Object.assign(places, {names, of, domain: domainOf(names)});
   }
   return places.names;
+}
+
+// The domain that all nodes share, such as .eu-central-1.compute.internal: it tells none from another.
+function domainOf(names) {
+  const [domain] = names.length > 1 && /[.].*[a-z].*/.exec(names[0]) || [''];
+  return names.every(name => name.endsWith(domain)) ? domain : '';
+}
+function nodeInShort(name) {
+  inPlaces();
+  return name.endsWith(places.domain) ? name.slice(0, name.length - places.domain.length) : name;
 }
 
 // The steps of a decision: the question, each predicate that refuses nodes, the points, the end.
@@ -49,7 +59,7 @@ function tile(name, decision, step) {
   const news = decision ? newsAbout(decision).filter(each => each.names?.includes(name)) : [];
   return h(`article.tile.${about.is}${news.length ? '.changed' : ''}`, {'data-node': name, onclick: () => clickNode(name),
     title: about.by ? Object.entries(about.by).map(([title, reasons]) => `${title}: ${reasons.join(', ')}`).join('\n') : name},
-    h('h3', {}, mark && h('span.mark', {}, mark), h(`span.name${blame.has(HOSTNAME) ? '.blamed' : ''}`, {}, h('bdi', {}, name)), scored && h('b.total', {title: number(totalOf(decision, name))}, totalInShort(decision, name))),
+    h('h3', {}, mark && h('span.mark', {}, mark), h(`span.name${blame.has(HOSTNAME) ? '.blamed' : ''}`, {}, h('bdi', {}, nodeInShort(name))), scored && h('b.total', {title: number(totalOf(decision, name))}, totalInShort(decision, name))),
     guess.choice === name && h('p.guessed', {}, guessInWords(decision, name, step)),
     bars(name, node, decision, about, blame),
     about.words && h('p.why', {}, plain(about.words).replace(/(?<=, free) /g, '\u00a0').split(' ').map(word => [h('span', {}, word), ' '])),
@@ -90,7 +100,7 @@ function bars(name, node, decision, about, blame) {
       h('i.track', {'aria-hidden': 'true'}, h('i.used', {style: {width: percent(used)}}),
         adds > 0 && h('i.adds', {style: {left: percent(used), width: percent(adds - over)}}),
         over > 0 && h('i.over', {style: {left: percent(Math.max(room, used)), width: percent(Math.min(over, adds))}})),
-      h('span.amounts', {}, bare(resource, used), adds > 0 && h('small', {}, '+' + bare(resource, adds)), '/' + amount(resource, room)));
+      h('span.amounts', {'data-rounded': `${tenths(resource, used)}/${tenths(resource, room)}${unitOf(resource)[1]}`}, bare(resource, used), adds > 0 && h('small', {}, '+' + bare(resource, adds)), '/' + amount(resource, room)));
   }));
 }
 
@@ -140,35 +150,79 @@ function chips(node, decision, about, blame, fresh) {
     labels.filter(each => !isEarly(each)).map(([token, text]) => chip(token, text, 'label')));
 }
 
-// Chips for which a tile has no room are counted instead, what is to blame last, as it stands in words, too. Points for
-// which a bar has no room are left out.
-function fitChips() {
+const isWide = each => each.scrollWidth > each.clientWidth + 1;
+const isHigh = each => each.scrollHeight > each.clientHeight + 1;
+const MIN_TALL = 6.8;  // rem: the height from which a tile has room for a name of two lines
+
+// Make everything fit: whole words and lines, or fewer. Points for which a bar has no room are left out.
+function fitAll() {
   fitSquares();
-  document.querySelectorAll('.race i').forEach(each => { if (each.scrollWidth > each.clientWidth + 1) each.textContent = ''; });
-  const crowded = [...document.querySelectorAll('.tile')].filter(each => each.scrollHeight > each.clientHeight + 1);
-  for (const tile of crowded) {
-    const all = [...tile.querySelectorAll('.chip:not(.changed, .new)')];
-    const rest = h('span.chip.rest', {title: all.map(each => each.title || each.textContent).join('\n')});
-    let count = 0;
-    while (count < all.length && tile.scrollHeight > tile.clientHeight + 1) {
-      all[all.length - ++count].remove();
-      rest.textContent = `+${count}`;
-      const pod = tile.querySelector('.chip.new');
-      if (pod) pod.after(rest);
-      else tile.querySelector('.chips').append(rest);
-    }
-    if (tile.scrollHeight > tile.clientHeight + 1) rest.remove();
+  const heading = document.querySelector('h1');
+  heading.classList.toggle('small', [...heading.children].some(isWide));
+  document.querySelectorAll('.race i').forEach(each => { if (isWide(each)) each.textContent = ''; });
+  const rem = parseFloat(getComputedStyle(document.documentElement).fontSize);
+  const tiles = [...document.querySelectorAll('.tile')];
+  const widthOf = each => each.getBoundingClientRect().width;
+  const isCut = tile => widthOf(tile.querySelector('bdi')) > widthOf(tile.querySelector('.name'));
+  for (const tile of tiles.filter(isCut)) {
+    if (tile.clientHeight > MIN_TALL * rem) tile.querySelector('.name').classList.add('wraps');
+    else tile.parentNode.classList.add('small');
+  }
+  tiles.forEach(fitTile);
+}
+
+// In this order, a tile gives up: decimals, labels and pods, amounts, large letters, the pod that it gets, further lines of
+// its name, and words of the reason.
+function fitTile(tile) {
+  const name = tile.querySelector('.name');
+  tile.querySelectorAll('.bar').forEach(bar => {
+    const amounts = bar.querySelector('.amounts');
+    if (isWide(bar.firstChild)) amounts.textContent = amounts.dataset.rounded;
+  });
+  if (!isHigh(tile)) return;
+  fitChips(tile);
+  if (isHigh(tile)) tile.querySelector('.bars').classList.add('half');
+  if (isHigh(tile)) tile.classList.add('small');
+  if (isHigh(tile)) tile.querySelector('.chip.new')?.remove();
+  if (isHigh(tile)) name.classList.remove('wraps');
+  fitWords(tile);
+}
+
+// Chips for which a tile has no room are counted instead, what is to blame last, as it stands in words, too.
+function fitChips(tile) {
+  const all = [...tile.querySelectorAll('.chip:not(.changed, .new)')];
+  const rest = h('span.chip.rest', {title: all.map(each => each.title || each.textContent).join('\n')});
+  let count = 0;
+  while (count < all.length && isHigh(tile)) {
+    all[all.length - ++count].remove();
+    rest.textContent = `+${count}`;
+    tile.querySelector('.chips').append(rest);
+  }
+  const isAlone = rest.parentNode?.childElementCount === 1;
+  if (isAlone || isHigh(tile)) rest.remove();
+}
+
+// A reason that is too long ends with …
+function fitWords(tile) {
+  const parts = [...tile.querySelectorAll('.why span')].flatMap(word => [...word.childNodes].filter(each => each instanceof Text));
+  const dots = new Text('…');
+  while (parts.length > 1 && isHigh(tile)) {
+    parts.pop().remove();
+    parts.at(-1).data = parts.at(-1).data.replace(/[,;]$/, '');
+    parts.at(-1).after(dots);
   }
 }
 
-// Have the pod move from the queue to its tile. What moves is a copy, as a tile cuts off what is outside of it.
+// Have the pod move from the queue to its tile: first to the right, so that it does not cover what the pod asks for. What
+// moves is a copy, as a tile cuts off what is outside of it.
 function fly(decision) {
-  const from = document.querySelector('.asked-about'), to = document.querySelector('.chip.new');
+  const from = document.querySelector('.asked-about'), to = document.querySelector('.chip.new') || document.querySelector('.tile.best .race');
   if (!from || !to || still()) return;
   const [a, b] = [from.getBoundingClientRect(), to.getBoundingClientRect()];
   const copy = h('span.chip.pod.new.flying', {style: {left: `${b.x}px`, top: `${b.y}px`}}, `+ ${briefly(decision.pod)}`);
   document.body.append(copy);
   to.animate([{visibility: 'hidden'}, {visibility: 'hidden'}], pace());
-  copy.animate([{transform: `translate(${a.x - b.x}px, ${a.y - b.y}px) scale(1.3)`}, {transform: 'none'}], {duration: pace(), easing: 'ease-in-out'})
+  const way = [{translate: `${a.x - b.x}px ${a.y - b.y}px`}, {translate: `0 ${a.y - b.y}px`}, {translate: 'none'}];
+  copy.animate(way, {duration: pace(), easing: 'ease-in-out'})
     .onfinish = () => copy.remove();
 }
