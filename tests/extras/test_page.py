@@ -290,11 +290,15 @@ def workers(count):
             for i in range(count)]
 
 
+SSD = {"disk": "ssd"}
+OBSTACLES = [{"labels": SSD}, {"labels": {"disk": "hdd"}}, {"labels": SSD, "cpu": "2"}, {"labels": SSD, "unschedulable": True},
+             *({"labels": SSD, "taints": [{"key": key, "effect": "NoSchedule"}]} for key in ("gpu", "batch"))]
 CLUSTERS = {
     **{f"{count}.json": [*nodes(count), pod("p", {"cpu": "6"}), pod("q", {"cpu": "9"})] for count in (9, 14, 30, 300, 1000)},
     "uneven.json": [*(node(f"n{i}", labels={"zone": f"zone-{max(i - 97, 0)}"}) for i in range(100)), pod("p")],
     **{f"workers-{count}.json": [*workers(count), pod("p", {"cpu": "1", "memory": "1Gi"}, nodeSelector={"disk": "ssd"}),
                                  pod("q", {"cpu": "3", "memory": "4Gi"})] for count in (5, 12, 16, 24)},
+    "mixed.json": [*(node(f"n{i}", **OBSTACLES[i % 6]) for i in range(60)), pod("p", {"cpu": "3"}, nodeSelector={"disk": "ssd"})],
     "long.json": [*(node(f"{LONG}-{i}", labels={f"{LONG}/{LONG}": LONG}) for i in "abc"),
                   *(pod(f"{LONG}-{i}", {"cpu": "3"}, nodeSelector={f"{LONG}/{LONG}": LONG}) for i in "abcd")]}
 SHOWN = {
@@ -325,6 +329,45 @@ MEASURE = """return decisions().flatMap(decision => ['nodes', 'matrix'].map(mode
 }))"""
 
 
+CONTRASTS = """
+    const lightness = ([r, g, b]) => [r, g, b].map(each => each <= 10 ? each / 3295 : ((each / 255 + .055) / 1.055) ** 2.4).reduce((sum, each, i) => sum + each * [.2126, .7152, .0722][i], 0);
+    const channels = colour => colour.match(/[\\d.]+/g).map(Number);
+    const above = each => each ? [each, ...above(each.parentElement)] : [];
+    return [...document.querySelectorAll('main *, aside *, header *')].filter(each => [...each.childNodes].some(node => node.nodeType === 3 && node.data.trim()) && each.offsetHeight).map(each => {
+      const behind = above(each).map(one => channels(getComputedStyle(one).backgroundColor)).find(one => one.length === 3);
+      const opacity = above(each).reduce((product, one) => product * getComputedStyle(one).opacity, 1);
+      const ink = channels(getComputedStyle(each).color).map((one, i) => opacity * one + (1 - opacity) * behind[i]);
+      const [dark, light] = [lightness(ink), lightness(behind)].sort((a, b) => a - b);
+      return [(light + .05) / (dark + .05), each.innerText];
+    }).filter(([contrast]) => contrast < 4.5);"""
+
+
+@table("colours", {"in daylight": "light", "in the dark": "dark"})
+def test_each_text_stands_out_from_its_background(colours, browse):
+    page = browse("--cluster", DEMO)
+    show_on(page, 1280, 720, colours)
+    try:
+        for _ in range(8):
+            press(page, Keys.ARROW_DOWN)
+            assert page.execute_script(CONTRASTS) == []
+    finally:
+        show_on(page, *SCREENS["a projector"])
+
+
+def test_on_a_telephone_the_answer_stays_on_top_with_the_winner_below(browse, files):
+    page = browse("--cluster", files / "workers-24.json", address="#pod=default/p")
+    show_on(page, *SCREENS["a telephone"])
+    try:
+        page.execute_script("render()")
+        found = []
+        for scrolled in (0, 2000):
+            page.execute_script("scrollTo(0, arguments[0])", scrolled)
+            found.append(page.execute_script("return ['h1 .yes', '.tile.best .race'].map(each => document.querySelector(each).getBoundingClientRect().bottom)"))
+        assert found[0][0] == found[1][0] < 100 and found[0][1] < 844
+    finally:
+        show_on(page, *SCREENS["a projector"])
+
+
 @table("options", SHOWN)
 def test_each_decision_fits_the_screen_in_large_letters(options, browse, files):
     page = browse(*[files / each if (files / str(each)).exists() else each for each in map(str, options)])
@@ -348,6 +391,19 @@ def test_with_many_nodes_each_is_a_square_and_the_best_two_are_tiles(browse, fil
     assert "32: taint gpu" in text_of(page, ".legend") and kinds(page) == ["best", "fits"]
     page.find_element(By.CSS_SELECTOR, ".map .square.out").click()
     assert kinds(page) == ["best", "out"]
+
+
+def test_the_legend_names_all_groups_and_keeps_its_height(browse, files):
+    page = browse("--cluster", files / "mixed.json")
+    press(page, "b")
+    seen = []
+    for _ in range(6):
+        groups = page.find_elements(By.CSS_SELECTOR, ".legend > span")
+        seen.append((page.find_element(By.CSS_SELECTOR, ".map").rect["y"], [each.text for each in groups if each.is_displayed()]))
+        assert len(groups) == 6 and page.execute_script("const legend = document.querySelector('.legend'); return legend.scrollHeight <= legend.clientHeight")
+        press(page, Keys.ARROW_RIGHT)
+    assert len({top for top, _ in seen}) == 1 and seen[0][1] == ["60 left"]
+    assert sorted(seen[-1][1]) == ["10 fit: 188 points", "10: cordoned", "10: disk is not ssd", "10: needs cpu 3", "10: taint batch", "10: taint gpu"]
 
 
 def test_with_a_thousand_nodes_the_legend_names_the_reason(browse, files):

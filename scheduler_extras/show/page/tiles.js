@@ -171,12 +171,13 @@ function fitAll() {
   tiles.forEach(fitTile);
 }
 
-// In this order, a tile gives up: decimals, labels and pods, amounts, large letters, the pod that it gets, further lines of
+// In this order, a tile gives up: what the pod adds, decimals, labels and pods, amounts, large letters, the pod that it gets, further lines of
 // its name, and words of the reason.
 function fitTile(tile) {
   const name = tile.querySelector('.name');
   tile.querySelectorAll('.bar').forEach(bar => {
     const amounts = bar.querySelector('.amounts');
+    if (isWide(bar.firstChild)) amounts.querySelector('small')?.remove();
     if (isWide(bar.firstChild)) amounts.textContent = amounts.dataset.rounded;
   });
   if (!isHigh(tile)) return;
