@@ -857,9 +857,15 @@ def test_a_pod_flies_to_its_tile(browse):
         const {x, y, width, height} = document.querySelector('.flying').getBoundingClientRect();
         const queue = document.querySelector('.asked-about').getBoundingClientRect();
         const found = [document.elementFromPoint(x + width / 2, y + height / 2).className, x < queue.right];
+        const asks = document.querySelector('.asks').getBoundingClientRect();
+        for (let part = 0; part < 1; part += .05) {
+          document.getAnimations().forEach(each => { each.currentTime = part * each.effect.getTiming().duration; });
+          const copy = document.querySelector('.flying').getBoundingClientRect();
+          found[2] ||= copy.left < asks.right && copy.bottom > asks.top;
+        }
         document.getAnimations().forEach(each => each.finish());
         return found;""")
-    assert seen == ["chip pod new flying", True]
+    assert seen == ["chip pod new flying", True, False]
     wait_for("the pod has arrived", lambda: not page.find_elements(By.CSS_SELECTOR, ".flying"))
     show_on(page, *SCREENS["a projector"])
 

@@ -136,7 +136,7 @@ function again(waiting) {
   const seconds = Math.round(waiting.again - Date.now() / 1000);
   const held = {permit: 'is held', pre_bind: 'is being prepared', post_filter: 'makes room'}[waiting.for];
   if (held) return held;
-  return waiting.attempts === 0 ? 'next' : seconds > 0 && isConnected() ? `in ${seconds} s` : 'pending';
+  return waiting.attempts === 0 ? 'next' : seconds > 0 && isBesideCluster() ? `in ${seconds} s` : 'pending';
 }
 
 // Whether a predicate was asked about any node: not if those before it have refused all. Preemption refuses none.

@@ -147,33 +147,41 @@ function chips(node, decision, about, blame, fresh) {
       {title: key}, goes.has(key) ? 'victim: ' : '', briefly(key), ports.length ? ` :${ports.join(' :')}` : '', priority ? ` prio ${priority}` : '')),
     others > 0 && h('span.chip.pod', {}, `and ${others} others`),
     marks.filter(each => !isEarly(each)).map(([token, text]) => chip(token, text, 'mark')),
-    labels.filter(each => !isEarly(each)).map(([token, text]) => chip(token, text, 'label')));
+    labels.filter(each => !isEarly(each)).map(([token, text, isAsked]) => chip(token, text, isAsked ? 'label.asked' : 'label')));
 }
 
 const isWide = each => each.scrollWidth > each.clientWidth + 1;
 const isHigh = each => each.scrollHeight > each.clientHeight + 1;
+// Whether a text is cut off, even if by less than a pixel.
+function isCut(each) {
+  const text = new Range();
+  text.selectNodeContents(each);
+  return text.getBoundingClientRect().width > each.getBoundingClientRect().width + .01;
+}
+
 const MIN_TALL = 6.8;  // rem: the height from which a tile has room for a name of two lines
 
 // Make everything fit: whole words and lines, or fewer. Points for which a bar has no room are left out.
 function fitAll() {
   fitSquares();
   const heading = document.querySelector('h1');
-  heading.classList.toggle('small', [...heading.children].some(isWide));
+  heading.classList.toggle('small', [...heading.children].some(isCut));
   document.querySelectorAll('.race i').forEach(each => { if (isWide(each)) each.textContent = ''; });
   const rem = parseFloat(getComputedStyle(document.documentElement).fontSize);
   const tiles = [...document.querySelectorAll('.tile')];
-  const widthOf = each => each.getBoundingClientRect().width;
-  const isCut = tile => widthOf(tile.querySelector('bdi')) > widthOf(tile.querySelector('.name'));
-  for (const tile of tiles.filter(isCut)) {
-    if (tile.clientHeight > MIN_TALL * rem) tile.querySelector('.name').classList.add('wraps');
+  const isTall = tile => tile.clientHeight > MIN_TALL * rem;
+  for (const name of document.querySelectorAll('.tile .name')) {
+    if (!isCut(name)) continue;
+    const tile = name.closest('.tile');
+    if (isTall(tile)) name.classList.add('wraps');
     else tile.parentNode.classList.add('small');
   }
-  tiles.forEach(fitTile);
+  tiles.forEach(tile => fitTile(tile, isTall(tile)));
 }
 
-// In this order, a tile gives up: what the pod adds, decimals, labels and pods, amounts, large letters, the pod that it gets, further lines of
-// its name, and words of the reason.
-function fitTile(tile) {
+// In this order, a tile gives up: what the pod adds, decimals, labels and pods, amounts, large letters, the pod that it gets,
+// further lines of its name, and words of the reason. A low one gives up amounts before it gives up labels and pods.
+function fitTile(tile, isTall) {
   const name = tile.querySelector('.name');
   tile.querySelectorAll('.bar').forEach(bar => {
     const amounts = bar.querySelector('.amounts');
@@ -181,17 +189,23 @@ function fitTile(tile) {
     if (isWide(bar.firstChild)) amounts.textContent = amounts.dataset.rounded;
   });
   if (!isHigh(tile)) return;
+  const bars = tile.querySelector('.bars');
+  if (!isTall) bars.classList.add('half');
   fitChips(tile);
-  if (isHigh(tile)) tile.querySelector('.bars').classList.add('half');
+  if (isHigh(tile)) bars.classList.add('half');
   if (isHigh(tile)) tile.classList.add('small');
   if (isHigh(tile)) tile.querySelector('.chip.new')?.remove();
   if (isHigh(tile)) name.classList.remove('wraps');
   fitWords(tile);
 }
 
-// Chips for which a tile has no room are counted instead, what is to blame last, as it stands in words, too.
+// What a tile keeps longest: what is to blame, then what the pod asks for, taints, and pods.
+const RANKS = ['.blamed', '.asked', '.mark', '.pod', '.label'];
+
+// Chips for which a tile has no room are counted instead.
 function fitChips(tile) {
-  const all = [...tile.querySelectorAll('.chip:not(.changed, .new)')];
+  const rank = chip => RANKS.findIndex(each => chip.matches(each));
+  const all = [...tile.querySelectorAll('.chip:not(.changed, .new)')].sort((a, b) => rank(a) - rank(b));
   const rest = h('span.chip.rest', {title: all.map(each => each.title || each.textContent).join('\n')});
   let count = 0;
   while (count < all.length && isHigh(tile)) {
