@@ -173,7 +173,7 @@ function fitAll() {
   for (const name of document.querySelectorAll('.tile .name')) {
     if (!isCut(name)) continue;
     const tile = name.closest('.tile');
-    if (isTall(tile)) name.classList.add('wraps');
+    if (isTall(tile)) wrap(name, true);
     else tile.parentNode.classList.add('small');
   }
   tiles.forEach(tile => fitTile(tile, isTall(tile)));
@@ -182,7 +182,6 @@ function fitAll() {
 // In this order, a tile gives up: what the pod adds, decimals, labels and pods, amounts, large letters, the pod that it gets,
 // further lines of its name, and words of the reason. A low one gives up amounts before it gives up labels and pods.
 function fitTile(tile, isTall) {
-  const name = tile.querySelector('.name');
   tile.querySelectorAll('.bar').forEach(bar => {
     const amounts = bar.querySelector('.amounts');
     if (isWide(bar.firstChild)) amounts.querySelector('small')?.remove();
@@ -195,8 +194,15 @@ function fitTile(tile, isTall) {
   if (isHigh(tile)) bars.classList.add('half');
   if (isHigh(tile)) tile.classList.add('small');
   if (isHigh(tile)) tile.querySelector('.chip.new')?.remove();
-  if (isHigh(tile)) name.classList.remove('wraps');
+  if (isHigh(tile)) wrap(tile.querySelector('.name'), false);
   fitWords(tile);
+}
+
+// Have a name take several lines, around the total, or one.
+function wrap(name, wraps) {
+  const head = name.parentNode, total = head.querySelector('.total');
+  head.classList.toggle('wraps', wraps);
+  if (total) name[wraps ? 'before' : 'after'](total);
 }
 
 // What a tile keeps longest: what is to blame, then what the pod asks for, taints, and pods.
