@@ -259,6 +259,8 @@ def test_the_timeline_can_be_searched_and_its_lines_are_links(browse):
 
 def test_victims_are_framed(browse):
     page = browse("--cluster", EXAMPLES / "preemption.yaml", "--preempt")
+    page.execute_script("go(decisions()[0], 0)")
+    assert "victim" not in text_of(page, ".tiles"), "the question does not give the answer away"
     page.execute_script("go(decisions()[0])")
     assert text_of(page, "h1") == "Where does payment go? It waits for room" and "preempts" in text_of(page, ".because")
     assert "victim: cleanup victim: backup" in tiles(page)["right"] and "victim" not in tiles(page)["left"]
@@ -624,6 +626,14 @@ def test_a_broken_policy_is_named_on_top_and_below(browse):
         render();
         return ['.news', 'footer .no'].map(each => document.querySelector(each).innerText);""")
     assert found == ['policy.json: unknown predicate "Fit"'] * 2
+
+
+@table("keys", {"on a projector": [], "in large letters": ["b"]})
+def test_a_remark_about_the_answer_is_shown_in_full(keys, browse):
+    page = browse("--cluster", EXAMPLES / "affinity.yaml")
+    press(page, *keys, Keys.END)
+    assert text_of(page, ".news").endswith("and MatchInterPodAffinity is not active")
+    assert page.execute_script("return [...document.querySelectorAll('.news, .because')].every(each => each.scrollHeight <= each.clientHeight)")
 
 
 @table("keys", {"on a projector": [], "in large letters": ["b"]})

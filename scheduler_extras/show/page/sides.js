@@ -127,7 +127,7 @@ function leftSide(decision) {
       h('ul.asks', {}, requests.map(([name, value]) => h('li', {}, h('span', {}, resourceName(name)), h('b', {}, amount(name, value)))),
         decision.asks.map(([name, value]) => h('li.long', {title: value}, h('span', {}, name), h('b', {}, value))),
         !requests.length && !decision.asks.length && h('li', {}, 'nothing'))],
-    h('h2', {}, 'Last decisions'),
+    lasts.length > 0 && h('h2', {}, 'Last decisions'),
     h('ul.lasts', {}, lasts.map(each => h('li', {title: each.pod, onclick: () => go(each)}, h('span', {}, briefly(each.pod)),
       each.node ? h('span.yes', {}, '→\u00a0', h('span.node', {}, h('bdi', {}, nodeInShort(each.node)))) : h('span.no', {}, '✗ pending')))));
 }

@@ -125,7 +125,7 @@ function race(decision, name) {
 // The pods on a node, and its taints and labels; the pod in question first, what is to blame in a red frame, then what is new.
 function chips(node, decision, about, blame, fresh) {
   const is = key => decision && key === decision.pod;
-  const goes = new Set(decision?.outcome?.victims || []);
+  const goes = new Set(view.done && decision?.outcome?.victims || []);
   const marks = [...(node.cordoned ? [['cordon', 'cordoned']] : []), ...node.taints.map(each => [`taint:${each}`, each])];
   const asked = JSON.stringify(decision ? decision.asks : '');
   const labels = Object.entries(node.labels).map(([key, value]) => [`label:${key}`, `${key}=${value}`, asked.includes(key.split('/').pop())]);
