@@ -761,6 +761,21 @@ def test_a_tile_shows_whole_names_lines_and_bars(count, keys, browse, files):
         press(page, Keys.ARROW_DOWN)
 
 
+@table("keys", {"on a projector": [], "in large letters": ["b"]})
+def test_the_result_of_a_guess_fits_into_a_small_tile(keys, browse, files):
+    page = browse("--cluster", files / "workers-24.json")
+    press(page, *keys)
+    assert page.execute_script("""
+        const decision = decisions()[0], guesses = [...decision.fit.filter(name => name !== decision.node).slice(0, 1), Object.keys(decision.out)[0]];
+        return guesses.filter(name => {
+          guess.choice = name;
+          view.step = Infinity;
+          render();
+          const tile = document.querySelector('.tile:has(.guessed)');
+          return tile.scrollHeight > tile.clientHeight;
+        });""") == []
+
+
 def test_small_zones_are_side_by_side(browse, files):
     page = browse("--cluster", files / "uneven.json", address="#pod=default/p")
     tops = page.execute_script("return [...document.querySelectorAll('.zone')].map(each => each.offsetTop)")
