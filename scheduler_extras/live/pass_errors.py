@@ -49,7 +49,7 @@ class PassErrors:
             error = None
         if error and str(error) != str(self.last):
             log.error("%s", error)
-        if isinstance(self.last, ServerUnavailable) and not error:
+        if self.last and not error:
             log.warning("the API server answers again")
         self.last = error
         self.count = self.count + 1 if error else 0

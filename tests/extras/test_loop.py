@@ -26,8 +26,9 @@ from helpers.extras import (
 )
 from helpers.fake_api import POLICY, Clock, Server, make_pass, scheduler_of, without_streams
 from scheduler_extras.api.responses import error_of
-from scheduler_extras.common.errors import ApiError
+from scheduler_extras.common.errors import ApiError, Malformed, ServerUnavailable
 from scheduler_extras.deciding.rule import PREDICATES, PRIORITIES, FullRule
+from scheduler_extras.live.pass_errors import PassErrors
 from scheduler_extras.live.session import run_to_the_end
 from scheduler_extras.live.writer import Writer
 from scheduler_extras.policy.own_rules import predicate, priority
@@ -307,6 +308,16 @@ def test_a_stop_ends_the_pass_after_the_current_pod():
     server, stop = Server(node("n"), pod("a"), pod("b"), pod("c")), threading.Event()
     run_pass(scheduler_of(server), {"my-scheduler": POLICY}, lambda decision: stop.set(), stop)
     assert list(server.placements()) == ["a"]
+
+
+@table("error", {
+    "the server is down": ServerUnavailable(500, "down"),
+    "the server refuses": ApiError(403, "forbidden"), "the response is no list": Malformed("no list")})
+def test_the_end_of_an_error_is_logged(error, caplog):
+    errors = PassErrors()
+    for each in (error, None, None):
+        errors.end_pass(each)
+    assert caplog.messages == [str(error), "the API server answers again"]
 
 
 def test_failures_and_recovery_are_logged_once(caplog, monkeypatch):

@@ -259,6 +259,8 @@ def test_the_timeline_can_be_searched_and_its_lines_are_links(browse):
 
 def test_victims_are_framed(browse):
     page = browse("--cluster", EXAMPLES / "preemption.yaml", "--preempt")
+    page.execute_script("go(decisions()[0], 0)")
+    assert "victim" not in text_of(page, ".tiles"), "the question does not give the answer away"
     page.execute_script("go(decisions()[0])")
     assert text_of(page, "h1") == "Where does payment go? It waits for room" and "preempts" in text_of(page, ".because")
     assert "victim: cleanup victim: backup" in tiles(page)["right"] and "victim" not in tiles(page)["left"]
@@ -283,9 +285,22 @@ def nodes(count):
                  taints=[{"key": "gpu", "effect": "NoSchedule"}] if i % 4 == 0 else []) for i in range(count)]
 
 
+def workers(count):
+    """Nodes with usual names, amounts and taints."""
+    return [node(f"worker-{i:02}.example.com", cpu=str(4 + i % 3), memory=["8Gi", "16Gi", "7.75Gi"][i % 3], labels={"disk": "ssd" if i % 3 else "hdd"},
+                 taints=[{"key": "dedicated", "value": "batch", "effect": "NoSchedule"}] if i % 5 == 1 else [])
+            for i in range(count)]
+
+
+SSD = {"disk": "ssd"}
+OBSTACLES = [{"labels": SSD}, {"labels": {"disk": "hdd"}}, {"labels": SSD, "cpu": "2"}, {"labels": SSD, "unschedulable": True},
+             *({"labels": SSD, "taints": [{"key": key, "effect": "NoSchedule"}]} for key in ("gpu", "batch"))]
 CLUSTERS = {
     **{f"{count}.json": [*nodes(count), pod("p", {"cpu": "6"}), pod("q", {"cpu": "9"})] for count in (9, 14, 30, 300, 1000)},
     "uneven.json": [*(node(f"n{i}", labels={"zone": f"zone-{max(i - 97, 0)}"}) for i in range(100)), pod("p")],
+    **{f"workers-{count}.json": [*workers(count), pod("p", {"cpu": "1", "memory": "1Gi"}, nodeSelector={"disk": "ssd"}),
+                                 pod("q", {"cpu": "3", "memory": "4Gi"})] for count in (5, 12, 16, 24)},
+    "mixed.json": [*(node(f"n{i}", **OBSTACLES[i % 6]) for i in range(60)), pod("p", {"cpu": "3"}, nodeSelector={"disk": "ssd"})],
     "long.json": [*(node(f"{LONG}-{i}", labels={f"{LONG}/{LONG}": LONG}) for i in "abc"),
                   *(pod(f"{LONG}-{i}", {"cpu": "3"}, nodeSelector={f"{LONG}/{LONG}": LONG}) for i in "abcd")]}
 SHOWN = {
@@ -316,6 +331,45 @@ MEASURE = """return decisions().flatMap(decision => ['nodes', 'matrix'].map(mode
 }))"""
 
 
+CONTRASTS = """
+    const lightness = ([r, g, b]) => [r, g, b].map(each => each <= 10 ? each / 3295 : ((each / 255 + .055) / 1.055) ** 2.4).reduce((sum, each, i) => sum + each * [.2126, .7152, .0722][i], 0);
+    const channels = colour => colour.match(/[\\d.]+/g).map(Number);
+    const above = each => each ? [each, ...above(each.parentElement)] : [];
+    return [...document.querySelectorAll('main *, aside *, header *')].filter(each => [...each.childNodes].some(node => node.nodeType === 3 && node.data.trim()) && each.offsetHeight).map(each => {
+      const behind = above(each).map(one => channels(getComputedStyle(one).backgroundColor)).find(one => one.length === 3);
+      const opacity = above(each).reduce((product, one) => product * getComputedStyle(one).opacity, 1);
+      const ink = channels(getComputedStyle(each).color).map((one, i) => opacity * one + (1 - opacity) * behind[i]);
+      const [dark, light] = [lightness(ink), lightness(behind)].sort((a, b) => a - b);
+      return [(light + .05) / (dark + .05), each.innerText];
+    }).filter(([contrast]) => contrast < 4.5);"""
+
+
+@table("colours", {"in daylight": "light", "in the dark": "dark"})
+def test_each_text_stands_out_from_its_background(colours, browse):
+    page = browse("--cluster", DEMO)
+    show_on(page, 1280, 720, colours)
+    try:
+        for _ in range(8):
+            press(page, Keys.ARROW_DOWN)
+            assert page.execute_script(CONTRASTS) == []
+    finally:
+        show_on(page, *SCREENS["a projector"])
+
+
+def test_on_a_telephone_the_answer_stays_on_top_with_the_winner_below(browse, files):
+    page = browse("--cluster", files / "workers-24.json", address="#pod=default/p")
+    show_on(page, *SCREENS["a telephone"])
+    try:
+        page.execute_script("render()")
+        found = []
+        for scrolled in (0, 2000):
+            page.execute_script("scrollTo(0, arguments[0])", scrolled)
+            found.append(page.execute_script("return ['h1 .yes', '.tile.best .race'].map(each => document.querySelector(each).getBoundingClientRect().bottom)"))
+        assert found[0][0] == found[1][0] < 100 and found[0][1] < 844
+    finally:
+        show_on(page, *SCREENS["a projector"])
+
+
 @table("options", SHOWN)
 def test_each_decision_fits_the_screen_in_large_letters(options, browse, files):
     page = browse(*[files / each if (files / str(each)).exists() else each for each in map(str, options)])
@@ -339,6 +393,19 @@ def test_with_many_nodes_each_is_a_square_and_the_best_two_are_tiles(browse, fil
     assert "32: taint gpu" in text_of(page, ".legend") and kinds(page) == ["best", "fits"]
     page.find_element(By.CSS_SELECTOR, ".map .square.out").click()
     assert kinds(page) == ["best", "out"]
+
+
+def test_the_legend_names_all_groups_and_keeps_its_height(browse, files):
+    page = browse("--cluster", files / "mixed.json")
+    press(page, "b")
+    seen = []
+    for _ in range(6):
+        groups = page.find_elements(By.CSS_SELECTOR, ".legend > span")
+        seen.append((page.find_element(By.CSS_SELECTOR, ".map").rect["y"], [each.text for each in groups if each.is_displayed()]))
+        assert len(groups) == 6 and page.execute_script("const legend = document.querySelector('.legend'); return legend.scrollHeight <= legend.clientHeight")
+        press(page, Keys.ARROW_RIGHT)
+    assert len({top for top, _ in seen}) == 1 and seen[0][1] == ["60 left"]
+    assert sorted(seen[-1][1]) == ["10 fit: 188 points", "10: cordoned", "10: disk is not ssd", "10: needs cpu 3", "10: taint batch", "10: taint gpu"]
 
 
 def test_with_a_thousand_nodes_the_legend_names_the_reason(browse, files):
@@ -467,6 +534,7 @@ CHANGED = """
     queueIs([{pod: pending.pod, attempts: 1, for: 'node', again: 0}]);
     const keys = node.pods.slice(1), used = {...node.used, pods: keys.length};
     ({taint: () => nodeIs({taints: ['today:NoSchedule']}),
+      label: () => nodeIs({labels: {disk: 'ssd'}}),
       pod: () => nodeIs({pods: keys, used}),
       pending: () => queueIs([]),
       retry: () => {
@@ -485,6 +553,7 @@ ASKED = "Where does warehouse go?"
     "a taint": ("taint", 99, [f"{ASKED} Nowhere yet", "Since then: node-b: + taint today:NoSchedule", "node-b", "today:NoSchedule"]),
     "a taint during the animation of the decision":
         ("taint", 1, [ASKED, "Since then: node-b: + taint today:NoSchedule", "node-b", "today:NoSchedule"]),
+    "labels": ("label", 99, [f"{ASKED} Nowhere yet", "Since then: node-b: disk hdd → ssd, - label zone=west", "node-b", "disk=ssd"]),
     "a pod is deleted": ("pod", 99, [f"{ASKED} Nowhere yet", "Since then: node-b: - pod web-1", "node-b", ""]),
     "the pending pod is deleted": ("pending", 99, [f"{ASKED} It is gone", "", "", ""]),
     "the reason for a retry": (
@@ -495,13 +564,56 @@ def test_changes_are_highlighted_at_once(change, step, shown, browse):
     assert page.execute_script(CHANGED, change, step) == shown
 
 
+EDITED = """
+    const first = decisions()[0], policy = structuredClone(known.policy), rules = policy.by['my-scheduler'];
+    rules.priorities[2][1] = 20;
+    rules.predicates.splice(1, 1);
+    Object.assign(view, {live: true, at: decisions().at(-1), step: Infinity});
+    take({...policy, n: known.last + 1});
+    if (arguments[0]) {
+      take({...first, n: known.last + 1});
+      view.at = known.entries.at(-1);
+    }
+    render();
+    return [...document.querySelectorAll('.rules .edited')].map(each => each.innerText.replace(/\\s+/g, ' '));"""
+
+
+@table("is_after", {"it was made before the edit": False, "the pod was decided again after the edit": True})
+def test_an_edited_rule_is_marked_beside_a_decision(is_after, browse):
+    page = browse("--cluster", DEMO)
+    assert page.execute_script(EDITED, is_after) == ["HostName gone", "NodeAffinityPriority ×2 → ×20"]
+
+
+def test_the_timeline_counts_what_it_has_found(browse):
+    page = browse("--cluster", DEMO)
+    press(page, "/", *"node-gpu")
+    assert text_of(page, ".timeline p") == "1 entry"
+
+
+@table("operator, words", {
+    "beside a cluster": ({"refused": 0}, r"0.2 pods/s · 1 pending · oldest \d+ s"),
+    "in a sandbox": ({}, "1 pending")})
+def test_the_rate_and_the_age_of_the_oldest_pod_are_shown_beside_a_cluster(operator, words, browse):
+    page = browse("--cluster", DEMO)
+    shown = page.execute_script("""
+        const [first, second] = decisions();
+        first.at = second.at;
+        known.entries.splice(known.entries.indexOf(second) + 1);
+        known.queue = {count: 1, oldest: 1, pods: [{pod: 'default/p', attempts: 1, for: 'node', again: 0}]};
+        Object.assign(connection, {is: 'live', operator: arguments[0]});
+        Object.assign(view, {live: true, at: second, step: Infinity});
+        render();
+        return document.querySelector('.operator').innerText;""", operator)
+    assert re.fullmatch(words, shown)
+
+
 def test_live_the_page_says_how_many_decisions_follow_and_lists_none_of_them(browse):
     page = browse("--cluster", DEMO)
     found = page.execute_script("""
         connection.is = 'live';
         Object.assign(view, {live: true, at: decisions()[1], step: Infinity, next: []});
         render();
-        return [document.getElementById('status').textContent, [...document.querySelectorAll('.lasts li span:first-child')].map(each => each.innerText)];""")
+        return [document.getElementById('status').textContent, [...document.querySelectorAll('.lasts li > span:first-child')].map(each => each.innerText)];""")
     assert found == ["● LIVE · 6 more: →", ["web-2", "web-1"]]
 
 
@@ -514,6 +626,26 @@ def test_a_broken_policy_is_named_on_top_and_below(browse):
         render();
         return ['.news', 'footer .no'].map(each => document.querySelector(each).innerText);""")
     assert found == ['policy.json: unknown predicate "Fit"'] * 2
+
+
+@table("keys", {"on a projector": [], "in large letters": ["b"]})
+def test_a_remark_about_the_answer_is_shown_in_full(keys, browse):
+    page = browse("--cluster", EXAMPLES / "affinity.yaml")
+    press(page, *keys, Keys.END)
+    assert text_of(page, ".news").endswith("and MatchInterPodAffinity is not active")
+    assert page.execute_script("return [...document.querySelectorAll('.news, .because')].every(each => each.scrollHeight <= each.clientHeight)")
+
+
+@table("keys", {"on a projector": [], "in large letters": ["b"]})
+def test_a_long_line_about_a_broken_policy_is_shown_in_full(keys, browse):
+    page = browse("--cluster", DEMO)
+    press(page, Keys.END, *keys)
+    assert page.execute_script("""
+        view.live = true;
+        take({kind: 'note', n: known.last + 1, at: 1, problem: true, text: 'policy.json: ' + 'unknown predicate "Fits"; '.repeat(5)});
+        render();
+        const problem = document.querySelector('.problem'), box = document.querySelector('.because');
+        return [problem.scrollWidth <= problem.clientWidth, problem.scrollHeight <= problem.clientHeight, box.scrollHeight <= box.clientHeight];""") == [True] * 3
 
 
 def test_more_than_two_nodes_tie(browse, tmp_path):
@@ -545,6 +677,22 @@ def test_what_if_counts_each_pod_as_the_page_shows_it(browse):
         whatIf.weights = {LeastRequestedPriority: 0};
         return [decisions().length, movesInWords().of];""")
     assert found == [9, 1]
+
+
+@table("change, count", {
+    "all of them exist": ("", 8),
+    "one was deleted from its node": ("const node = latest('node-b'); nodesAre({'node-b': {...node, pods: node.pods.slice(1), used: {...node.used, pods: node.used.pods - 1}}})", 7),
+    "a node was deleted with its pod": ("nodesAre({'node-gpu': null})", 7),
+    "a pending one was deleted": ("queueIs([])", 7),
+    "a node has more pods than it names": ("const node = latest('node-b'); nodesAre({'node-b': {...node, pods: []}})", 8)})
+def test_what_if_counts_the_pods_that_exist(change, count, browse):
+    page = browse("--cluster", DEMO)
+    assert page.execute_script("""
+        Object.assign(connection, {is: 'live', operator: {refused: 0}});
+        const nodesAre = nodes => take({kind: 'nodes', n: known.last + 1, at: 1, nodes});
+        const queueIs = pods => take({kind: 'queue', n: known.last + 1, count: pods.length, oldest: 0, pods});
+        queueIs([{pod: 'default/warehouse', attempts: 1, for: 'node', again: 0}]);
+        whatIf.weights = {LeastRequestedPriority: 0};""" + change + "; return movesInWords().of;") == count
 
 
 def test_what_if_compares_with_the_decision_that_is_shown(browse):
@@ -591,6 +739,41 @@ def test_a_tile_of_any_size_shows_its_points_or_the_reason_against_it(cluster, k
                 tile.scrollHeight <= tile.clientHeight + 1, tile.scrollWidth <= tile.clientWidth];
     })""")
     assert {tuple(tile) for tile in shown} == {(1, 1, True, True), (2, 2, True, True)}
+
+
+@table("count, keys", {f"{count} nodes{', in large letters' if keys else ''}": (count, keys)
+                       for count in (5, 12, 16, 24) for keys in ([], ["b"])})
+def test_a_tile_shows_whole_names_lines_and_bars(count, keys, browse, files):
+    page = browse("--cluster", files / f"workers-{count}.json", address="#pod=default/p")
+    press(page, *keys)
+    for _ in "pq":
+        cut = page.execute_script("""return [...document.querySelectorAll('.tile')].flatMap(tile => {
+            const parts = [...tile.querySelectorAll('bdi, .why span, .bar > span, .chip')].filter(each => each.offsetHeight);
+            const isCut = each => {
+                const inner = each.getBoundingClientRect(), outer = (each.closest('.name') || tile).getBoundingClientRect();
+                return inner.width > outer.width + .1 || inner.right > outer.right + 1 || inner.bottom > outer.bottom + 1 || each.scrollWidth > each.clientWidth + 1;
+            };
+            return parts.filter(isCut).map(each => each.innerText);
+        })""")
+        names = [re.search(r"worker-\d\d", text)[0] for text in tiles(page).values()]
+        assert cut == [] and names == [f"worker-{i:02}" for i in range(count)]
+        assert len([bar for bar in page.find_elements(By.CSS_SELECTOR, ".tile.best .track") if bar.size["width"] > 60]) == 2
+        press(page, Keys.ARROW_DOWN)
+
+
+@table("keys", {"on a projector": [], "in large letters": ["b"]})
+def test_the_result_of_a_guess_fits_into_a_small_tile(keys, browse, files):
+    page = browse("--cluster", files / "workers-24.json")
+    press(page, *keys)
+    assert page.execute_script("""
+        const decision = decisions()[0], guesses = [...decision.fit.filter(name => name !== decision.node).slice(0, 1), Object.keys(decision.out)[0]];
+        return guesses.filter(name => {
+          guess.choice = name;
+          view.step = Infinity;
+          render();
+          const tile = document.querySelector('.tile:has(.guessed)');
+          return tile.scrollHeight > tile.clientHeight;
+        });""") == []
 
 
 def test_small_zones_are_side_by_side(browse, files):
@@ -699,9 +882,15 @@ def test_a_pod_flies_to_its_tile(browse):
         const {x, y, width, height} = document.querySelector('.flying').getBoundingClientRect();
         const queue = document.querySelector('.asked-about').getBoundingClientRect();
         const found = [document.elementFromPoint(x + width / 2, y + height / 2).className, x < queue.right];
+        const asks = document.querySelector('.asks').getBoundingClientRect();
+        for (let part = 0; part < 1; part += .05) {
+          document.getAnimations().forEach(each => { each.currentTime = part * each.effect.getTiming().duration; });
+          const copy = document.querySelector('.flying').getBoundingClientRect();
+          found[2] ||= copy.left < asks.right && copy.bottom > asks.top;
+        }
         document.getAnimations().forEach(each => each.finish());
         return found;""")
-    assert seen == ["chip pod new flying", True]
+    assert seen == ["chip pod new flying", True, False]
     wait_for("the pod has arrived", lambda: not page.find_elements(By.CSS_SELECTOR, ".flying"))
     show_on(page, *SCREENS["a projector"])
 

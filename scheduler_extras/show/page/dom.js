@@ -36,6 +36,7 @@ const UNITS = {cpu: [1000, ''], memory: [2 ** 30, 'Gi'], 'ephemeral-storage': [2
 const unitOf = resource => UNITS[resource.startsWith('hugepages-') ? 'memory' : resource] || [1, ''];
 const number = value => String(Math.abs(value) < .01 ? Number(value.toPrecision(1)) : Math.round(value * 100) / 100);
 const bare = (resource, value) => number((value || 0) / unitOf(resource)[0]);
+const tenths = (resource, value) => bare(resource, Math.round(10 * value / unitOf(resource)[0]) / 10 * unitOf(resource)[0]);
 const amount = (resource, value) => bare(resource, value) + unitOf(resource)[1];
 const resourceName = resource => ({memory: 'mem', 'ephemeral-storage': 'disk'})[resource] || resource.split('/').pop();
 
@@ -43,7 +44,7 @@ const short = key => key.replace(/^default\//, '');
 // A pod of a Deployment without the hash of its ReplicaSet, such as shop…9t9xd.
 const briefly = key => short(key).replace(/-[bcdfghjklmnpqrstvwxz2456789]{6,10}-(?=[bcdfghjklmnpqrstvwxz2456789]{5}$)/, '…');
 const clock = at => new Date(at * 1000).toTimeString().slice(0, 8);
-const plural = (count, noun) => `${count} ${noun}${count === 1 ? '' : 's'}`;
+const plural = (count, noun, nouns = `${noun}s`) => `${count} ${count === 1 ? noun : nouns}`;
 const sum = numbers => numbers.reduce((total, each) => total + each, 0);
 const isBig = () => document.documentElement.classList.contains('big');
 const still = () => matchMedia('(prefers-reduced-motion: reduce)').matches;

@@ -90,22 +90,21 @@ function coloursOf(decision) {
   return new Map(decision.against.map((_, group) => [group, Math.min(byCount.indexOf(kindOf(decision, group)), 5)]));
 }
 
+// What the colours mean. Reasons of later steps have their place already, so that the squares keep theirs.
 function legend(decision, step, colours, totals) {
   if (!decision) return h('p.legend', {}, plural(nodes.size, 'node'));
-  const counts = new Map();
-  Object.keys(decision.out).forEach(name => {
-    if (verdict(decision, name, step).is !== 'out') return;
+  const groups = new Map();
+  for (const name of Object.keys(decision.out)) {
     const place = colours.get(decision.out[name]);
-    const group = counts.get(place) || {count: 0, words: kindOf(decision, decision.out[name])};
-    group.count += 1;
-    counts.set(place, group);
-  });
-  const out = sum([...counts.values()].map(each => each.count));
-  const left = decision.nodes - out;
+    if (!groups.has(place)) groups.set(place, {all: 0, now: 0, words: place === 5 ? 'other reasons' : kindOf(decision, decision.out[name])});
+    groups.get(place).all += 1;
+    groups.get(place).now += verdict(decision, name, step).is === 'out';
+  }
+  const left = decision.nodes - sum([...groups.values()].map(each => each.now));
   return h('p.legend', {}, h('span', {}, h('i.square.fits', {}), showsPoints(decision, step)
     ? `${left} fit: ${[...new Set([totals[1], totals[0]].map(number))].join(' to ')} points` : `${left} left`),
-    [...counts].sort(([a], [b]) => a - b).map(([place, {count, words}]) =>
-      h('span', {}, h(`i.square.out.r${place}`, {}), `${count}: ${place === 5 ? 'other reasons' : words}`)));
+    [...groups].sort(([a], [b]) => a - b).map(([place, {all, now, words}]) =>
+      h(`span${now ? '' : '.later'}`, {title: words}, h(`i.square.out.r${place}`, {}), h('span.words', {}, `${now || all}: ${words}`))));
 }
 
 function inWords(name, decision, step) {

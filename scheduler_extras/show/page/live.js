@@ -2,6 +2,7 @@
 
 const connection = {source: null, is: 'recording', heard: 0, operator: {}};
 const isConnected = () => connection.is !== 'recording';
+const isBesideCluster = () => isConnected() && 'refused' in connection.operator;  // else the pods are those of files
 
 function connect() {
   connection.is = 'lost';

@@ -21,7 +21,7 @@ function render() {
       h('button', {onclick: () => show('help'), 'aria-label': 'keys'}, '?'))),
     leftSide(decision), h('main', {}, because(other, step), middle()), rightSide(other || decision, step), footer());
   showStatus();
-  fitChips();
+  fitAll();
   if (focused) document.getElementById(focused)?.focus();
 }
 

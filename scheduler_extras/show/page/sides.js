@@ -15,7 +15,7 @@ function noDecision() {
 function heading(decision, other) {
   if (!decision) return h('h1', {}, noDecision());
   const where = !view.done ? null : !other ? h('span.no', {}, 'not known') : other.node
-    ? h('span.yes', {}, isWhatIf() && other.node !== decision.node ? `It would go to ${other.node}` : `To ${other.node}`)
+    ? h('span.yes', {title: other.node}, isWhatIf() && other.node !== decision.node ? `It would go to ${nodeInShort(other.node)}` : `To ${nodeInShort(other.node)}`)
     : h('span.no', {}, isGone(decision) ? 'It is gone' : decision.outcome?.remedy ? 'It waits for room' : 'Nowhere yet');
   return h('h1', {title: decision.pod}, h('span.question', {}, 'Where does ', h('u', {}, short(decision.pod)), ' go?'), where);
 }
@@ -26,9 +26,9 @@ function because(decision, step) {
   const last = decision && newsAbout(decision).at(-1);
   const change = last && `${last.n > decision.n ? 'Since then' : 'Decided again after'}: ${editInWords(last)}`;
   const problem = view.live && withoutFolder(known.problem);
-  const news = problem || isOver && aboutNext(decision) || change || isOver && remark(decision);
+  const news = isOver && aboutNext(decision) || change || isOver && remark(decision);
   const message = isOver && !decision.node && decision.message;
-  return h('div.because', {}, h('div', {}, reason(decision, step), ' ', news ? h('p.news', {title: news}, news) : message && h('p.message', {title: message}, message)));
+  return h('div.because', {}, h('div', {}, reason(decision, step), ' ', problem ? h('p.news.problem', {}, problem) : news ? h('p.news', {title: news}, news) : message && h('p.message', {title: message}, message)));
 }
 
 // What waits for the key →, by hand or after a guess.
@@ -69,14 +69,14 @@ function reason(decision, step) {
   const [first, second] = ranked(decision);
   if (!isEnd(decision, step)) return h('p', {}, 'Points times weights: the highest total wins.');
   const note = decision.outcome?.waits ? ` It waits: ${decision.outcome.waits}` : '';
-  if (second === undefined) return h('p', {}, `${first} is the only node that fits.${note}`);
+  if (second === undefined) return h('p', {}, `${nodeInShort(first)} is the only node that fits.${note}`);
   const ahead = totalOf(decision, first) - totalOf(decision, second);
   const ties = decision.fit.filter(name => totalOf(decision, name) === totalOf(decision, first)).length;
-  if (ties > 2) return h('p', {}, `${ties} nodes tie at ${number(totalOf(decision, first))}: ${first} is picked at random.${note}`);
-  if (!ahead) return h('p', {}, `${first} and ${second} tie: one is picked at random.${note}`);
+  if (ties > 2) return h('p', {}, `${ties} nodes tie at ${number(totalOf(decision, first))}: ${nodeInShort(first)} is picked at random.${note}`);
+  if (!ahead) return h('p', {}, `${nodeInShort(first)} and ${nodeInShort(second)} tie: one is picked at random.${note}`);
   const leads = partsOf(decision, first).map((part, i) => [part - partsOf(decision, second)[i], i]).filter(([lead]) => lead);
   leads.sort(([a], [b]) => b - a);
-  return h('p', {}, h('b', {}, `wins by ${number(ahead)}`), ` over ${second}: `, leads.map(([lead, i], place) =>
+  return h('p', {}, h('b', {}, `wins by ${number(ahead)}`), ` over ${nodeInShort(second)}: `, leads.map(([lead, i], place) =>
     [place > 0 && ' · ', h(`b.t${hue(decision.votes[i].title)}`, {title: decision.votes[i].title}, `${means(decision.votes[i].title)}\u00a0${lead > 0 ? '+' : '−'}${number(Math.abs(lead))}`)]), note);
 }
 
@@ -96,8 +96,9 @@ const sofar = () => !view.at || view.live && view.done && !guess.on && !view.byH
 const queueNow = () => !view.at || isNewest(view.at) ? known.queue : view.at.queue;
 
 // Whether a pending pod is no longer in the queue: somebody has deleted it.
-const isGone = decision => isConnected() && isNewest(decision) && !decision.node && known.queue.n > decision.n
-  && known.queue.pods.length === known.queue.count && !known.queue.pods.some(each => each.pod === decision.pod);
+const hasLeftQueue = decision => known.queue.n > decision.n && known.queue.pods.length === known.queue.count
+  && !known.queue.pods.some(each => each.pod === decision.pod);
+const isGone = decision => isConnected() && isNewest(decision) && !decision.node && hasLeftQueue(decision);
 
 const verb = change => /^(tolerate|label|uncordon|free|move|do without)/.test(change) ? change : `have ${change}`;
 
@@ -126,16 +127,16 @@ function leftSide(decision) {
       h('ul.asks', {}, requests.map(([name, value]) => h('li', {}, h('span', {}, resourceName(name)), h('b', {}, amount(name, value)))),
         decision.asks.map(([name, value]) => h('li.long', {title: value}, h('span', {}, name), h('b', {}, value))),
         !requests.length && !decision.asks.length && h('li', {}, 'nothing'))],
-    h('h2', {}, 'Last decisions'),
+    lasts.length > 0 && h('h2', {}, 'Last decisions'),
     h('ul.lasts', {}, lasts.map(each => h('li', {title: each.pod, onclick: () => go(each)}, h('span', {}, briefly(each.pod)),
-      each.node ? h('span.yes', {}, `→ ${each.node}`) : h('span.no', {}, '✗ pending')))));
+      each.node ? h('span.yes', {}, '→\u00a0', h('span.node', {}, h('bdi', {}, nodeInShort(each.node)))) : h('span.no', {}, '✗ pending')))));
 }
 
 function again(waiting) {
   const seconds = Math.round(waiting.again - Date.now() / 1000);
   const held = {permit: 'is held', pre_bind: 'is being prepared', post_filter: 'makes room'}[waiting.for];
   if (held) return held;
-  return waiting.attempts === 0 ? 'next' : seconds > 0 && isConnected() ? `in ${seconds} s` : 'pending';
+  return waiting.attempts === 0 ? 'next' : seconds > 0 && isBesideCluster() ? `in ${seconds} s` : 'pending';
 }
 
 // Whether a predicate was asked about any node: not if those before it have refused all. Preemption refuses none.
@@ -148,10 +149,17 @@ function isAsked(decision, title) {
 
 const rulesOf = (policy, decision) => policy ? policy.by[decision?.by] || Object.values(policy.by)[0] : {predicates: [], priorities: [], always: []};
 
-// The rules in force; those that an edit has changed since the decision are marked. A click switches a predicate off, in the page only: what if?
+// The Policies between which an edit is shown: since the newest decision, or before it, if the pod was tried with another one.
+function policiesAround(decision) {
+  if (!decision) return [known.policy, known.policy];
+  if (isNewest(decision) && decision.policy !== known.policy) return [decision.policy, known.policy];
+  const last = known.entries.findLast(each => each.kind === 'decision' && each.pod === decision.pod && each.n < decision.n);
+  return [(last || decision).policy, decision.policy];
+}
+
+// The rules in force; those that an edit has changed are marked. A click switches a predicate off, in the page only: what if?
 function rightSide(decision, step) {
-  const rules = rulesOf(isNewest(decision) ? known.policy : (decision || known).policy, decision);
-  const before = decision ? rulesOf(decision.policy, decision) : rules;
+  const [before, rules] = policiesAround(decision).map(policy => rulesOf(policy, decision));
   const gone = before.predicates.filter(title => !rules.predicates.includes(title));
   const goneToo = before.priorities.filter(([title]) => !rules.priorities.some(each => each[0] === title));
   const isNew = title => !before.predicates.includes(title);
@@ -178,8 +186,9 @@ function rightSide(decision, step) {
     h('h2', {}, 'Priorities × weight', h('small', {}, ' (hover: − +)')),
     h('ul.rules.weights', {}, rules.priorities.map(([title, inForce]) => {
       const weight = whatIf.weights[title] ?? inForce;
+      const was = weight !== inForce ? inForce : weights.get(title);
       return h(`li${weight !== inForce ? '.off' : weights.get(title) !== inForce ? '.edited' : ''}`, {title: `${title}: ${means(title)}`}, h(`i.key.c${hue(title)}`, {}), h('span', {}, nameOf(title)),
-        h('button', {'aria-label': `less ${title}`, onclick: () => weigh(title, weight - 1, inForce)}, '−'), h('b', {}, `×${weight}`),
+        h('button', {'aria-label': `less ${title}`, onclick: () => weigh(title, weight - 1, inForce)}, '−'), h('b', {}, was !== undefined && was !== weight && `×${was} → `, `×${weight}`),
         h('button', {'aria-label': `more ${title}`, onclick: () => weigh(title, weight + 1, inForce)}, '+'));
     }), goneToo.map(([title]) => h('li.edited.gone', {title}, h('span', {}, nameOf(title)), h('b', {}, 'gone')))),
     moves && h('div.what-if', {}, h('p', {}, h('b', {}, `What if: ${moves.count} of ${plural(moves.of, 'pod')} would move`), moves.unknown ? ` (${moves.unknown} not known${decision?.nodes > 500 ? ': only up to 500 nodes' : ''})` : ''),

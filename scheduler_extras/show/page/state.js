@@ -19,9 +19,9 @@ function take(frame) {
   const enter = more => known.entries.push({...frame, ...more, world: known.changes.length, policy: known.policy, queue: known.queue});
   if (frame.kind === 'nodes') {
     goTo(known.changes.length);
-    const {lines, names} = known.changes.length || nodes.size ? differencesOf(frame.nodes) : {lines: []};
+    const {lines, ...about} = known.changes.length || nodes.size ? differencesOf(frame.nodes) : {lines: []};
     known.changes.push({after: frame.nodes, before: null});
-    if (lines.length) enter({kind: 'change', lines, names});
+    if (lines.length) enter({kind: 'change', lines, ...about});
   } else if (frame.kind === 'policy') {
     known.policy = frame;
     Object.values(frame.by).forEach(each => each.priorities.forEach(([title]) => hue(title)));
@@ -73,14 +73,21 @@ function goTo(count) {
   while (applied > count) Object.entries(known.changes[--applied].before).forEach(([name, record]) => put(name, record));
 }
 
+// The record of a node after all changes, whatever the page shows.
+function latest(name) {
+  const change = known.changes.findLast(each => name in each.after);
+  return change ? change.after[name] : nodes.get(name);
+}
+
 function put(name, record) {
   if (record) nodes.set(name, record);
   else nodes.delete(name);
 }
 
-// Return in words how nodes differ from those before, and which ones do; of pods, only which ones are gone.
+// Return in words how nodes differ from those before, which ones do, and what their chips say now that they did not say
+// before; of pods, only which ones are gone.
 function differencesOf(changed) {
-  const lines = [], names = [], come = [], gone = [];
+  const lines = [], names = [], come = [], gone = [], fresh = {};
   const isRun = known.entries.findLast(each => each.kind !== 'note')?.kind === 'run';  // it begins without the pods that it places
   for (const [name, now] of Object.entries(changed)) {
     const before = nodes.get(name);
@@ -91,8 +98,7 @@ function differencesOf(changed) {
     const words = [];
     if (before.cordoned !== now.cordoned) words.push(now.cordoned ? 'cordoned' : 'uncordoned');
     words.push(...signed(before.taints, now.taints, 'taint '));
-    const labels = record => Object.entries(record.labels).map(([key, value]) => `${key}=${value}`);
-    words.push(...signed(labels(before), labels(now), 'label '));
+    words.push(...labelChanges(before.labels, now.labels));
     for (const resource of Object.keys({...before.room, ...now.room})) {
       const [was, is] = [before.room[resource] || 0, now.room[resource] || 0];
       if (was !== is) words.push(`${resourceName(resource)} ${amount(resource, was)} → ${amount(resource, is)}`);
@@ -101,16 +107,26 @@ function differencesOf(changed) {
     if (now.used.pods < before.used.pods && !isRun) words.push(...before.pods.filter(([key]) => !keys.includes(key)).map(([key]) => `- pod ${short(key)}`));
     if (!words.length) continue;
     names.push(name);
+    fresh[name] = marksOf(now).filter(each => !marksOf(before).includes(each));
     lines.push(`${name}: ${words.join(', ')}`);
   }
   for (const [which, what] of [[come, 'new'], [gone, 'gone']]) {
     if (which.length) lines.unshift(`${inShort(which)} ${which.length === 1 ? 'is' : 'are'} ${what}`);
   }
   if (lines.length > 8) lines.splice(7, lines.length, `and ${lines.length - 7} more changes`);
-  return {lines, names: [...names, ...come, ...gone]};
+  return {lines, names: [...names, ...come, ...gone], fresh};
 }
 
 const inShort = names => names.length > 3 ? `${names.slice(0, 2).join(', ')} and ${names.length - 2} other nodes` : names.join(', ');
+
+// The texts of the chips about a node itself.
+const marksOf = node => [...(node.cordoned ? ['cordoned'] : []), ...node.taints, ...Object.entries(node.labels).map(each => each.join('='))];
+
+function labelChanges(before, now) {
+  const isOther = key => key in before && key in now && before[key] !== now[key];
+  const rest = labels => Object.entries(labels).filter(([key]) => !isOther(key)).map(each => each.join('='));
+  return [...Object.keys(now).filter(isOther).map(key => `${key} ${before[key]} → ${now[key]}`), ...signed(rest(before), rest(now), 'label ')];
+}
 
 function signed(before, now, what) {
   return [...now.filter(each => !before.includes(each)).map(each => `+ ${what}${each}`),

@@ -1,14 +1,24 @@
 // Nodes as tiles in fixed places: by zone, then by name. A tile that falls says why, and frames what is to blame.
 
 const byNumber = new Intl.Collator('en', {numeric: true}).compare;
-const places = {names: [], of: ''};  // the order of nodes, and of which ones, as to sort thousands takes long
+const places = {names: [], of: '', domain: ''};  // the order of nodes, and of which ones, as to sort thousands takes long
 function inPlaces() {
   const of = [...nodes].map(([name, node]) => `${node.zone} ${name}`).join();
   if (of !== places.of) {
     const names = [...nodes.keys()].sort((a, b) => byNumber(nodes.get(a).zone, nodes.get(b).zone) || byNumber(a, b));
-    Object.assign(places, {names, of});
+    Object.assign(places, {names, of, domain: domainOf(names)});
   }
   return places.names;
+}
+
+// The domain that all nodes share, such as .eu-central-1.compute.internal: it tells none from another.
+function domainOf(names) {
+  const [domain] = names.length > 1 && /[.].*[a-z].*/.exec(names[0]) || [''];
+  return names.every(name => name.endsWith(domain)) ? domain : '';
+}
+function nodeInShort(name) {
+  inPlaces();
+  return name.endsWith(places.domain) ? name.slice(0, name.length - places.domain.length) : name;
 }
 
 // The steps of a decision: the question, each predicate that refuses nodes, the points, the end.
@@ -49,12 +59,12 @@ function tile(name, decision, step) {
   const news = decision ? newsAbout(decision).filter(each => each.names?.includes(name)) : [];
   return h(`article.tile.${about.is}${news.length ? '.changed' : ''}`, {'data-node': name, onclick: () => clickNode(name),
     title: about.by ? Object.entries(about.by).map(([title, reasons]) => `${title}: ${reasons.join(', ')}`).join('\n') : name},
-    h('h3', {}, mark && h('span.mark', {}, mark), h(`span.name${blame.has(HOSTNAME) ? '.blamed' : ''}`, {}, h('bdi', {}, name)), scored && h('b.total', {title: number(totalOf(decision, name))}, totalInShort(decision, name))),
+    h('h3', {}, mark && h('span.mark', {}, mark), h(`span.name${blame.has(HOSTNAME) ? '.blamed' : ''}`, {}, h('bdi', {}, nodeInShort(name))), scored && h('b.total', {title: number(totalOf(decision, name))}, totalInShort(decision, name))),
     guess.choice === name && h('p.guessed', {}, guessInWords(decision, name, step)),
     bars(name, node, decision, about, blame),
     about.words && h('p.why', {}, plain(about.words).replace(/(?<=, free) /g, '\u00a0').split(' ').map(word => [h('span', {}, word), ' '])),
     scored && race(decision, name),
-    chips(node, decision, about, blame, news.flatMap(each => each.lines)));
+    chips(node, decision, about, blame, news.flatMap(each => each.fresh[name] || [])));
 }
 
 // Words without the prefixes of labels and resources, and with the names of resources as at the bars.
@@ -90,7 +100,7 @@ function bars(name, node, decision, about, blame) {
       h('i.track', {'aria-hidden': 'true'}, h('i.used', {style: {width: percent(used)}}),
         adds > 0 && h('i.adds', {style: {left: percent(used), width: percent(adds - over)}}),
         over > 0 && h('i.over', {style: {left: percent(Math.max(room, used)), width: percent(Math.min(over, adds))}})),
-      h('span.amounts', {}, bare(resource, used), adds > 0 && h('small', {}, '+' + bare(resource, adds)), '/' + amount(resource, room)));
+      h('span.amounts', {'data-rounded': `${tenths(resource, used)}/${tenths(resource, room)}${unitOf(resource)[1]}`}, bare(resource, used), adds > 0 && h('small', {}, '+' + bare(resource, adds)), '/' + amount(resource, room)));
   }));
 }
 
@@ -113,22 +123,21 @@ function race(decision, name) {
 }
 
 // The pods on a node, and its taints and labels; the pod in question first, what is to blame in a red frame, then what is new.
-function chips(node, decision, about, blame, lines) {
+function chips(node, decision, about, blame, fresh) {
   const is = key => decision && key === decision.pod;
-  const goes = new Set(decision?.outcome?.victims || []);
-  const isNew = text => lines.some(line => line.includes(`+ taint ${text}`) || line.includes(`+ label ${text}`) || text === 'cordoned' && line.includes(' cordoned'));
+  const goes = new Set(view.done && decision?.outcome?.victims || []);
   const marks = [...(node.cordoned ? [['cordon', 'cordoned']] : []), ...node.taints.map(each => [`taint:${each}`, each])];
   const asked = JSON.stringify(decision ? decision.asks : '');
   const labels = Object.entries(node.labels).map(([key, value]) => [`label:${key}`, `${key}=${value}`, asked.includes(key.split('/').pop())]);
   labels.sort((a, b) => blame.has(b[0]) - blame.has(a[0]) || b[2] - a[2]);
-  const isEarly = ([token, text]) => blame.has(token) || isNew(text);
+  const isEarly = ([token, text]) => blame.has(token) || fresh.includes(text);
   const absent = [...blame].filter(each => each.startsWith('label:') && each !== HOSTNAME && !labels.some(([token]) => token === each));
   const pods = [...node.pods].reverse().filter(([key]) => !is(key));
   pods.sort((a, b) => blame.has(`pod:${b[0]}`) - blame.has(`pod:${a[0]}`) || goes.has(b[0]) - goes.has(a[0]));
   const others = node.used.pods - node.pods.length;
   // The effect of a taint is a word of its own: a line breaks before it, not within it.
   const words = text => text.replace(/[\w.-]+\//, '').replace(/=$/, '').split(/(?<=:)(?=\w+$)/).map(each => h('span', {}, each));
-  const chip = (token, text, kind) => h(`span.chip.${kind}${blame.has(token) ? '.blamed' : ''}${isNew(text) ? '.changed' : ''}`, {title: text}, words(text));
+  const chip = (token, text, kind) => h(`span.chip.${kind}${blame.has(token) ? '.blamed' : ''}${fresh.includes(text) ? '.changed' : ''}`, {title: text}, words(text));
   return h('div.chips', {},
     about.is === 'best' && h('span.chip.pod.new', {'data-pod': decision.pod, title: decision.pod}, `+ ${briefly(decision.pod)}`),
     marks.filter(isEarly).map(([token, text]) => chip(token, text, 'mark')),
@@ -138,38 +147,19 @@ function chips(node, decision, about, blame, lines) {
       {title: key}, goes.has(key) ? 'victim: ' : '', briefly(key), ports.length ? ` :${ports.join(' :')}` : '', priority ? ` prio ${priority}` : '')),
     others > 0 && h('span.chip.pod', {}, `and ${others} others`),
     marks.filter(each => !isEarly(each)).map(([token, text]) => chip(token, text, 'mark')),
-    labels.filter(each => !isEarly(each)).map(([token, text]) => chip(token, text, 'label')));
+    labels.filter(each => !isEarly(each)).map(([token, text, isAsked]) => chip(token, text, isAsked ? 'label.asked' : 'label')));
 }
 
-// Chips for which a tile has no room are counted instead, what is to blame last, as it stands in words, too. Points for
-// which a bar has no room are left out.
-function fitChips() {
-  fitSquares();
-  document.querySelectorAll('.race i').forEach(each => { if (each.scrollWidth > each.clientWidth + 1) each.textContent = ''; });
-  const crowded = [...document.querySelectorAll('.tile')].filter(each => each.scrollHeight > each.clientHeight + 1);
-  for (const tile of crowded) {
-    const all = [...tile.querySelectorAll('.chip:not(.changed, .new)')];
-    const rest = h('span.chip.rest', {title: all.map(each => each.title || each.textContent).join('\n')});
-    let count = 0;
-    while (count < all.length && tile.scrollHeight > tile.clientHeight + 1) {
-      all[all.length - ++count].remove();
-      rest.textContent = `+${count}`;
-      const pod = tile.querySelector('.chip.new');
-      if (pod) pod.after(rest);
-      else tile.querySelector('.chips').append(rest);
-    }
-    if (tile.scrollHeight > tile.clientHeight + 1) rest.remove();
-  }
-}
-
-// Have the pod move from the queue to its tile. What moves is a copy, as a tile cuts off what is outside of it.
+// Have the pod move from the queue to its tile: first to the right, so that it does not cover what the pod asks for. What
+// moves is a copy, as a tile cuts off what is outside of it.
 function fly(decision) {
-  const from = document.querySelector('.asked-about'), to = document.querySelector('.chip.new');
+  const from = document.querySelector('.asked-about'), to = document.querySelector('.chip.new') || document.querySelector('.tile.best .race');
   if (!from || !to || still()) return;
   const [a, b] = [from.getBoundingClientRect(), to.getBoundingClientRect()];
   const copy = h('span.chip.pod.new.flying', {style: {left: `${b.x}px`, top: `${b.y}px`}}, `+ ${briefly(decision.pod)}`);
   document.body.append(copy);
   to.animate([{visibility: 'hidden'}, {visibility: 'hidden'}], pace());
-  copy.animate([{transform: `translate(${a.x - b.x}px, ${a.y - b.y}px) scale(1.3)`}, {transform: 'none'}], {duration: pace(), easing: 'ease-in-out'})
+  const way = [{translate: `${a.x - b.x}px ${a.y - b.y}px`}, {translate: `0 ${a.y - b.y}px`}, {translate: 'none'}];
+  copy.animate(way, {duration: pace(), easing: 'ease-in-out'})
     .onfinish = () => copy.remove();
 }

@@ -3,16 +3,19 @@
 let sought = '';  // what the timeline is searched for
 
 function timeline() {
-  const entries = known.entries.filter(each => lineOf(each).toLowerCase().includes(sought.toLowerCase())).slice(-400).reverse();
+  const entries = found();
   return h('div.timeline', {}, h('p', {}, h('input', {id: 'find', type: 'search', value: sought, placeholder: 'find a pod, a node, a reason',
-    'aria-label': 'find', oninput: event => { sought = event.target.value; refill(); }}), h('span', {}, ` ${plural(entries.length, 'line')}`)),
+    'aria-label': 'find', oninput: event => { sought = event.target.value; refill(); }}), ' ', h('span.count', {}, inTotal(entries))),
     h('ol', {}, entries.map(line)));
 }
 
+const found = () => known.entries.filter(each => lineOf(each).toLowerCase().includes(sought.toLowerCase())).slice(-400).reverse();
+const inTotal = entries => plural(entries.length, 'entry', 'entries');
+
 function refill() {
-  const list = document.querySelector('.timeline ol');
-  const entries = known.entries.filter(each => lineOf(each).toLowerCase().includes(sought.toLowerCase())).slice(-400).reverse();
-  list.replaceChildren(...entries.map(line));
+  const entries = found();
+  document.querySelector('.timeline .count').textContent = inTotal(entries);
+  document.querySelector('.timeline ol').replaceChildren(...entries.map(line));
 }
 
 // A line of the timeline; that of a decision is a link.
@@ -105,8 +108,8 @@ function footer() {
   const top = [...reasons].sort((a, b) => b[1] - a[1])[0];
   const queue = queueNow();
   const {leader, refused} = connection.operator;
-  const words = [leader, isConnected() && recent.length > 1 && `${number(recent.length / 10)} pods/s`, `${pendingNow(view.at)} pending`,
-    isConnected() && queue.count > 0 && h('span', {'data-since': queue.oldest}, ago(queue.oldest)),
+  const words = [leader, isBesideCluster() && recent.length > 1 && `${number(recent.length / 10)} pods/s`, `${pendingNow(view.at)} pending`,
+    isBesideCluster() && queue.count > 0 && h('span', {'data-since': queue.oldest}, ago(queue.oldest)),
     refused > 0 && h('b.no', {}, `${plural(refused, 'write')} refused`),
     reasons.size > 1 && `most often: ${top[0]}`];
   return h('footer', {}, known.problem ? h('p.no', {role: 'alert', title: known.problem}, withoutFolder(known.problem))

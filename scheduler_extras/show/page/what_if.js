@@ -38,18 +38,27 @@ function ranked(decision) {
   return [...decision.fit].sort((a, b) => totals.get(b) - totals.get(a) || (b === decision.node) - (a === decision.node) || (a < b ? -1 : 1));
 }
 
+// Whether a pod is still there, as far as the nodes and the queue name their pods. In files, none is deleted between runs.
+function isThere(decision) {
+  if (!isBesideCluster()) return true;
+  if (!decision.node) return !hasLeftQueue(decision);
+  const node = latest(decision.node), isRecorded = decision.world < known.changes.length;
+  return !isRecorded || node && (node.used.pods > node.pods.length || node.pods.some(([key]) => key === decision.pod));
+}
+
 // In words: how many pods would go elsewhere.
 function movesInWords() {
   const run = known.entries.findLast(each => each.kind === 'run')?.n || 0;  // files have changed: all pods are decided again
-  const lasts = new Map(decisions().filter(each => each.n > run).map(each => [each.uid, each]));
-  if (view.at && view.at.n > run) lasts.set(view.at.uid, view.at);
+  const lasts = new Map(decisions().filter(each => each.n > run).map(each => [each.pod, each]));
+  if (view.at && view.at.n > run) lasts.set(view.at.pod, view.at);
+  const existing = [...lasts.values()].filter(isThere);
   const moved = [], unknown = [];
-  for (const decision of lasts.values()) {
+  for (const decision of existing) {
     const other = supposed(decision);
     if (!other) unknown.push(decision);
     else if (other.node !== decision.node) moved.push([decision, other]);
   }
-  return {count: moved.length, of: lasts.size - unknown.length, unknown: unknown.length,
+  return {count: moved.length, of: existing.length - unknown.length, unknown: unknown.length,
     lines: moved.map(([decision, other]) => `${short(decision.pod)}: ${decision.node || 'pending'} → ${other.node || 'pending'}`)};
 }
 
