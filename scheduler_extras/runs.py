@@ -63,7 +63,7 @@ class Run:
 
 def attach_journal(cluster: LiveCluster, journal: Journal) -> None:
     """Make a journal record the decisions and changes of a cluster."""
-    cluster.on_carried_out = both(cluster.on_carried_out, journal.carried_out)
+    cluster.attempts.on_carried_out = both(cluster.attempts.on_carried_out, journal.carried_out)
     cluster.on_rest = both(cluster.on_rest, functools.partial(journal.note_changes, cluster))
     cluster.on_decided = functools.partial(journal.decided, cluster)
 

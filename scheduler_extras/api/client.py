@@ -19,7 +19,7 @@ from scheduler import log
 from scheduler_extras.api.connection import HttpResponse
 from scheduler_extras.api.pool import OPEN_SECONDS, ConnectionPool
 from scheduler_extras.api.responses import JSON, TooLarge, Unreadable, error_of, read_json
-from scheduler_extras.api.service_account import ServiceAccount
+from scheduler_extras.api.service_account import ServiceAccount, without_proxy
 from scheduler_extras.common.clocks import STOP, within
 from scheduler_extras.common.errors import ApiError, ServerUnavailable
 from scheduler_extras.common.log_texts import one_line
@@ -170,7 +170,7 @@ def unauthorized(server: str, account: ServiceAccount | None) -> ServerUnavailab
 
 def unreachable(server: str, error: Exception, account: ServiceAccount | None = None) -> ServerUnavailable:
     """Return the ServerUnavailable for a request without a response, with a hint at what to do."""
-    hint = "is `kubectl proxy` running there? To run without a cluster, use --cluster FILE"
+    hint = f"is `kubectl proxy` running there? {without_proxy()}"
     if isinstance(error, ssl.SSLError) and account:
         hint = f"its certificate is checked with the CA in {account.ca_file}"
     elif account:

@@ -61,3 +61,10 @@ def service_account() -> ServiceAccount | None:
     port = os.environ.get("KUBERNETES_SERVICE_PORT") or "443"
     has_files = all((FOLDER / name).exists() for name in ("token", "ca.crt"))
     return ServiceAccount(host, port, FOLDER) if host and has_files else None
+
+
+def without_proxy() -> str:
+    """Return a hint at how to run without kubectl proxy."""
+    if os.environ.get("KUBERNETES_SERVICE_HOST") and not service_account():
+        return f"This pod has no service account's token and CA in {FOLDER}"
+    return "To run without a cluster, use --cluster FILE"

@@ -129,7 +129,7 @@ def answers_about(nodes: dict, key: Hashable | None, snapshot: Any, compute: Cal
                   then: Callable = lambda nodes, answers: answers) -> Any:
     """Return then(nodes, {name: answer}). Answers are computed only for nodes that have changed.
 
-    nodes: {name: Node}. compute: a function that returns the Answers about some nodes; see `for_each`.
+    nodes: {name: Node}. compute: a function that returns the Answers about some nodes; see `compute_each`.
     """
     def make(before: Entry, answers: dict, differ: dict) -> Any:
         """Drop answers about other nodes, then call `then`."""
@@ -212,6 +212,6 @@ def answer_each(function: Callable, nodes: dict) -> dict:
     return answers
 
 
-def for_each(function: Callable) -> Callable:
+def compute_each(function: Callable) -> Callable:
     """Return a `compute` for `answers_about` that calls a function for each node."""
     return lambda nodes: Answers(answer_each(function, nodes))

@@ -132,9 +132,9 @@ class FullDecision(Decision):
         """The pod's requirements that no active rule checks, with the rules that would, in words."""
         node = self.nodes.get(self.node)
         found = []
-        for what, (rule, is_asked) in self.policy.unchecked.items():
+        for what, (rule, requires) in self.policy.unchecked.items():
             with contextlib.suppress(Exception):  # no active rule has validated these fields
-                if is_asked(self.pod, node):
+                if requires(self.pod, node):
                     name = self.policy.name_for(rule)
                     found.append(f"has {what}, and {name}, which looks at that, is not active")
         return found

@@ -43,7 +43,7 @@ class PreparedRule:
         """Return the reasons that a predicate has against a node."""
         reasons = self.function(self.pod_view, node)
         if isinstance(reasons, types.GeneratorType):
-            reasons = [*self.all_of(reasons)]
+            reasons = [*self.yielded_by(reasons)]
         if reasons == []:  # the usual answer, returned fast
             return reasons
         reasons = strings_of(self.rule, reasons)
@@ -52,7 +52,7 @@ class PreparedRule:
             self.shared[text] = [*map(Unresolvable, reasons)] if self.rule.unresolvable else reasons
         return self.shared[text]
 
-    def all_of(self, answer: Generator[str, None, Any]) -> Iterator[str]:
+    def yielded_by(self, answer: Generator[str, None, Any]) -> Iterator[str]:
         """Yield the reasons that a predicate yields. Raises InputError if it also returns a value."""
         returned = yield from answer
         if returned:
@@ -67,7 +67,7 @@ class PreparedRule:
             check_points(self.rule, {node.name: score})
         return score
 
-    def split(self, nodes: dict, snapshot: FullSnapshot) -> tuple[dict, dict]:
+    def filter(self, nodes: dict, snapshot: FullSnapshot) -> tuple[dict, dict]:
         """Return the nodes that a predicate accepts, and its reasons against the others."""
         return self.call_for(nodes, snapshot, self.reasons, split_nodes)
 

@@ -28,13 +28,13 @@ class AttemptHandler:
     It runs what upstream runs after Filter and Score, up to the start of the Binding, and handles failures.
     """
 
-    def __init__(self, cache: Cache, writer: Writer, show: Callable[[FullDecision], None],
-                 errors: PassErrors):
+    def __init__(self, cache: Cache, writer: Writer, errors: PassErrors,
+                 on_carried_out: Callable[..., None]):
         self.cache = cache
         self.writer = writer
         self.recorder = writer.recorder
-        self.show = show  # prints a decision
         self.errors = errors
+        self.on_carried_out = on_carried_out  # called with each decision that has been carried out
         self.observer = Observer()  # serve/ has one that counts
         self.bound = 0  # how many pods have been bound
 
@@ -125,7 +125,7 @@ class AttemptHandler:
     def send(self, step: Step, decision: FullDecision, requests: list[tuple]) -> None:
         """Let a thread send the requests of rules, if there are any."""
         if requests:
-            self.writer.send(step, decision, requests, self.cache.latest_if_waiting)
+            self.writer.send(step, decision, requests, self.cache.latest_if_unbound)
 
     def end_attempt(self, decision: FullDecision) -> None:
         """Record how long the attempt took, and whether it hit a server error."""
@@ -135,9 +135,9 @@ class AttemptHandler:
     def show_if_new(self, decision: FullDecision) -> None:
         """Show a decision once it has been carried out, unless it repeats the last one.
 
-        A decision is not shown if another client has bound or deleted the pod first.
+        While requests of PostFilter or the Binding are being sent, their result is awaited first.
         """
         record = decision.pod.record
         is_under_way = self.writer.is_live and record.waits_for in (WaitsFor.POST_FILTER, WaitsFor.BINDING)
         if not is_under_way and record.published.note_shown(decision):
-            self.show(decision)
+            self.on_carried_out(decision)

@@ -13,7 +13,7 @@ from scheduler_extras.api.http_retries import patiently
 from scheduler_extras.api.responses import NotFound, TooLarge
 from scheduler_extras.common.blame import warn_if_broken
 from scheduler_extras.common.clocks import within
-from scheduler_extras.common.errors import InputError, ServerUnavailable, Unschedulable
+from scheduler_extras.common.errors import ApiError, InputError, ServerUnavailable, Unschedulable
 from scheduler_extras.common.log_texts import warn_once
 from scheduler_extras.common.return_checks import request_by
 from scheduler_extras.deciding.decision import FullDecision
@@ -30,18 +30,19 @@ HOOK_SECONDS = 60  # the time limit of a rule's bind and post_bind
 def bind_and_report(decision: FullDecision, writer: Writer) -> None:
     """Bind the pod, and report the result to the loop. On success, record an event, and call PostBind."""
     pod = decision.pod
+    tries: list[float] = []  # when the Binding was sent
     try:
         with pod.record.published.writing:  # the PodScheduled condition is written before, or not at all
             began = time.monotonic()
-            bind(decision, writer)
+            bind(decision, writer, tries)
             decision.binding_seconds = time.monotonic() - began
     except BaseException as error:  # a rule may even raise SystemExit
         node_name = writer.fetch_node_name(pod)
         if node_name == "" and isinstance(error, NotFound):  # the path of the Binding may be wrong
             error = Unschedulable(f"{error}, though the pod is there")
-        elif node_name not in (None, "", decision.node):
-            warn_of_foreign_binding(pod, node_name)
-        if node_name != decision.node:
+        if node_name != decision.node or is_certain(error, tries):
+            if writer.may_write():
+                warn_of_foreign_binding(pod, node_name)
             writer.results.put(Result(Step.BIND, decision, error))
             return
     writer.results.put(Result(Step.BIND, decision))
@@ -52,16 +53,28 @@ def bind_and_report(decision: FullDecision, writer: Writer) -> None:
             call_in_time(rule, "post_bind", pod, decision.node)
 
 
-def warn_of_foreign_binding(pod: FullPod, node_name: str) -> None:
-    """Warn once for all pods that another client has bound a pod. node_name: "" if the pod has no node."""
+def is_certain(error: BaseException, tries: list[float]) -> bool:
+    """Return whether an error means that our Binding had no effect, even if the pod is on its node now.
+
+    After a first try without an answer, a second one gets 409 because of the first.
+    """
+    is_answer = isinstance(error, ApiError) and not isinstance(error, ServerUnavailable)
+    return is_answer and len(tries) <= 1
+
+
+def warn_of_foreign_binding(pod: FullPod, node_name: str | None) -> None:
+    """Warn once for all pods that another client has bound a pod. node_name: of its node, if it has one."""
     if node_name:
         what = f"{pod.key} is on {node_name}, but this scheduler did not bind it"
         question = f"is a second {pod.scheduler} running? Start both with --leader-elect"
         warn_once(f"{what}; {question}", about="somebody else binds")
 
 
-def bind(decision: FullDecision, writer: Writer) -> None:
-    """Let an extender or a rule bind the pod, or else POST a Binding. Raises any exception."""
+def bind(decision: FullDecision, writer: Writer, tries: list[float]) -> None:
+    """Let an extender or a rule bind the pod, or else POST a Binding. Raises any exception.
+
+    tries: gets the moment of each POST.
+    """
     pod = decision.pod
     node_name = decision.node
     bound_by = run_binders(decision, writer)
@@ -69,8 +82,15 @@ def bind(decision: FullDecision, writer: Writer) -> None:
         if writer.fetch_node_name(pod) != node_name:
             raise Unschedulable(f"{bound_by} says that the pod is bound to {node_name}, and it is not")
         return
+
+    def check() -> None:
+        """Record that the Binding is about to be sent. Raises Conflict if this replica no longer leads."""
+        writer.check_that_it_leads()
+        tries.append(time.monotonic())
+
+    send = functools.partial(writer.api.request, check=check)
     try:
-        response = patiently(writer.request_if_leading, *request_by(binding, pod, node_name))
+        response = patiently(send, *request_by(binding, pod, node_name))
     except TooLarge as error:
         raise Unschedulable(f"with its node, the pod is larger than etcd takes: {error}") from error
     if not text_at(response, "kind"):  # all responses of an API server have a kind

@@ -14,7 +14,7 @@ from scheduler_extras.common.errors import Malformed
 from scheduler_extras.common.log_texts import one_line, warn_once
 from scheduler_extras.deciding.answers import AnswerCache
 from scheduler_extras.deciding.snapshot import FullSnapshot
-from scheduler_extras.live.nominations import Nominations, latest_if_waiting
+from scheduler_extras.live.nominations import Nominations
 from scheduler_extras.live.object_store import ObjectStore
 from scheduler_extras.reading.fields import JsonObject, text_at
 from scheduler_extras.reading.ignored_fields import is_unchanged
@@ -139,7 +139,7 @@ class Cache:
         self.snapshot = FullSnapshot({}, self.objects, is_live)
         self.nodes = CachedNodes(self.snapshot)
         self.pods: dict[str, FullPod] = {}  # namespace/name -> Pod, without finished pods
-        self.nominations = Nominations(self.snapshot, self.pods)
+        self.nominations = Nominations(self.snapshot, self.pods, self.latest_if_unbound)
         self.waiting: dict[str, FullPod] = {}  # namespace/name -> Pod without a node that names our scheduler
         self.arrived: dict[str, FullPod] = {}  # uid -> waiting pod, new or changed since a pass began
         self.terminating: list[FullPod] = []  # waiting pods that have begun to terminate, to be reported
@@ -235,7 +235,7 @@ class Cache:
     def forget(self, pod: FullPod) -> None:
         """Remove a pod from the node on which it is assumed, unless the API server shows it on one."""
         self.has_changed = True  # its room is free again
-        latest = self.latest_if_waiting(pod)
+        latest = self.latest_if_unbound(pod)
         if latest:
             self.nodes.place(latest, "")
 
@@ -244,6 +244,8 @@ class Cache:
         self.nominations.revert(requests)
         self.has_changed = True  # the room for a nominated pod may be free again
 
-    def latest_if_waiting(self, pod: FullPod) -> FullPod | None:
+    def latest_if_unbound(self, pod: FullPod) -> FullPod | None:
         """Return the current version of a pod; None if the API server shows that it is gone or bound."""
-        return latest_if_waiting(pod, self.pods)
+        latest = self.pods.get(pod.key)
+        is_unbound = latest and latest.uid == pod.uid and not latest.node_name
+        return latest if is_unbound else None

@@ -30,18 +30,16 @@ class LiveCluster:
 
     OBJECT_STORE = ObjectStore  # where the API server's objects come from
 
-    def __init__(self, writer: Writer, show: Callable[[FullDecision], None] = lambda decision: None,
+    def __init__(self, writer: Writer, on_carried_out: Callable[..., None] = lambda decision: None,
                  on_rest: Callable[[], None] = lambda: None):
         self.api = writer.api
         self.writer = writer
-        self.on_carried_out: Callable[..., None] = show  # called with each decision that has been carried out
         self.on_decided: Callable[[FullDecision], None] = lambda decision: None  # called before that
         self.pass_queue = PassQueue()  # not yet tried in this pass, which may end before this is empty
         self.errors = PassErrors()
         self.cache = Cache(writer.api, writer.is_live, self.OBJECT_STORE)
         self.snapshot = self.cache.snapshot
-        self.attempts = AttemptHandler(
-            self.cache, writer, lambda decision: self.on_carried_out(decision), self.errors)
+        self.attempts = AttemptHandler(self.cache, writer, self.errors, on_carried_out)
         self.results = Results(self.attempts)
         self.queue = SchedulingQueue(self.cache)
         self.on_rest = on_rest  # called when a pass is over, and while the loop waits

@@ -108,10 +108,10 @@ def record_event(writer: Any, request: tuple) -> None:
     send_report(writer.api.request, request, pauses=LASTING, unless=writer.is_busy)
 
 
-def send_report(send: Callable, request: tuple, **patience) -> bool:
-    """Send an event or a condition. Return False if it must be sent again."""
+def send_report(send: Callable, request: tuple, **options) -> bool:
+    """Send an event or a condition. Return False if it must be sent again. options: those of `patiently`."""
     try:
-        patiently(send, *request, **patience)
+        patiently(send, *request, **options)
     except ApiError as error:
         is_gone = isinstance(error, NotFound)
         if isinstance(error, ServerUnavailable) or (is_gone and "/events/" in request[1]):

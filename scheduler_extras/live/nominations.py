@@ -5,6 +5,8 @@ The cache records what the API server shows; results.py reverts what could not b
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from scheduler_extras.deciding.snapshot import FullSnapshot
 from scheduler_extras.reading.fields import text_at
 from scheduler_extras.reading.pods_and_nodes import FullPod
@@ -14,9 +16,11 @@ from scheduler_extras.rules.nominating import is_nomination, nomination_of
 class Nominations:
     """Keeps the snapshot's nominated pods and victims up to date. Upstream: the nominator."""
 
-    def __init__(self, snapshot: FullSnapshot, pods: dict[str, FullPod]):
+    def __init__(self, snapshot: FullSnapshot, pods: dict[str, FullPod],
+                 latest_if_unbound: Callable[[FullPod], FullPod | None]):
         self.snapshot = snapshot
         self.pods = pods  # those of the cache
+        self.latest_if_unbound = latest_if_unbound  # of the cache
 
     def note(self, before: FullPod | None, pod: FullPod | None) -> None:
         """Record whether a pod is nominated to a node. before: its previous version, or None.
@@ -27,7 +31,7 @@ class Nominations:
             return
         nominated = self.snapshot.nominated
         for each in filter(None, (before, pod)):
-            if each.nominated_node or not latest_if_waiting(each, self.pods):
+            if each.nominated_node or not self.latest_if_unbound(each):
                 nominated = [other for other in nominated if other.uid != each.uid]
         if pod and pod.nominated_node and not (pod.node_name or pod.terminating):
             nominated = [*nominated, pod]
@@ -35,7 +39,7 @@ class Nominations:
 
     def is_newer_here(self, before: FullPod, pod: FullPod) -> bool:
         """Return whether the snapshot has a newer nomination of a waiting pod than the API server shows."""
-        if pod.terminating or not latest_if_waiting(pod, self.pods):
+        if pod.terminating or not self.latest_if_unbound(pod):
             return False
         is_same_as_before = pod.nominated_node == before.nominated_node
         return is_same_as_before and pod.nominated_node != (nomination_of(pod, self.snapshot) or "")
@@ -59,10 +63,3 @@ class Nominations:
                 others = [other for other in self.snapshot.nominated if other.uid != uid]
                 self.snapshot.nominated = others
                 self.note(None, self.pods.get(f"{namespace}/{name}"))
-
-
-def latest_if_waiting(pod: FullPod, pods: dict[str, FullPod]) -> FullPod | None:
-    """Return the current version of a pod among these; None if it is gone or bound."""
-    latest = pods.get(pod.key)
-    is_waiting = latest and latest.uid == pod.uid and not latest.node_name
-    return latest if is_waiting else None

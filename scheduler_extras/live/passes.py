@@ -22,8 +22,8 @@ def decide_pods_before(pod: FullPod, cluster: LiveCluster, policies: dict[str, F
     if pod.key not in [each.key for each in cluster.pass_queue]:
         return 0
     count = 0
-    show = cluster.on_carried_out
-    cluster.on_carried_out = lambda decision: None
+    on_carried_out = cluster.attempts.on_carried_out
+    cluster.attempts.on_carried_out = lambda decision: None
     try:
         while (other := cluster.next_pod(stop)) and other.key != pod.key:
             decision = schedule(other, cluster.snapshot, policies[other.scheduler])
@@ -31,7 +31,7 @@ def decide_pods_before(pod: FullPod, cluster: LiveCluster, policies: dict[str, F
             count += 1
         cluster.results.finish(cluster.writer.patience, stop)
     finally:
-        cluster.on_carried_out = show
+        cluster.attempts.on_carried_out = on_carried_out
     return count
 
 

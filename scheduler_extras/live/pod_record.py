@@ -89,7 +89,7 @@ class PodRecord:
         self.retry.make_due()
 
     def wait_for(self, what: WaitsFor) -> None:
-        """Move the pod to another state."""
+        """Move the pod to another state, and drop the decision about it."""
         if what is not self.waits_for:
             self.since = time.monotonic()
         self.waits_for = what

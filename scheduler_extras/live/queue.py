@@ -83,7 +83,7 @@ class SchedulingQueue(dict):
             if latest and latest.uid == uid and record.retry.failures and not record.may_be_bound():
                 warn_of_foreign_binding(record.pod, latest.node_name)
             is_unanswered = record.waits_for in (WaitsFor.BINDING, WaitsFor.POST_FILTER)
-            is_unseen = record.waits_for is WaitsFor.CONFIRMATION and self.cache.latest_if_waiting(record.pod)
+            is_unseen = record.waits_for is WaitsFor.CONFIRMATION and self.cache.latest_if_unbound(record.pod)
             if not (is_unanswered or is_unseen):
                 del self[uid]
                 record.pod.record = None  # breaks the reference cycle
@@ -126,7 +126,7 @@ class SchedulingQueue(dict):
 
         A pod that has fallen back during the pass waits for its backoff.
         """
-        latest = self.cache.latest_if_waiting(pod)
+        latest = self.cache.latest_if_unbound(pod)
         if not latest or latest.terminating or latest.gates:
             return None
         return latest if pod.record.is_due() or pod.record.can_be_popped() else None

@@ -45,10 +45,10 @@ class Results:
             self.handle_binding(result)
         elif result.step is Step.POST_FILTER:
             self.handle_post_filter(result)
-        elif result.error and result.step is Step.CLEANUP:
-            warn_of_write(result.error)
         elif result.step is Step.PRE_BIND:
             self.handle_pre_bind(result)
+        elif result.error:  # of Step.CLEANUP
+            warn_of_write(result.error)
 
     def handle_pre_bind(self, result: Result) -> None:
         """If a request of PreBind failed, let the pod fall back, unless it has done so already."""

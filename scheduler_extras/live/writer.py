@@ -43,7 +43,7 @@ class Result:
     step: Step
     decision: FullDecision
     error: BaseException | None = None
-    unsent: list[tuple] = field(default_factory=list)  # the request that failed, and those after it
+    unsent: list[tuple] = field(default_factory=list)  # the requests that have not succeeded yet
 
 
 class Writer(ThreadPool):
@@ -61,13 +61,13 @@ class Writer(ThreadPool):
         self.awaited = 0  # results that the loop has not yet received
 
     def send(self, step: Step, decision: FullDecision, requests: list[tuple],
-             latest_if_waiting: Callable[[FullPod], FullPod | None]) -> None:
+             latest_if_unbound: Callable[[FullPod], FullPod | None]) -> None:
         """Let a thread send the requests of rules for a pod and report the result.
 
-        latest_if_waiting: returns the current version of a pod, or None if it no longer waits.
+        latest_if_unbound: returns the current version of a pod, or None if it no longer waits.
         """
         result = Result(step, decision, unsent=requests)
-        self.submit(result, self.send_in_order, result, latest_if_waiting)
+        self.submit(result, self.send_in_order, result, latest_if_unbound)
 
     def submit(self, result: Result, function: Callable, *arguments) -> None:
         """Let a thread call a function that reports a result. If no thread can be started, report that."""
@@ -90,7 +90,7 @@ class Writer(ThreadPool):
         if not self.may_write():
             raise Conflict(409, "this replica is no longer the leader")
 
-    def send_in_order(self, result: Result, latest_if_waiting: Callable[[FullPod], FullPod | None]) -> None:
+    def send_in_order(self, result: Result, latest_if_unbound: Callable[[FullPod], FullPod | None]) -> None:
         """Send requests one after another until one fails, and report the result.
 
         If the pod no longer waits, the rest is not sent, unless they clean up.
@@ -101,7 +101,7 @@ class Writer(ThreadPool):
             while result.unsent:
                 request = result.unsent[0]
                 if is_wanted_for_pod:
-                    check_that_it_waits(pod, latest_if_waiting(pod))
+                    check_that_it_waits(pod, latest_if_unbound(pod))
                 if result.step is Step.PRE_BIND and not is_current(result.decision):
                     raise Conflict(409, f"{pod.key} has given up {result.decision.node}")
                 response = self.send_one(result.step, pod, *request)

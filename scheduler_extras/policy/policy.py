@@ -65,7 +65,7 @@ class FullPolicy:
         prepared = prepare(self.predicates_to_ask(), pod, snapshot.nodes, snapshot)
         for each in prepared:
             asked = snapshot.nodes if self.always_check_all else passing
-            passing, refused = each.split(asked, snapshot)
+            passing, refused = each.filter(asked, snapshot)
             if refused:
                 refusals.append((each.rule.title, refused))
         feasible, failed = memo(
@@ -151,7 +151,7 @@ class FullPolicy:
         """The requirements that no active rule checks, {name: (the rule that would, does a pod have it?)}."""
         active = {rule.name for rule in self.rules()}
         idle = [rule for rule in [*PREDICATES.values()] if rule.name not in active]  # a copy: it may change
-        return {what: (rule, is_asked) for rule in idle for what, is_asked in rule.pod_requirements.items()}
+        return {what: (rule, requires) for rule in idle for what, requires in rule.pod_requirements.items()}
 
 
 def warm_up(policy: FullPolicy, snapshot: FullSnapshot) -> None:

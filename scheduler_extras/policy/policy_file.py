@@ -28,6 +28,7 @@ from scheduler_extras.rules import PLUGIN_ORDER
 
 MAX_BYTES = 2**20  # of a Policy or a plugin file; a ConfigMap has the same limit
 SAVING_SECONDS = 0.05  # in which an editor writes a file, after it has emptied it
+YAML_SECONDS = 1.0  # in which a YAML file must not change before it takes effect: half of it may be valid
 
 
 def providers() -> dict[str, dict]:
@@ -116,7 +117,9 @@ class PolicyFile:
         self.plugins = plugins
         self.preempt = preempt
         self.policies: dict[str, FullPolicy] = {}  # in force
-        self.known: dict[Path, tuple] = {}  # the versions of the files at the last check
+        self.known: dict[Path, tuple] = {}  # the versions of the files that were loaded last
+        self.latest: dict[Path, tuple] = {}  # those at the last check
+        self.latest_since = 0.0  # when these were seen first, in monotonic seconds
         self.reload_if_changed()
 
     def reload_if_changed(self) -> dict[str, FullPolicy]:
@@ -125,7 +128,10 @@ class PolicyFile:
         If no rule has changed, the same objects stay in force, so that no assumed pod falls back.
         """
         versions = self.versions()
-        if versions != self.known or not self.policies:
+        if versions != self.latest:
+            self.latest = versions
+            self.latest_since = time.monotonic()
+        if not self.policies or (versions != self.known and self.is_saved()):
             self.known = versions
             before = {**PLUGGED_IN}
             try:
@@ -140,6 +146,14 @@ class PolicyFile:
                     return self.policies
                 log.error("%s; still using the last good Policy", error)
         return self.policies
+
+    def is_saved(self) -> bool:
+        """Return whether the Policy file can be read: JSON at once, YAML after a second without a change."""
+        is_yaml = False
+        if Path(self.path).absolute() in self.latest:
+            with contextlib.suppress(OSError, ValueError):  # to load it raises the error
+                is_yaml = text_in(self.path, MAX_BYTES).lstrip()[:1] not in ("{", "")
+        return not is_yaml or time.monotonic() >= self.latest_since + YAML_SECONDS
 
     def versions(self) -> dict[Path, tuple]:
         """Return the versions of the Policy, the plugins, and the files that plugins may import.

@@ -13,7 +13,7 @@ import weakref
 from typing import Any
 
 from scheduler_extras.common.errors import Malformed
-from scheduler_extras.deciding.answers import for_each, index_of_nodes
+from scheduler_extras.deciding.answers import compute_each, index_of_nodes
 from scheduler_extras.deciding.rule import DURING_SCHEDULING
 from scheduler_extras.deciding.snapshot import FullSnapshot
 from scheduler_extras.reading.fields import pick
@@ -99,7 +99,7 @@ def selected_by(terms: list[AffinityTerm], snapshot: FullSnapshot) -> dict:
         return all(term.selects(pod, snapshot) for term in terms)
 
     return index_of_nodes(
-        key, snapshot, for_each(lambda node: count_pods(node, are_selected)), with_numbers, namespaces)
+        key, snapshot, compute_each(lambda node: count_pods(node, are_selected)), with_numbers, namespaces)
 
 
 def terms_on(node: FullNode) -> dict:
@@ -132,7 +132,7 @@ def with_terms(placed: PlacedTerms | None, before: dict, now: dict) -> PlacedTer
 
 def placed_terms(snapshot: FullSnapshot) -> PlacedTerms:
     """Return the terms of all placed pods."""
-    return index_of_nodes("terms", snapshot, for_each(terms_on), with_terms)
+    return index_of_nodes("terms", snapshot, compute_each(terms_on), with_terms)
 
 
 def has_required_affinity(side: str, pod: FullPod, node: object = None) -> bool:

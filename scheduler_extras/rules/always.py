@@ -32,7 +32,7 @@ def rivals_of(pod: FullPod, nodes: list[FullNode], snapshot: FullSnapshot) -> An
     Only pods of our own schedulers count, as upstream's nominator only has pods of its own queue.
     """
     rivals = [other for other in snapshot.nominated
-              if other.uid != pod.uid and other.priority >= pod.priority and is_ours(other, snapshot)]
+              if other.uid != pod.uid and other.priority >= pod.priority and is_rival(other, snapshot)]
     if not rivals:
         return SKIP
     on_nodes = collections.defaultdict(list)
@@ -46,7 +46,7 @@ def rivals_of(pod: FullPod, nodes: list[FullNode], snapshot: FullSnapshot) -> An
     return Rivals(on_nodes, snapshot, predicates, prepared)
 
 
-def is_ours(pod: FullPod, snapshot: FullSnapshot) -> bool:
+def is_rival(pod: FullPod, snapshot: FullSnapshot) -> bool:
     """Return whether a pod names one of our schedulers, and has not finished."""
     return pod.scheduler in snapshot.policies and pod.phase not in ("Succeeded", "Failed")
 

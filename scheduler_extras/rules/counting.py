@@ -5,7 +5,7 @@ from __future__ import annotations
 import collections
 from collections.abc import Callable, Iterable
 
-from scheduler_extras.deciding.answers import for_each, index_of_nodes
+from scheduler_extras.deciding.answers import compute_each, index_of_nodes
 from scheduler_extras.deciding.recorded_reads import signature
 from scheduler_extras.deciding.snapshot import FullSnapshot
 from scheduler_extras.reading.label_selectors import Requirement
@@ -27,7 +27,7 @@ def count_pods(node: FullNode, matches: Callable, namespace: str | None = None) 
 
 def nodes_that_may_count(namespace: str, requirements: Iterable[Requirement], snapshot: FullSnapshot) -> set:
     """Return the names of the nodes that have pods of a namespace which may meet these requirements."""
-    index = index_of_nodes("nodes by label", snapshot, for_each(labels_on), with_labels)
+    index = index_of_nodes("nodes by label", snapshot, compute_each(labels_on), with_labels)
     return index.find(namespace, labels_needed(requirements))
 
 

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from scheduler_extras.deciding.answers import answers_about, for_each
+from scheduler_extras.deciding.answers import answers_about, compute_each
 from scheduler_extras.deciding.rule import SKIP, predicate
 from scheduler_extras.deciding.snapshot import FullSnapshot
 from scheduler_extras.reading.fields import pick, text_at
@@ -243,7 +243,7 @@ def to_attach(wanted: set, snapshot: FullSnapshot, attachments: Callable = attac
         return frozenset().union(*[attachments(pod, snapshot) for pod in node.pods.values() if pod.volumes])
 
     somewhere, attached = answers_about(
-        snapshot.nodes, ("attached", attachments.__name__), snapshot, for_each(attached_to), objects,
+        snapshot.nodes, ("attached", attachments.__name__), snapshot, compute_each(attached_to), objects,
         then=lambda nodes, attached: (frozenset().union(*attached.values()), attached))
     others = wanted & (somewhere | elsewhere)
     new = collections.Counter([driver for driver, _ in wanted - others])

@@ -12,7 +12,7 @@ import json
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from scheduler_extras.deciding.answers import answers_about, for_each
+from scheduler_extras.deciding.answers import answers_about, compute_each
 from scheduler_extras.deciding.rule import predicate, priority
 from scheduler_extras.deciding.snapshot import FullSnapshot
 from scheduler_extras.reading.fields import pick
@@ -54,7 +54,7 @@ def avoiding_nodes(pod: FullPod, nodes: list[FullNode], snapshot: FullSnapshot) 
     """Return the annotation preferAvoidPods of the nodes that have it, {node: JSON}."""
     return answers_about(
         snapshot.nodes, "avoiding", snapshot,
-        for_each(lambda node: node.annotations.get("scheduler.alpha.kubernetes.io/preferAvoidPods")),
+        compute_each(lambda node: node.annotations.get("scheduler.alpha.kubernetes.io/preferAvoidPods")),
         then=lambda nodes, texts: {name: text for name, text in texts.items() if text})
 
 
@@ -89,7 +89,7 @@ def shares_of(images: list[str], snapshot: FullSnapshot) -> list[tuple[str, int]
     Images that no node has are left out.
     """
     sizes = answers_about(
-        snapshot.nodes, "images", snapshot, for_each(lambda node: node.images), then=sizes_of)
+        snapshot.nodes, "images", snapshot, compute_each(lambda node: node.images), then=sizes_of)
     shares = []
     for image in images:
         if image.rfind(":") <= image.rfind("/"):  # nodes name images with a tag (normalizedImageName)

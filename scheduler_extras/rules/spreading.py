@@ -15,7 +15,7 @@ from typing import Any
 
 from scheduler import matches_node, untolerated_taints
 from scheduler_extras.common.errors import InvalidSelector, Unschedulable
-from scheduler_extras.deciding.answers import Answers, answers_about, for_each, index_of_nodes
+from scheduler_extras.deciding.answers import Answers, answers_about, compute_each, index_of_nodes
 from scheduler_extras.deciding.recorded_reads import digest
 from scheduler_extras.deciding.rule import SKIP, Unresolvable, predicate, priority
 from scheduler_extras.deciding.snapshot import FullSnapshot
@@ -107,14 +107,14 @@ def nodes_with(keys: set[str], snapshot: FullSnapshot) -> dict[str, FullNode]:
     """Return the nodes that have all these labels, {name: Node}."""
     return answers_about(
         snapshot.nodes, ("nodes with labels", digest(repr(sorted(keys)))), snapshot,
-        for_each(lambda node: keys <= node.labels.keys()),
+        compute_each(lambda node: keys <= node.labels.keys()),
         then=lambda nodes, have_all: {name: nodes[name] for name in nodes if have_all[name]})
 
 
 def domains_by(key: str, snapshot: FullSnapshot) -> dict[str, str]:
     """Return {name of a node that has a label: the label's value}."""
     return answers_about(
-        snapshot.nodes, ("domains", digest(key)), snapshot, for_each(lambda node: node.labels.get(key)),
+        snapshot.nodes, ("domains", digest(key)), snapshot, compute_each(lambda node: node.labels.get(key)),
         then=lambda nodes, values: {name: value for name, value in values.items() if value is not None})
 
 

@@ -147,10 +147,13 @@ class Handler(BaseHTTPRequestHandler):
 
     def answer(self) -> Response:
         """Return the response of the route, or an error."""
-        url = urlsplit(self.path)
-        handler = self.server.routes.get(url.path)
         if not self.server.may_ask(self.headers.get("Host", "")):
             return Response(b"the Host header names another server\n", status=421)
+        try:
+            url = urlsplit(self.path)
+        except ValueError as error:
+            return Response(f"{one_line(error)}\n".encode(errors="replace"), status=400)
+        handler = self.server.routes.get(url.path)
         if not handler:
             return Response(f"not found; there is {', '.join(self.server.routes)}\n".encode(), status=404)
         query = parse_qs(url.query, keep_blank_values=True)

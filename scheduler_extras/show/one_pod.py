@@ -50,7 +50,7 @@ def show_one_pod(cluster: LiveCluster, policy_file: PolicyFile, stop: threading.
     others = decide_pods_before(pod, cluster, policies, stop) if is_in_a_run else 0
     when = "If scheduled now" if not others else f"After {others} other pod{'s' * (others > 1)},"
     decision = decide_now(pod, cluster, snapshot, policy)
-    cluster.on_carried_out(decision, f"{pod.key} {stands}. {when} with {path}")
+    cluster.attempts.on_carried_out(decision, f"{pod.key} {stands}. {when} with {path}")
     return cluster.has_failed()
 
 

@@ -566,7 +566,7 @@ def decide_and_assume(cluster, thing):
     if decision.node:
         cluster.attempts.assume(decision)
         cluster.attempts.observer.attempted(decision, "scheduled")
-    cluster.on_carried_out(decision)
+    cluster.attempts.on_carried_out(decision)
 
 
 def ratio_of_listening(count, path, pods):
@@ -578,14 +578,14 @@ def ratio_of_listening(count, path, pods):
     cluster, policies = in_memory(count, path)
     cluster.api.server = "http://127.0.0.1:1"
     cluster.refresh_snapshot(policies)
-    quiet = cluster.on_decided, cluster.on_carried_out, cluster.attempts.observer
+    quiet = cluster.on_decided, cluster.attempts.on_carried_out, cluster.attempts.observer
     share, most = UNWATCHED
     attach_journal(cluster, Journal(path, (share / 2, most / 2)))  # for half of the time
-    listening = cluster.on_decided, cluster.on_carried_out, Observations(cluster)
+    listening = cluster.on_decided, cluster.attempts.on_carried_out, Observations(cluster)
     took = {quiet: [], listening: []}
     things = iter(MORE_PODS[pods](12000))
     for turn in itertools.chain(*itertools.repeat(took, TURNS)):
-        cluster.on_decided, cluster.on_carried_out, cluster.attempts.observer = turn
+        cluster.on_decided, cluster.attempts.on_carried_out, cluster.attempts.observer = turn
         cluster.queue.observer = cluster.attempts.observer
         cluster.snapshot.time_rule = None
         began = time.thread_time()

@@ -128,6 +128,31 @@ def test_a_binding_that_was_carried_out_but_answered_with_504_and_409_counts_as_
     assert [body["reason"] for *_, body in server.sent("POST", "/events")] == ["Scheduled"]
 
 
+@table("failures, may_write", {
+    "another client has bound it before": ([409], True), "it is forbidden, and another client binds it": ([403], True),
+    "the leader, after this replica has lost the lease": ([], False)})
+def test_a_pod_that_another_client_has_bound_to_the_same_node_does_not_count_as_bound(failures, may_write, caplog, monkeypatch):
+    monkeypatch.setattr(Server, "kind_of_writer", Writer, raising=False)  # so that the cluster counts as live
+    server, seen = Server(node("n"), pod("p")), []
+    plain = server.request
+
+    def request(method, path, *more, **options):
+        if path.endswith("/binding"):
+            server.put(pod("p", nodeName="n"))
+        return plain(method, path, *more, **options)
+
+    server.request = request
+    server.failures["binding"] = failures
+    rule = FullRule("Notes", lambda pod, node: (), hooks={
+        "post_bind": lambda *_: seen.append("post_bind"), "unreserve": lambda *_: seen.append("unreserve")})
+    cluster = scheduler_of(server)
+    cluster.writer.may_write = lambda: may_write
+    make_pass(cluster, policy=FullPolicy([rule], []))
+    assert seen == ["unreserve"] and cluster.attempts.bound == 0
+    assert "Scheduled" not in [body["reason"] for *_, body in server.sent("POST", "/events")]
+    assert ("is a second my-scheduler running?" in caplog.text) == may_write
+
+
 @table("there, attempts", {
     "another pod has its name": ({"uid": "another", "nodeName": "n"}, 1),
     "it is on another node": ({"uid": "uid-p", "nodeName": "m"}, 1),

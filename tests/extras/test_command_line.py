@@ -12,9 +12,10 @@ from helpers.control_plane import free_port, wait_for
 from helpers.everywhere import replace
 from helpers.extras import ROOT, SCHEDULER, node, pod, run_afresh, run_scheduler, table, without_timing
 from helpers.faulty import ApiServer
-from scheduler_extras.api.client import USER_AGENT
+from scheduler_extras.api.client import USER_AGENT, unreachable
 from scheduler_extras.command_line import api_server
 from scheduler_extras.common.version import VERSION
+from scheduler_extras.options import PROXY
 
 
 def test_the_output_of_the_demo():
@@ -227,3 +228,11 @@ def test_the_default_url_of_the_api_server(tmp_path, monkeypatch, address, files
         (tmp_path / name).touch()
     assert api_server(None).server == server
     assert api_server("http://box:80").server == "http://box:80", "--server takes precedence"
+
+
+def test_in_a_pod_without_a_token_the_error_says_so(tmp_path, monkeypatch):
+    replace(monkeypatch, "FOLDER", tmp_path)
+    monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "10.0.0.1")
+    assert str(unreachable(PROXY, OSError("refused"))) == (
+        f"cannot reach {PROXY}: refused; is `kubectl proxy` running there? "
+        f"This pod has no service account's token and CA in {tmp_path}")

@@ -209,8 +209,8 @@ def test_each_pass_prints_the_number_of_pending_pods_even_if_a_held_pod_comes_la
     rule = FullRule("Licence", lambda pod, node: ["no licence"] * ("big" in pod.name), hooks={"permit": lambda *_: 600})
     server = Server(node("n"), pod("held"))
     cluster, policies = scheduler_of(server), SimpleNamespace(reload_if_changed=lambda: {"my-scheduler": FullPolicy([rule], [])})
-    cluster.on_carried_out = Reporter(read_arguments(["--once"]), Screen())
-    cluster.on_rest = cluster.on_carried_out.print_counts
+    cluster.attempts.on_carried_out = Reporter(read_arguments(["--once"]), Screen())
+    cluster.on_rest = cluster.attempts.on_carried_out.print_counts
     message = []
     for names in ([], ["big-1", "big-2", "big-3"], [], ["big-4"]):
         server.put(*(pod(name) for name in names))

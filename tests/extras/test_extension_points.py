@@ -60,7 +60,7 @@ def test_with_manifests_pre_bind_is_called_again_at_once_after_a_request_that(sp
     spy.answers["pre_bind"] = lambda *_: requests if spy.seen.count("pre_bind") <= asked else None
     cluster = cluster_of(node("n"), pod("p"))
     decisions = []
-    cluster.on_carried_out = decisions.append
+    cluster.attempts.on_carried_out = decisions.append
     snapshot = make_passes(cluster, spy.policies, threading.Event(), once=False)
     assert (cluster.api.objects["pods", "default", "p"]["spec"].get("nodeName") == "n") == is_bound
     waits = "" if is_bound else "Spy prepares the binding to n: it is to be seen"

@@ -42,10 +42,30 @@ def folder(tmp_path, monkeypatch):
     unplug()
 
 
-def test_a_file_that_an_editor_empties_before_writing_gives_no_error(folder, caplog, monkeypatch):
+def test_a_yaml_file_takes_effect_once_it_has_not_changed_for_a_second(folder, caplog, clock):
+    """Half of it is valid, too, and might preempt pods, or bind them to wrong nodes."""
+    path = folder / "policy.yaml"
+    text = "kind: Policy\napiVersion: v1\npredicates:\n- name: HostName\n- name: MatchNodeSelector\n"
+    path.write_text(text)
+    file = PolicyFile(path, "my-scheduler")
+    path.write_text(text.partition("- name: Match")[0])
+    for _ in range(3):
+        file.reload_if_changed()
+        clock.now += 0.4
+    path.write_text(text.replace("HostName", "PodFitsHostPorts"))
+    file.reload_if_changed()
+    clock.now += 0.9
+    file.reload_if_changed()
+    assert caplog.messages == []
+    clock.now += 0.2
+    file.reload_if_changed()
+    assert [message.partition(": ")[2] for message in caplog.messages] == ["- HostName", "+ PodFitsHostPorts"]
+
+
+def test_a_file_that_an_editor_has_half_written_gives_no_error(folder, caplog, monkeypatch):
     path = folder / "policy.json"
     file = PolicyFile(path, "my-scheduler", [folder / f"{name}.py" for name in "abcd"])
-    path.write_text("")
+    path.write_text(FILES["policy.json"][:20])
     monkeypatch.setattr(time, "sleep", lambda seconds: path.write_text(FILES["policy.json"].replace('"D"}', '"HostName"}')))
     file.reload_if_changed()
     assert caplog.messages == []

@@ -66,6 +66,7 @@ ROUTES = {"/here": lambda request: Response(f"{request.path} {request.query}".en
     "a HEAD request": ("/here", "HEAD", None, 200, ""),
     "an unknown route": ("/there", "GET", None, 404, "not found; there is /here, /broken\n"),
     "a path with ..": ("/../here", "GET", None, 404, "not found; there is /here, /broken\n"),
+    "an invalid URL": ("http://[", "GET", None, 400, None),
     "a handler that fails": ("/broken", "GET", None, 500, "oops\n"),
     "a POST request": ("/here", "POST", None, 501, None),
     "the host localhost": ("/here", "GET", "localhost", 200, None),

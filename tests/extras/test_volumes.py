@@ -176,7 +176,7 @@ def test_volumes_are_reserved_within_a_pass(is_live, objects, placements):
     nodes = [decision.node for decision in decisions]
     assert [name and "a or b" for name in nodes] == placements
     assert len({*nodes} - {None}) == 1
-    cluster.on_carried_out = decisions.append
+    cluster.attempts.on_carried_out = decisions.append
     make_passes(cluster, policies, threading.Event(), once=False)
     assert {decision.node for decision in decisions} == {*nodes}, "the reservations stay"
 

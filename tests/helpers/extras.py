@@ -162,7 +162,7 @@ def pending_pods(cluster, policies):
 
 def run_pass(cluster, policies, show=lambda decision: None, stop=None):
     """Run a pass. `show` receives its decisions."""
-    cluster.on_carried_out = show
+    cluster.attempts.on_carried_out = show
     schedule_pending_pods(cluster, policies, stop or threading.Event())
 
 
