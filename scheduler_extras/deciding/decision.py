@@ -21,33 +21,32 @@ from scheduler_extras.deciding.snapshot import FullSnapshot
 
 
 class Diagnosis(dict):
-    """The reasons against the nodes that do not fit: {node: {predicate: its reasons}}."""
+    """The reasons against the nodes that do not fit: {node: {predicate: its reasons}}.
 
-    @functools.cached_property
-    def message(self) -> str:
-        """Why no node fits, such as "0/3 nodes are available: 3 Too many pods."."""
-        return sum_up(self)
-
-    @functools.cached_property
-    def titles(self) -> set[str]:
-        """The titles of the predicates that have refused a node."""
-        different = {id(against): against for against in self.values()}
-        return {title for against in different.values() for title in against}
-
-
-class SharedDiagnosis(Diagnosis):
-    """A Diagnosis in which nodes with equal reasons share one object, to sum up the message faster."""
+    Nodes with equal reasons share one object, so that these are summed up fast.
+    """
 
     @functools.cached_property
     def message(self) -> str:
         """Why no node fits, in the format of `sum_up`."""
+        if not self:
+            return sum_up(self)
         numbers = collections.Counter(map(id, self.values()))
         counts: collections.Counter[str] = collections.Counter()
-        for key, against in {id(against): against for against in self.values()}.items():
+        for key, against in self.different().items():
             for reason in itertools.chain.from_iterable(against.values()):
                 counts[reason] += numbers[key]
         parts = ", ".join(sorted(f"{count} {reason}" for reason, count in counts.items()))
         return f"0/{len(self)} nodes are available: {parts}."
+
+    @functools.cached_property
+    def titles(self) -> set[str]:
+        """The titles of the predicates that have refused a node."""
+        return {title for against in self.different().values() for title in against}
+
+    def different(self) -> dict[int, dict]:
+        """Return the different values, {id: {predicate: its reasons}}."""
+        return {id(against): against for against in self.values()}
 
 
 def combine_refusals(nodes: dict, refusals: list[tuple[str, dict]]) -> tuple[dict, Diagnosis]:
@@ -63,7 +62,7 @@ def combine_refusals(nodes: dict, refusals: list[tuple[str, dict]]) -> tuple[dic
             against[name][title] = reasons
     shared: dict[str, dict] = {}  # text of the reasons against a node -> these: equal ones are kept once
     by_lists = {}  # the same by the identity of the lists, as writing out the text takes long
-    failed = SharedDiagnosis()
+    failed = Diagnosis()
     for name in [name for name in nodes if name in against]:
         lists = tuple((title, id(reasons)) for title, reasons in against[name].items())
         if lists not in by_lists:
