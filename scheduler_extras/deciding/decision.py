@@ -101,7 +101,7 @@ class FullDecision(Decision):
     remedy: str = ""  # without a node: what PostFilter does, in words
     why_not_preempted: object = ""  # without a node: why preemption does not help, a text or {node: reasons}
     server_error: ServerUnavailable | None = None  # of the API server, if this attempt met any
-    waits: str = ""  # with a node: why the pod is not bound to it yet
+    why_delayed: str = ""  # with a node: why the pod is not bound to it yet
     requests: list = field(default_factory=list)  # without a node: the requests of PostFilter
 
     # Times in monotonic seconds; the last field is a duration:
@@ -150,7 +150,7 @@ class FullDecision(Decision):
             self.is_error = True
             self.condition_reason = "SchedulerError" if self.node else self.policy.reason_for_errors
         self.node = None
-        self.waits = ""
+        self.why_delayed = ""
         is_known = isinstance(error, (Unschedulable, Malformed, ApiError))
         self.message = str(error) if is_known else describe_error(error)
         if isinstance(error, Rejected):

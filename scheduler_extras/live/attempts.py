@@ -70,12 +70,12 @@ class AttemptHandler:
             return
         self.end_attempt(decision)
         record = decision.pod.record
-        if not decision.waits:
+        if not decision.why_delayed:
             self.start_binding(decision)
         elif requests:
             self.send(Step.PRE_BIND, decision, requests)
         elif record.waits_at_permit() and not decision.server_error:
-            self.recorder.report(decision, "Normal", "Waiting", "Waiting", decision.waits)
+            self.recorder.report(decision, "Normal", "Waiting", "Waiting", decision.why_delayed)
         self.show_if_new(decision)
 
     def start_binding(self, decision: FullDecision) -> None:

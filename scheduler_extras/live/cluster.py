@@ -131,7 +131,7 @@ class LiveCluster:
             return
         until = time.monotonic() + seconds
         while time.monotonic() < until and not stop.is_set():
-            if self.has_urgent_pod() or self.queue.could_pop():
+            if self.has_urgent_pod() or self.queue.has_pods_to_pop():
                 return
             self.cache.apply_updates(patience=0.1)
             self.results.handle()

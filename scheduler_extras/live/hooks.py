@@ -38,7 +38,7 @@ def run_unreserve(decision: FullDecision, snapshot: FullSnapshot) -> list[tuple]
 def run_permit_and_pre_bind(decision: FullDecision, snapshot: FullSnapshot) -> list[tuple]:
     """Call Permit and PreBind of the rules. Return the requests to send before the Binding.
 
-    If a rule refuses the node, the decision then has none. If one holds the pod, `decision.waits` says why.
+    If a rule refuses the node, the decision then has none. If one holds the pod, `why_delayed` says why.
     """
     if not decision.node:  # the pod was a victim, and the preemptor has rejected it at Permit
         return []
@@ -51,18 +51,18 @@ def run_permit_and_pre_bind(decision: FullDecision, snapshot: FullSnapshot) -> l
         if node is None:
             raise Unschedulable(f"node {decision.node} has gone")
         if record.waits_for is WaitsFor.PERMIT:
-            decision.waits = run_permit(decision, node, snapshot)
-            if decision.waits:
+            decision.why_delayed = run_permit(decision, node, snapshot)
+            if decision.why_delayed:
                 return []
         is_permitted = True
-        requests, decision.waits = run_pre_bind(decision, node, snapshot)
-        if decision.waits:
+        requests, decision.why_delayed = run_pre_bind(decision, node, snapshot)
+        if decision.why_delayed:
             record.hold(WaitsFor.PRE_BIND, decision)
     except (Exception, SystemExit) as error:
         record.restore_assumed()  # if the changes were written all the same, the watch shows them
         if isinstance(error, ServerUnavailable):  # the pod keeps its node, and waits
             decision.server_error = error
-            decision.waits = decision.waits or one_line(error)
+            decision.why_delayed = decision.why_delayed or one_line(error)
         else:
             decision.give_up(error, is_failure=is_permitted)  # as in kube-scheduler, if PreBind refuses
     return requests

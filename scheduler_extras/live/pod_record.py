@@ -58,7 +58,7 @@ class Published:
     def note_shown(self, decision: FullDecision) -> bool:
         """Record what is about to be shown of a decision. Return False if that was shown last time, too."""
         last = self.shown
-        self.shown = (decision.node or decision.message, decision.remedy, decision.waits)
+        self.shown = (decision.node or decision.message, decision.remedy, decision.why_delayed)
         return self.shown != last
 
 

@@ -151,7 +151,7 @@ class SchedulingQueue(dict):
             moment = time.monotonic()
             self.next_pop_at = moment + PAUSE_PER_SECOND * (moment - pass_queue.began_at)
 
-    def could_pop(self) -> bool:
+    def has_pods_to_pop(self) -> bool:
         """Return whether an idle queue could pop pods from backoff, because the cluster has changed."""
         return time.monotonic() >= self.next_pop_at and any(
             record.waits_for is WaitsFor.NODE and record.pops_from_backoff()

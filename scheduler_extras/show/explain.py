@@ -47,7 +47,7 @@ def in_words(decision: FullDecision) -> str:
     fit = f"{len(decision.total)} of {len(decision.nodes)} nodes fit"
     if node_name in decision.total:  # an edited `schedule` may not compute scores
         fit += f", score {in_digits(decision.total[node_name])}"
-    waits = f" waits: {decision.waits}" if decision.waits else ""
+    waits = f" waits: {decision.why_delayed}" if decision.why_delayed else ""
     return f"{pod} -> {node_name}  ({fit}){waits}"
 
 

@@ -101,10 +101,10 @@ class Journal:
 
     def carried_out(self, decision: FullDecision, *remarks: str) -> None:
         """Record the outcome of a decision, if there is more to it than the node."""
-        if not (decision.waits or decision.remedy or decision.requests or remarks):
+        if not (decision.why_delayed or decision.remedy or decision.requests or remarks):
             return
         _, number = self.last.get(decision.pod.uid, (None, 0))
-        about = {"waits": decision.waits, "remedy": decision.remedy, "victims": victims_of(decision),
+        about = {"waits": decision.why_delayed, "remedy": decision.remedy, "victims": victims_of(decision),
                  "notes": remarks}
         if number:
             self.frames.add("outcome", {"of": number, "line": in_words(decision), **about})

@@ -82,7 +82,8 @@ def in_json(decision: FullDecision) -> dict:
             "failed": {node: [*itertools.chain(*against.values())] for node, against in failed},
             "failedBy": {node: list(against) for node, against in failed}, "requests": requests, "free": free,
             "raw": decision.raw, "scores": decision.scores, "total": decision.total,
-            "held": is_held, "waits": decision.waits, "message": decision.message, "remedy": decision.remedy}
+            "held": is_held, "waits": decision.why_delayed, "message": decision.message,
+            "remedy": decision.remedy}
 
 
 def is_mistake(why: str | None) -> bool:

@@ -194,7 +194,7 @@ def test_a_pod_that_waits_for_pre_bind_is_printed_once_and_has_no_event(reason, 
     cluster, policy = scheduler_of(server), FullPolicy([rule], [])
     for _ in range(5):
         run_pass(cluster, {"my-scheduler": policy}, lambda decision: decisions.append(
-            (decision.node, decision.waits)))
+            (decision.node, decision.why_delayed)))
         cluster.results.handle(patience=60)
         wait_for_writes(cluster)
         states.append([record.waits_for for record in cluster.queue.values()])
@@ -228,7 +228,7 @@ def test_the_rule_that_holds_a_pod_is_reported_once():
     for _ in range(3):
         make_pass(cluster, decisions, policy)
     waits = "Impatient does not permit the binding to n yet: it is early"
-    assert [decision.waits for decision in decisions] == [waits]
+    assert [decision.why_delayed for decision in decisions] == [waits]
     assert [record.waits_for for record in cluster.queue.values()] == [WaitsFor.PERMIT]
     events, conditions = events_and_conditions(server)
     assert events == [("Normal", "Waiting", waits)]

@@ -64,7 +64,7 @@ def test_with_manifests_pre_bind_is_called_again_at_once_after_a_request_that(sp
     snapshot = make_passes(cluster, spy.policies, threading.Event(), once=False)
     assert (cluster.api.objects["pods", "default", "p"]["spec"].get("nodeName") == "n") == is_bound
     waits = "" if is_bound else "Spy prepares the binding to n: it is to be seen"
-    assert [decision.waits for decision in decisions] == [waits] and bool(snapshot.nodes["n"].pods) == is_bound
+    assert [decision.why_delayed for decision in decisions] == [waits] and bool(snapshot.nodes["n"].pods) == is_bound
 
 
 def test_a_pod_that_pre_enqueue_refuses_counts_as_gated(spy):

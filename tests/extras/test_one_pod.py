@@ -211,7 +211,7 @@ def test_a_pod_that_another_process_has_placed_is_shown_as_waiting(objects, mess
 def test_a_waiting_pod_is_shown_as_waiting():
     decision = decide(policy(), pod("p"), node("a"))
     assert in_words(decision).endswith(")") and in_json(decision)["waits"] == ""
-    decision.waits = "volumes are being bound or provisioned on a"
+    decision.why_delayed = "volumes are being bound or provisioned on a"
     assert in_words(decision).endswith(") waits: volumes are being bound or provisioned on a")
     assert in_json(decision)["waits"] == "volumes are being bound or provisioned on a"
 

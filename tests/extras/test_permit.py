@@ -174,7 +174,7 @@ def test_a_gang_of_another_namespace_is_a_different_gang():
     policies = {"my-scheduler": read_policy(policy(["PodFitsResources", "Coscheduling"]))}
     for _ in range(2):
         run_pass(cluster, policies, lambda decision: decided.update(
-            {decision.pod.name: decision.waits}))
+            {decision.pod.name: decision.why_delayed}))
     assert decided == {"ours": "Coscheduling does not permit the binding to n yet: 1 of 2 pods of group g have a node", "theirs": ""}
 
 
