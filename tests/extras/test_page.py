@@ -27,6 +27,8 @@ pytestmark = pytest.mark.xdist_group("a browser")  # only one worker starts it
 
 SCREENS = {"a projector": (1280, 720, "light"), "in the dark": (1280, 720, "dark"), "a telephone": (390, 844, "light")}
 
+MOTION = {"name": "prefers-reduced-motion", "value": "no-preference"}
+
 
 def show_on(browser, width, height, colours):
     """Emulate a screen of this size and colour scheme."""
@@ -831,6 +833,52 @@ def test_live_pods_are_played_one_after_another(arrives, shown, browse):
     assert page.execute_script(SHOW, arrives) == shown
 
 
+@table("mode", {"while LIVE": "", "while the page asks for guesses": "guess", "by hand": "by hand"})
+def test_the_first_pod_on_an_empty_page_begins_with_its_question(mode, browse):
+    page = browse("--cluster", DEMO)
+    page.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [MOTION]})
+    found = page.execute_script("""
+        const [first] = decisions();
+        begin({id: 'x', nodes: Object.fromEntries(nodes), policy: known.policy, frames: []});
+        connection.is = 'live';
+        guess.on = arguments[0] === 'guess';
+        Object.assign(view, {live: true, at: null, step: Infinity, byHand: arguments[0] === 'by hand'});
+        arrived([], true);
+        take({...first, n: 1});
+        arrived(known.entries);
+        halt();
+        return [view.at.pod, view.step, document.querySelectorAll('.tile.best').length];""", mode)
+    show_on(page, *SCREENS["a projector"])
+    assert found == ["default/web-1", 0, 0]
+
+
+def test_a_page_opens_at_the_end_of_the_newest_decision(browse):
+    page = browse("--cluster", DEMO)
+    assert page.execute_script("""
+        connection.is = 'live';
+        Object.assign(view, {live: true, at: null, step: Infinity});
+        arrived(known.entries.slice(-1), true);
+        return [view.at.pod, view.done];""") == ["default/warehouse", True]
+
+
+@table("features, widths", {"with motion": ([MOTION], [0, 1]), "with reduced motion": ([{**MOTION, "value": "reduce"}], [])})
+def test_the_points_grow_when_they_come_up(features, widths, browse):
+    page = browse("--cluster", DEMO, address="#pod=default/web-1")
+    page.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
+    seen = page.execute_script("""
+        view.step = 2;
+        move(1);
+        const race = document.querySelector('.race');
+        const whole = race.offsetWidth;
+        return race.getAnimations().flatMap(each => [0, .999].map(part => {
+          each.pause();
+          each.currentTime = part * each.effect.getTiming().duration;
+          return Math.round(race.getBoundingClientRect().width / whole);
+        }));""")
+    show_on(page, *SCREENS["a projector"])
+    assert seen == widths
+
+
 @table("height", {"on a projector": 720, "with very small tiles": 400})
 def test_a_new_taint_is_highlighted_even_if_labels_do_not_fit(height, browse):
     page = browse("--cluster", DEMO)
@@ -873,8 +921,7 @@ def test_the_name_of_a_pod_is_shortened_on_its_tile(name, shown, browse, tmp_pat
 
 def test_a_pod_flies_to_its_tile(browse):
     page = browse("--cluster", DEMO, address="#pod=default/web-1")
-    motion = {"name": "prefers-reduced-motion", "value": "no-preference"}
-    page.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [motion]})
+    page.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [MOTION]})
     seen = page.execute_script("""
         view.step = 3;
         move(1);

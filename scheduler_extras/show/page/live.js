@@ -22,7 +22,7 @@ function connect() {
     begin(state);
     view.at = wasAt && known.entries.find(each => each.n === wasAt.n) || null;
     if (!view.at) view.live = true;
-    arrived(known.entries.slice(-1));
+    arrived(known.entries.slice(-1), true);
   }));
   source.addEventListener('frames', hears(event => {
     const before = known.entries.length;
@@ -44,12 +44,13 @@ function connect() {
 }
 
 // New entries: while LIVE, the page plays the new decisions one after another. By hand, and after a guess, it waits for →.
-function arrived(entries) {
+// When the page opens, it shows the newest decision instead: that was made before.
+function arrived(entries, isStart = false) {
   const all = entries.filter(each => each.kind === 'decision');
   const news = all.filter(each => !each.repeats);
   const again = all.findLast(each => each.repeats && each.uid === view.at?.uid);
-  const waits = view.byHand || guess.on && (guess.choice || !view.done);
-  if (view.live && !view.at) Object.assign(view, {at: distinct().at(-1) || null, step: Infinity});
+  const waits = view.at && (view.byHand || guess.on && (guess.choice || !view.done));
+  if (isStart && !view.at) Object.assign(view, {at: distinct().at(-1) || null, step: Infinity});
   else {
     const next = view.live && !waits && playedNext(news);
     if (next) return enter(next);
@@ -64,7 +65,7 @@ function playedNext(news) {
   view.next = [...view.next, ...ofRun(news)].slice(-MAX_NEXT);
   const changed = known.entries.findLast(each => each.kind === 'change' || each.kind === 'run')?.n || 0;
   const isOld = decision => decision.n < changed || decision.policy !== known.policy;
-  if (isOld(view.at)) {
+  if (view.at && isOld(view.at)) {
     const since = view.next.filter(each => !isOld(each));
     view.next = since.length ? since : view.next.slice(-1);
   } else if (view.timer) return null;

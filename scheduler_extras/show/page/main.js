@@ -60,7 +60,7 @@ function goOn() {
   if (view.done) return view.next.length && enter(view.next.shift());
   view.step = view.next.length ? Infinity : view.step + 1;
   render();
-  if (view.done) fly(view.at);
+  animateStep();
   goOnSoon();
 }
 
@@ -101,7 +101,13 @@ function move(by) {
   if (by < 0) view.live = false;
   view.step = step;
   render();
-  if (step === last && by > 0) fly(view.at);
+  if (by > 0) animateStep();
+}
+
+// What moves when a step is shown: the points where they come up, the pod at the end.
+function animateStep() {
+  if (view.done) fly(view.at);
+  else grow();
 }
 
 function leap(by, step = Infinity) {

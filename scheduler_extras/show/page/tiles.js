@@ -150,6 +150,13 @@ function chips(node, decision, about, blame, fresh) {
     labels.filter(each => !isEarly(each)).map(([token, text, isAsked]) => chip(token, text, isAsked ? 'label.asked' : 'label')));
 }
 
+// Have the points grow, all at once: which node is ahead is seen as in a race. A part that grew by its width would be
+// too narrow for its number when fitAll measures it.
+function grow() {
+  if (still()) return;
+  document.querySelectorAll('.race').forEach(each => each.animate([{transform: 'scaleX(0)'}, {}], {duration: pace(), easing: 'ease-out'}));
+}
+
 // Have the pod move from the queue to its tile: first to the right, so that it does not cover what the pod asks for. What
 // moves is a copy, as a tile cuts off what is outside of it.
 function fly(decision) {
