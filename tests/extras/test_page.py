@@ -118,7 +118,7 @@ def test_the_arrow_key_steps_through_a_decision(browse):
         ("Where does web-1 go?", "5 nodes: which of them fit?", ["open"] * 5),
         ("Where does web-1 go?", "CheckNodeUnschedulable: 1 node out. node(s) were unschedulable", ["open", "open", "out", "open", "open"]),
         ("Where does web-1 go?", "PodToleratesNodeTaints: 2 nodes out. taint control-plane; taint gpu=true", ["out", "open", "out", "open", "out"]),
-        ("Where does web-1 go?", "Points times weights: the highest total wins.", ["out", "fits", "out", "fits", "out"]),
+        ("Where does web-1 go?", "Points times weights: the highest total wins. … the same for all: fewer taints 100", ["out", "fits", "out", "fits", "out"]),
         ("Where does web-1 go? To node-b", "wins by 75 over node-a: more left free +60 · balance +15", ["out", "fits", "out", "best", "out"]),
         ("Where does web-2 go?", "5 nodes: which of them fit?", ["open"] * 5)]
     assert [*tiles(page)] == ["control-plane", "node-a", "node-old", "node-b", "node-gpu"], "always by zone, then by name"
@@ -144,8 +144,8 @@ def test_a_decision_shows_the_pod_the_nodes_the_rules_and_the_choice(browse):
     assert "It asks for host port 80" in text_of(page, ".left") and "report → node-a" in text_of(page, ".left")
     assert "CheckNodeUnschedulable −1" in text_of(page, ".right") and "NodeAffinityPriority ×2" in text_of(page, ".right")
     shown = tiles(page)
-    assert shown["node-a"] == "node-a 216 cpu 3/4 mem 5.25/8Gi 26 90 100 report cache database disk=ssd zone=east"
-    assert shown["node-b"] == "✓ node-b 282 cpu 1/8 mem 1/16Gi 89 93 100 + ingress-1 web-2 web-1 disk=hdd zone=west"
+    assert shown["node-a"] == "node-a 216 cpu 3/4 mem 5.25/8Gi … 26 90 report cache database disk=ssd zone=east"
+    assert shown["node-b"] == "✓ node-b 282 cpu 1/8 mem 1/16Gi … 89 93 + ingress-1 web-2 web-1 disk=hdd zone=west"
     assert shown["node-gpu"].startswith("✗ node-gpu cpu 4/16 mem 8/64Gi gpu 1/2 taint gpu=true")
     blamed = [each.text for each in page.find_elements(By.CSS_SELECTOR, ".blamed")]
     assert blamed == ["control-plane:NoSchedule", "cordoned", "gpu=true:NoSchedule"]
@@ -297,11 +297,16 @@ def workers(count):
 SSD = {"disk": "ssd"}
 OBSTACLES = [{"labels": SSD}, {"labels": {"disk": "hdd"}}, {"labels": SSD, "cpu": "2"}, {"labels": SSD, "unschedulable": True},
              *({"labels": SSD, "taints": [{"key": key, "effect": "NoSchedule"}]} for key in ("gpu", "batch"))]
+MARKED = [{}, {"unschedulable": True}, {"taints": [{"key": "dedicated", "value": "batch", "effect": "NoSchedule"}]},
+          {"taints": [{"key": "spot", "value": "true", "effect": "PreferNoSchedule"}]}]
 CLUSTERS = {
     **{f"{count}.json": [*nodes(count), pod("p", {"cpu": "6"}), pod("q", {"cpu": "9"})] for count in (9, 14, 30, 300, 1000)},
     "uneven.json": [*(node(f"n{i}", labels={"zone": f"zone-{max(i - 97, 0)}"}) for i in range(100)), pod("p")],
     **{f"workers-{count}.json": [*workers(count), pod("p", {"cpu": "1", "memory": "1Gi"}, nodeSelector={"disk": "ssd"}),
                                  pod("q", {"cpu": "3", "memory": "4Gi"})] for count in (5, 12, 16, 24)},
+    "marked-24.json": [*(node(f"worker-{i:02}", cpu="4", labels={"disk": "ssd" if i % 4 else "hdd", "zone": f"eu-west-1{'abc'[i // 8]}"}, **MARKED[i % 4])
+                         for i in range(24)), *(pod(f"base-{i}", nodeName=f"worker-{i:02}") for i in range(24)),
+                       pod("p", {"cpu": "1"}, nodeSelector={"disk": "ssd"}), pod("q", {"cpu": "1"}, nodeSelector={"disk": "ssd"})],
     "mixed.json": [*(node(f"n{i}", **OBSTACLES[i % 6]) for i in range(60)), pod("p", {"cpu": "3"}, nodeSelector={"disk": "ssd"})],
     "long.json": [*(node(f"{LONG}-{i}", labels={f"{LONG}/{LONG}": LONG}) for i in "abc"),
                   *(pod(f"{LONG}-{i}", {"cpu": "3"}, nodeSelector={f"{LONG}/{LONG}": LONG}) for i in "abcd")]}
@@ -748,7 +753,7 @@ def test_a_tile_of_any_size_shows_its_points_or_the_reason_against_it(cluster, k
 def test_a_tile_shows_whole_names_lines_and_bars(count, keys, browse, files):
     page = browse("--cluster", files / f"workers-{count}.json", address="#pod=default/p")
     press(page, *keys)
-    for _ in "pq":
+    for name in "pq":
         cut = page.execute_script("""return [...document.querySelectorAll('.tile')].flatMap(tile => {
             const parts = [...tile.querySelectorAll('bdi, .why span, .bar > span, .chip')].filter(each => each.offsetHeight);
             const isCut = each => {
@@ -757,10 +762,50 @@ def test_a_tile_shows_whole_names_lines_and_bars(count, keys, browse, files):
             };
             return parts.filter(isCut).map(each => each.innerText);
         })""")
-        names = [re.search(r"worker-\d\d", text)[0] for text in tiles(page).values()]
-        assert cut == [] and names == [f"worker-{i:02}" for i in range(count)]
-        assert len([bar for bar in page.find_elements(By.CSS_SELECTOR, ".tile.best .track") if bar.size["width"] > 60]) == 2
+        names = [re.search(r"(worker-|…)\d\d", text)[0] for text in tiles(page).values()]
+        assert cut == [] and names == [f"{'worker-' if count < 10 else '…'}{i:02}" for i in range(count)]
+        assert page.execute_script("""
+            const best = document.querySelector('.tile.best'), {fontSize, fontWeight} = getComputedStyle(best.querySelector('.name'));
+            return [Math.round(parseFloat(fontSize)), fontWeight, best.querySelector('.chip.new').innerText];""") == [22 if keys else 18, "700", f"+ {name}"]
         press(page, Keys.ARROW_DOWN)
+
+
+@table("names, shown", {
+    "a prefix that all of them share": ([f"worker-{i:03}" for i in range(12)], ["…000", "…001"]),
+    "a prefix without a separator": ([f"n{i}" for i in range(12)], ["n0", "n1"]),
+    "a prefix and a domain": ([f"ip-10-0-1-{i}.eu-west-1.compute.internal" for i in range(12)], ["…0", "…1"]),
+    "no prefix that all of them share": (["a-0", *(f"b-{i}" for i in range(11))], ["a-0", "b-0"]),
+    "a node whose name is the prefix": (["worker", *(f"worker-{i}" for i in range(11))], ["worker", "worker-0"]),
+    "few nodes": (["worker-000", "worker-001"], ["worker-000", "worker-001"])})
+def test_a_prefix_that_many_nodes_share_is_left_out(names, shown, browse, tmp_path):
+    (tmp_path / "cluster.json").write_text(json.dumps({"kind": "List", "items": [*map(node, names), pod("p")]}))
+    page = browse("--cluster", tmp_path / "cluster.json")
+    assert page.execute_script("return [...document.querySelectorAll('.tile .name')].map(each => each.innerText)")[:2] == shown
+    assert page.find_element(By.CSS_SELECTOR, ".tile").get_attribute("title") == names[0]
+
+
+@table("keys, taint", {"on a projector": ([], "dedicated=batch"), "in large letters": (["b"], "dedicated")})
+def test_each_tile_shows_what_decides_while_somebody_guesses(keys, taint, browse, files):
+    page = browse("--cluster", files / "marked-24.json", address="#pod=default/p")
+    press(page, *keys)
+    page.execute_script("guess.on = true; view.step = 0; render()")
+    marks = page.execute_script("return [...document.querySelectorAll('.tile')].map(tile => [...tile.querySelectorAll('.mark')].map(each => each.innerText).join())")
+    assert marks == ["", "cordoned", taint, "spot:Prefer…"] * 6
+
+
+def test_points_that_all_nodes_get_are_cut_from_the_bars(browse):
+    page = browse("--cluster", DEMO, "--policy=DefaultProvider", address="#pod=default/web-1")
+    page.execute_script("view.step = 3; render()")
+    words = text_of(page, ".because .message").replace("\u00a0", " ")
+    assert words == "… the same for all: fewer taints 100 · not avoided 1000000 · fewer of its kind 200"
+    assert page.execute_script("return [...document.querySelectorAll('.race')].map(each => each.innerText.split('\\n').length)") == [3, 3]
+
+
+@table("keys", {"on a projector": [], "in large letters": ["b"]})
+def test_the_winner_shows_the_label_that_the_pod_asks_for(keys, browse, files):
+    page = browse("--cluster", files / "marked-24.json", address="#pod=default/q")
+    press(page, *keys)
+    assert text_of(page, ".tile.best .asked") in ("disk=ssd", "ssd")
 
 
 @table("keys", {"on a projector": [], "in large letters": ["b"]})

@@ -27,8 +27,14 @@ function because(decision, step) {
   const change = last && `${last.n > decision.n ? 'Since then' : 'Decided again after'}: ${editInWords(last)}`;
   const problem = view.live && withoutFolder(known.problem);
   const news = isOver && aboutNext(decision) || change || isOver && remark(decision);
-  const message = isOver && !decision.node && decision.message;
+  const message = isOver ? !decision.node && decision.message : decision && leftOut(decision, step);
   return h('div.because', {}, h('div', {}, reason(decision, step), ' ', problem ? h('p.news.problem', {}, problem) : news ? h('p.news', {title: news}, news) : message && h('p.message', {title: message}, message)));
+}
+
+// While the points come up: what their bars leave out.
+function leftOut(decision, step) {
+  const words = showsPoints(decision, step) && cutInWords(decision);
+  return words && `… the same for all: ${words}`;
 }
 
 // What waits for the key →, by hand or after a guess.
@@ -128,8 +134,8 @@ function leftSide(decision) {
         decision.asks.map(([name, value]) => h('li.long', {title: value}, h('span', {}, name), h('b', {}, value))),
         !requests.length && !decision.asks.length && h('li', {}, 'nothing'))],
     lasts.length > 0 && h('h2', {}, 'Last decisions'),
-    h('ul.lasts', {}, lasts.map(each => h('li', {title: each.pod, onclick: () => go(each)}, h('span', {}, briefly(each.pod)),
-      each.node ? h('span.yes', {}, '→\u00a0', h('span.node', {}, h('bdi', {}, nodeInShort(each.node)))) : h('span.no', {}, '✗ pending')))));
+    h('ul.lasts', {}, lasts.map(each => h('li', {title: [each.pod, each.node].filter(Boolean).join(' → '), onclick: () => go(each)}, h('span', {}, briefly(each.pod)),
+      each.node ? h('span.yes', {}, '→\u00a0', h('span.node', {}, h('bdi', {}, nodeOnTile(each.node)))) : h('span.no', {}, '✗ pending')))));
 }
 
 function again(waiting) {
