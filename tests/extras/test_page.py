@@ -244,8 +244,9 @@ def test_guess_first_waits_for_a_click_and_counts_right_guesses(browse):
     assert not page.find_elements(By.CSS_SELECTOR, ".adds, .over"), "the bars reveal nothing before the guess"
     for name, score in {"node-a": "guessed right: 0 of 1", "node-b": "guessed right: 1 of 2"}.items():
         page.find_element(By.CSS_SELECTOR, f"[data-node={name}]").click()
-        assert text_of(page, ".score") == score
+        assert score not in text_of(page, ".about"), "the score does not give the answer away"
         wait_for("the animation is over", lambda: "To node" in text_of(page, "h1"))
+        assert text_of(page, ".score") == score
         press(page, Keys.ARROW_RIGHT)
 
 
@@ -646,7 +647,83 @@ def test_an_edited_rule_is_marked_beside_a_decision(is_after, browse):
 def test_the_timeline_counts_what_it_has_found(browse):
     page = browse("--cluster", DEMO)
     press(page, "/", *"node-gpu")
-    assert text_of(page, ".timeline p") == "1 entry"
+    assert text_of(page, ".timeline p") == "1 entry and 1 node"
+
+
+@table("words, found", {
+    "a taint": ("gpu=true", ["node-gpu"]), "a label": ("disk=ssd", ["node-a", "node-old"]), "a cordoned node": ("cordoned", ["node-old"])})
+def test_nodes_can_be_searched_for_what_their_tiles_say(words, found, browse):
+    page = browse("--cluster", DEMO)
+    press(page, "/", *words)
+    lines = page.find_elements(By.CSS_SELECTOR, ".timeline .node-line span")
+    assert [each.text.split(":")[0] for each in lines] == found
+    lines[0].click()
+    assert [*tiles(page)] == ["control-plane", "node-a", "node-old", "node-b", "node-gpu"]
+
+
+@table("text, status", {
+    "the API server is unreachable": ("cannot reach http://127.0.0.1:8001: Connection refused", ["no-api", "NO API"]),
+    "the Policy is broken": ("policy.json: unknown predicate", ["live", "● LIVE"])})
+def test_the_badge_says_that_there_is_no_api_server(text, status, browse):
+    page = browse("--cluster", DEMO)
+    assert page.execute_script("""
+        connection.is = 'live';
+        Object.assign(view, {live: true, at: decisions().at(-1), step: Infinity});
+        take({kind: 'note', n: known.last + 1, at: 1, problem: true, text: arguments[0]});
+        return statusNow();""", text) == status
+
+
+def test_the_rules_do_not_tell_at_the_question_which_of_them_refuse_nodes(browse):
+    page = browse("--cluster", DEMO, "--policy=DefaultProvider")
+    shown = []
+    for _ in range(3):
+        shown.append(page.execute_script("return [...document.querySelectorAll('.rules:not(.weights) li span')].map(each => each.textContent)"))
+        press(page, Keys.ARROW_RIGHT)
+    assert shown == [[], ["CheckNodeUnschedulable"], ["CheckNodeUnschedulable", "PodToleratesNodeTaints"]]
+
+
+def test_a_saved_page_opens_at_the_decision_that_is_shown(browse, pages, tmp_path):
+    page = browse("--cluster", DEMO)
+    text = page.execute_script("""
+        connection.is = 'live';
+        go(decisions()[2]);
+        fetch = async () => ({text: async () => arguments[0]});
+        let saved;
+        URL.createObjectURL = blob => { saved = blob; return '#saved'; };
+        HTMLAnchorElement.prototype.click = () => {};
+        return save().then(() => saved.text());""", Path(pages("--cluster", DEMO).removeprefix("file://")).read_text())
+    (tmp_path / "saved.html").write_text(text)
+    page.get((tmp_path / "saved.html").as_uri())
+    assert text_of(page, "#where") == "3 of 8" and "To " in text_of(page, "h1")
+
+
+def test_a_reason_has_the_same_colour_beside_each_decision(browse, files):
+    page = browse("--cluster", files / "mixed.json")
+    colours = page.execute_script("""
+        const [decision] = decisions(), other = structuredClone({...decision, places: 0});
+        const colours = each => Object.fromEntries(each.against.map((_, group) => [kindOf(each, group), coloursOf(each).get(group)]));
+        const before = colours(decision);
+        other.out = Object.fromEntries(Object.entries(other.out).filter(([name, group]) => kindOf(other, group).startsWith('taint') || name.endsWith('9')));
+        return [before, colours(other), coloursOf(decision).get(decision.against.findIndex((_, group) => kindOf(decision, group) === 'cordoned'))];""")
+    assert {kind: colours[0][kind] for kind in colours[1] if colours[1][kind] != 5} == {kind: place for kind, place in colours[1].items() if place != 5}
+    assert colours[2] == 0 and len(set(colours[0].values())) == 5
+
+
+@table("keys", {"on a projector": [], "in large letters": ["b"]})
+def test_squares_stay_where_they_are_when_the_cluster_changes(keys, browse, files):
+    page = browse("--cluster", files / "300.json", address="#pod=default/p")
+    press(page, *keys)
+    places = page.execute_script("""
+        connection.is = 'live';
+        Object.assign(view, {live: true, at: decisions().at(-1), step: Infinity});
+        const places = () => [...document.querySelectorAll('.map .square')].map(each => [each.offsetLeft, each.offsetTop, each.offsetWidth].join()).join(' ');
+        render();
+        const before = places();
+        const taints = [...Array(9)].map((_, i) => `a-rather-long-key-${i}=today:NoSchedule`);
+        take({kind: 'nodes', n: known.last + 1, at: 1, nodes: {n1: {...nodes.get('n1'), taints}}});
+        render();
+        return [before, places(), document.querySelector('.news').innerText.startsWith('Since then')];""")
+    assert places[0] == places[1] and places[2]
 
 
 @table("operator, words", {

@@ -96,6 +96,7 @@ function statusNow() {
   if (connection.is === 'recording') return ['recording', 'RECORDING'];
   if (connection.is === 'lost') return ['lost', 'LOST: reconnecting'];
   if (!view.live) return ['paused', '❚❚ PAUSED'];
+  if (known.problem.startsWith('cannot reach ')) return ['no-api', 'NO API'];
   const more = view.at && view.done && !view.next.length ? distinct().filter(each => each.n > view.at.n).length : 0;
   return ['live', more ? `● LIVE · ${more} more: →` : '● LIVE'];
 }

@@ -171,8 +171,8 @@ function rightSide(decision, step) {
   const isNew = title => !before.predicates.includes(title);
   const weights = new Map(before.priorities);
   const many = rules.predicates.length + rules.priorities.length > 13;
-  const isShown = title => !many || decision?.refused.includes(title) || title === whatIf.off || isNew(title);
   const refusedSoFar = decision ? decision.refused.slice(0, step) : [];
+  const isShown = title => !many || refusedSoFar.includes(title) || title === whatIf.off || isNew(title);
   const shownRules = [...rules.predicates.filter(isShown), ...gone];
   const rest = rules.predicates.length + gone.length - shownRules.length;
   const moves = isWhatIf() ? movesInWords() : null;
