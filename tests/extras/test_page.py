@@ -663,6 +663,8 @@ def test_nodes_can_be_searched_for_what_their_tiles_say(words, found, browse):
 
 @table("text, status", {
     "the API server is unreachable": ("cannot reach http://127.0.0.1:8001: Connection refused", ["no-api", "NO API"]),
+    "kubectl proxy cannot reach it": (
+        "GET /api/v1/nodes: 502 Bad Gateway: http://127.0.0.1:8001 is not a kubectl proxy, or has no API server behind it: ", ["no-api", "NO API"]),
     "the Policy is broken": ("policy.json: unknown predicate", ["live", "● LIVE"])})
 def test_the_badge_says_that_there_is_no_api_server(text, status, browse):
     page = browse("--cluster", DEMO)

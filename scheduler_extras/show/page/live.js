@@ -92,11 +92,14 @@ function changedIn(all, before) {
     || all.find(each => total(before.get(each.pod)) !== total(each));
 }
 
+// The errors of requests that no API server has answered.
+const NO_API = /^cannot reach |no answer within |no API server behind it/;
+
 function statusNow() {
   if (connection.is === 'recording') return ['recording', 'RECORDING'];
   if (connection.is === 'lost') return ['lost', 'LOST: reconnecting'];
   if (!view.live) return ['paused', '❚❚ PAUSED'];
-  if (known.problem.startsWith('cannot reach ')) return ['no-api', 'NO API'];
+  if (NO_API.test(known.problem)) return ['no-api', 'NO API'];
   const more = view.at && view.done && !view.next.length ? distinct().filter(each => each.n > view.at.n).length : 0;
   return ['live', more ? `● LIVE · ${more} more: →` : '● LIVE'];
 }

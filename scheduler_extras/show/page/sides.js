@@ -128,7 +128,7 @@ function leftSide(decision) {
     h('ul', {}, decision && h(`li.asked-about${view.done && decision.node ? '.placed' : ''}`, {title: decision.pod}, h('b', {}, briefly(decision.pod)),
       h('span', {}, view.done ? (decision.node ? 'placed' : isGone(decision) ? 'gone' : 'pending') : 'now')),
       waiting.slice(0, 3).map(each => h('li.waits', {title: each.pod, onclick: () => showPod(each.pod)}, h('span', {}, briefly(each.pod)), h('small', {'data-again': each.again}, again(each)))),
-      others > 3 && h('li.more', {}, h('small', {}, `and ${others - 3} more`))),
+      others > 3 && h('li.more', {onclick: () => show('pending')}, h('small', {}, `and ${others - 3} more`))),
     decision && [h('h2', {}, 'It asks for'),
       h('ul.asks', {}, requests.map(([name, value]) => h('li', {}, h('span', {}, resourceName(name)), h('b', {}, amount(name, value)))),
         decision.asks.map(([name, value]) => h('li.long', {title: value}, h('span', {}, name), h('b', {}, value))),
