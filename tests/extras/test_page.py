@@ -923,6 +923,9 @@ def test_each_tile_shows_what_decides_while_somebody_guesses(keys, taint, browse
     page.execute_script("guess.on = true; view.step = 0; render()")
     marks = page.execute_script("return [...document.querySelectorAll('.tile')].map(tile => [...tile.querySelectorAll('.mark')].map(each => each.innerText).join())")
     assert marks == ["", "cordoned", taint, "spot:Prefer…"] * 6
+    page.execute_script("go(decisions()[0])")
+    shown = page.execute_script("return [...document.querySelectorAll('.tile:is(.fits, .best) .mark:not(h3 *)')].map(each => each.innerText)")
+    assert len(shown) == 6 and all(re.match("spot(=true)?:Prefer", each) for each in shown), "beside the points, too"
 
 
 def test_points_that_all_nodes_get_are_cut_from_the_bars(browse):

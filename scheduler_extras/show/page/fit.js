@@ -28,9 +28,9 @@ function fitAll() {
   tiles.forEach(tile => fitTile(tile, isTall(tile)));
 }
 
-// In this order, a tile gives up: what the pod adds, decimals, labels and pods, effects of taints, amounts, the bars of the
-// winner, taints and what the pod asks for, large letters, the pod that it gets, further lines of its name, and words of
-// the reason. A low one gives up amounts before it gives up labels and pods.
+// In this order, a tile gives up: what the pod adds, decimals, labels and pods, effects of taints, amounts, bars (of the
+// winner, and of nodes with taints), what the pod asks for and taints, large letters, the pod that it gets, further lines
+// of its name, and words of the reason. A low one gives up amounts before it gives up labels and pods.
 function fitTile(tile, isTall) {
   tile.querySelectorAll('.bar').forEach(bar => {
     const amounts = bar.querySelector('.amounts');
@@ -46,7 +46,7 @@ function fitTile(tile, isTall) {
     ...chips.filter(each => !isMain(each)).map(rest.giveUp),
     () => chips.filter(each => each.matches('.mark')).forEach(shortenTaint),
     () => bars.classList.add('half'),
-    () => tile.matches('.best') && bars.remove(),
+    () => tile.matches('.best, :has(.mark):not(.out)') && bars.remove(),
     ...chips.filter(isMain).map(rest.giveUp),
     rest.end,
     () => tile.classList.add('small'),
