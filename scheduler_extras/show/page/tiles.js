@@ -125,8 +125,8 @@ const cutShort = decision => new Set(decision.votes.filter(vote => !Array.isArra
 const pointsCut = decision => sum([...cutShort(decision)].map(vote => vote.weight * vote.points));
 const totalInShort = (decision, name) => (pointsCut(decision) ? '…' : '') + number(totalOf(decision, name) - pointsCut(decision));
 
-// The votes that do not fit into the bars of points, or that tell no node from another: those that give each node the same
-// points, if others do not.
+// The votes that the bars of points leave out: those that give each node the same points, if others do not. If all votes
+// do so, only the very large ones are left out.
 function cutFromRace(decision) {
   const isEqual = vote => !Array.isArray(vote.points);
   if (decision.votes.every(isEqual)) return cutShort(decision);
@@ -139,11 +139,12 @@ function race(decision, name) {
   const cut = cutFromRace(decision);
   const start = sum([...cut].map(vote => vote.weight * vote.points));
   const most = Math.max(...decision.fit.slice(0, 2000).map(each => totalOf(decision, each)), 1) - start;
-  return h('div.race', {}, cut.size > 0 && h('i.cut', {title: `the same for all: ${cutInWords(decision)}`}, '…'), partsOf(decision, name).map((part, i) => {
+  const parts = partsOf(decision, name).map((part, i) => {
     const vote = decision.votes[i];
-    return part > 0 && !cut.has(vote) && h(`i.c${hue(vote.title)}`, {style: {width: `${100 * part / most}%`},
-      title: `${vote.title}: ${number(pointsOf(decision, vote, name))} × ${vote.weight}`}, number(part));
-  }));
+    const title = `${vote.title}: ${number(pointsOf(decision, vote, name))} × ${vote.weight}`;
+    return part > 0 && !cut.has(vote) && h(`i.c${hue(vote.title)}`, {style: {width: `${100 * part / most}%`}, title}, number(part));
+  });
+  return h('div.race', {}, cut.size > 0 && h('i.cut', {title: `the same for all: ${cutInWords(decision)}`}, '…'), parts);
 }
 
 // The pods on a node, and its taints and labels; the pod in question first, what is to blame in a red frame, then what is new.

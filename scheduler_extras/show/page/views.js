@@ -20,7 +20,8 @@ function inTotal() {
 
 // Nodes with such a name, taint or label, as they are beside the decision that is shown; then the entries.
 function foundLines() {
-  const ofNode = name => h('li.node-line', {onclick: () => { selected = name; show('nodes'); }}, h('time', {}, 'node'), h('span', {}, nodeInWords(name)));
+  const open = name => { selected = name; show('nodes'); };
+  const ofNode = name => h('li.node-line', {onclick: () => open(name)}, h('time', {}, 'node'), h('span', {}, nodeInWords(name)));
   return [...nodesFound().slice(0, 100).map(ofNode), ...found().map(line)];
 }
 
