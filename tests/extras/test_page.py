@@ -27,6 +27,8 @@ pytestmark = pytest.mark.xdist_group("a browser")  # only one worker starts it
 
 SCREENS = {"a projector": (1280, 720, "light"), "in the dark": (1280, 720, "dark"), "a telephone": (390, 844, "light")}
 
+MOTION = {"name": "prefers-reduced-motion", "value": "no-preference"}
+
 
 def show_on(browser, width, height, colours):
     """Emulate a screen of this size and colour scheme."""
@@ -116,7 +118,7 @@ def test_the_arrow_key_steps_through_a_decision(browse):
         ("Where does web-1 go?", "5 nodes: which of them fit?", ["open"] * 5),
         ("Where does web-1 go?", "CheckNodeUnschedulable: 1 node out. node(s) were unschedulable", ["open", "open", "out", "open", "open"]),
         ("Where does web-1 go?", "PodToleratesNodeTaints: 2 nodes out. taint control-plane; taint gpu=true", ["out", "open", "out", "open", "out"]),
-        ("Where does web-1 go?", "Points times weights: the highest total wins.", ["out", "fits", "out", "fits", "out"]),
+        ("Where does web-1 go?", "Points times weights: the highest total wins. … the same for all: fewer taints 100", ["out", "fits", "out", "fits", "out"]),
         ("Where does web-1 go? To node-b", "wins by 75 over node-a: more left free +60 · balance +15", ["out", "fits", "out", "best", "out"]),
         ("Where does web-2 go?", "5 nodes: which of them fit?", ["open"] * 5)]
     assert [*tiles(page)] == ["control-plane", "node-a", "node-old", "node-b", "node-gpu"], "always by zone, then by name"
@@ -142,8 +144,8 @@ def test_a_decision_shows_the_pod_the_nodes_the_rules_and_the_choice(browse):
     assert "It asks for host port 80" in text_of(page, ".left") and "report → node-a" in text_of(page, ".left")
     assert "CheckNodeUnschedulable −1" in text_of(page, ".right") and "NodeAffinityPriority ×2" in text_of(page, ".right")
     shown = tiles(page)
-    assert shown["node-a"] == "node-a 216 cpu 3/4 mem 5.25/8Gi 26 90 100 report cache database disk=ssd zone=east"
-    assert shown["node-b"] == "✓ node-b 282 cpu 1/8 mem 1/16Gi 89 93 100 + ingress-1 web-2 web-1 disk=hdd zone=west"
+    assert shown["node-a"] == "node-a 216 cpu 3/4 mem 5.25/8Gi … 26 90 report cache database disk=ssd zone=east"
+    assert shown["node-b"] == "✓ node-b 282 cpu 1/8 mem 1/16Gi … 89 93 + ingress-1 web-2 web-1 disk=hdd zone=west"
     assert shown["node-gpu"].startswith("✗ node-gpu cpu 4/16 mem 8/64Gi gpu 1/2 taint gpu=true")
     blamed = [each.text for each in page.find_elements(By.CSS_SELECTOR, ".blamed")]
     assert blamed == ["control-plane:NoSchedule", "cordoned", "gpu=true:NoSchedule"]
@@ -205,6 +207,18 @@ def test_what_if_shows_the_pods_that_would_move_and_copies_the_policy(browse):
     assert text_of(page, "h1") == "Where does ingress-1 go? To node-b"
 
 
+@table("keys", {"on a projector": [], "in large letters": ["b"]})
+def test_an_edited_weight_leaves_room_for_its_name(keys, browse):
+    page = browse("--cluster", DEMO, "--policy=DefaultProvider", address="#pod=default/web-1")
+    press(page, *keys)
+    page.execute_script("known.policy.by['my-scheduler'].priorities.forEach(([title, weight]) => weigh(title, weight + 1, weight))")
+    assert page.execute_script("""return [...document.querySelectorAll('.weights .off')].map(row => {
+        const [name, weight, button] = ['span', 'b', 'button'].map(each => row.querySelector(each).getBoundingClientRect());
+        const isBelow = weight.top >= name.bottom - 1;
+        return (isBelow || weight.left >= name.right) && weight.right <= button.left && name.height < 3 * weight.height;
+    })""") == [True] * 8
+
+
 def test_a_policy_in_yaml_is_copied_as_yaml(browse, tmp_path):
     policy = yaml.safe_load((ROOT / "policy.json").read_text())
     (tmp_path / "policy.yaml").write_text(yaml.safe_dump(policy))
@@ -230,8 +244,9 @@ def test_guess_first_waits_for_a_click_and_counts_right_guesses(browse):
     assert not page.find_elements(By.CSS_SELECTOR, ".adds, .over"), "the bars reveal nothing before the guess"
     for name, score in {"node-a": "guessed right: 0 of 1", "node-b": "guessed right: 1 of 2"}.items():
         page.find_element(By.CSS_SELECTOR, f"[data-node={name}]").click()
-        assert text_of(page, ".score") == score
+        assert score not in text_of(page, ".about"), "the score does not give the answer away"
         wait_for("the animation is over", lambda: "To node" in text_of(page, "h1"))
+        assert text_of(page, ".score") == score
         press(page, Keys.ARROW_RIGHT)
 
 
@@ -295,11 +310,16 @@ def workers(count):
 SSD = {"disk": "ssd"}
 OBSTACLES = [{"labels": SSD}, {"labels": {"disk": "hdd"}}, {"labels": SSD, "cpu": "2"}, {"labels": SSD, "unschedulable": True},
              *({"labels": SSD, "taints": [{"key": key, "effect": "NoSchedule"}]} for key in ("gpu", "batch"))]
+MARKED = [{}, {"unschedulable": True}, {"taints": [{"key": "dedicated", "value": "batch", "effect": "NoSchedule"}]},
+          {"taints": [{"key": "spot", "value": "true", "effect": "PreferNoSchedule"}]}]
 CLUSTERS = {
     **{f"{count}.json": [*nodes(count), pod("p", {"cpu": "6"}), pod("q", {"cpu": "9"})] for count in (9, 14, 30, 300, 1000)},
     "uneven.json": [*(node(f"n{i}", labels={"zone": f"zone-{max(i - 97, 0)}"}) for i in range(100)), pod("p")],
     **{f"workers-{count}.json": [*workers(count), pod("p", {"cpu": "1", "memory": "1Gi"}, nodeSelector={"disk": "ssd"}),
                                  pod("q", {"cpu": "3", "memory": "4Gi"})] for count in (5, 12, 16, 24)},
+    "marked-24.json": [*(node(f"worker-{i:02}", cpu="4", labels={"disk": "ssd" if i % 4 else "hdd", "zone": f"eu-west-1{'abc'[i // 8]}"}, **MARKED[i % 4])
+                         for i in range(24)), *(pod(f"base-{i}", nodeName=f"worker-{i:02}") for i in range(24)),
+                       pod("p", {"cpu": "1"}, nodeSelector={"disk": "ssd"}), pod("q", {"cpu": "1"}, nodeSelector={"disk": "ssd"})],
     "mixed.json": [*(node(f"n{i}", **OBSTACLES[i % 6]) for i in range(60)), pod("p", {"cpu": "3"}, nodeSelector={"disk": "ssd"})],
     "long.json": [*(node(f"{LONG}-{i}", labels={f"{LONG}/{LONG}": LONG}) for i in "abc"),
                   *(pod(f"{LONG}-{i}", {"cpu": "3"}, nodeSelector={f"{LONG}/{LONG}": LONG}) for i in "abcd")]}
@@ -421,6 +441,46 @@ def test_a_print_has_the_tiles_the_matrix_and_the_timeline(browse):
     page.execute_script("onbeforeprint()")
     paper = text_of(page, ".paper")
     assert "1 → 100 × 2" in paper and "training → node-gpu" in paper and len(tiles(page)) == 5
+
+
+def test_a_print_has_colours_and_all_columns_and_no_scroll_bars(browse, files):
+    page = browse("--cluster", files / "marked-24.json", "--policy=DefaultProvider", address="#pod=default/p")
+    try:
+        show_on(page, 717, 1000, "light")  # A4 without its margins
+        page.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
+        found = page.execute_script("""
+            onbeforeprint();
+            const styles = [...document.querySelectorAll('main, main *')].map(each => getComputedStyle(each));
+            return [document.querySelector('.matrix table').getBoundingClientRect().right < 700,
+                    [...document.querySelectorAll('button')].filter(each => each.offsetHeight).length,
+                    styles.filter(each => [each.overflowX, each.overflowY].some(one => ['auto', 'scroll'].includes(one))).length,
+                    styles.filter(each => each.printColorAdjust !== 'exact').length];""")
+    finally:
+        page.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})
+        show_on(page, *SCREENS["a projector"])
+    assert found == [True, 0, 0, 0]
+
+
+@table("cluster, rows, opened", {
+    "up to 30 nodes are all shown": ("marked-24.json", 24, 24), "of more, the others open with a click": ("300.json", 30, 300)})
+def test_the_matrix_has_all_nodes(cluster, rows, opened, browse, files):
+    page = browse("--cluster", files / cluster, address="#pod=default/p")
+    press(page, "m")
+    assert len(page.find_elements(By.CSS_SELECTOR, ".matrix tbody tr")) == rows
+    for button in page.find_elements(By.CSS_SELECTOR, ".matrix button"):
+        assert button.text == "and 270 other nodes"
+        button.click()
+    assert len(page.find_elements(By.CSS_SELECTOR, ".matrix tbody tr")) == opened
+
+
+def test_the_matrix_leaves_out_priorities_that_give_no_points(browse):
+    page = browse("--cluster", DEMO, "--policy=DefaultProvider", address="#pod=default/web-1")
+    press(page, "m")
+    heads = page.execute_script("return [...document.querySelectorAll('.matrix thead th')].map(each => each.textContent)")
+    assert "TaintTolerationPriority × 1" in heads and "ImageLocalityPriority × 1" not in heads
+    assert "no points from NodeAffinityPriority, ImageLocalityPriority, InterPodAffinityPriority" in text_of(page, ".matrix")
+    totals = page.execute_script("return [...document.querySelectorAll('.matrix .sum')].map(each => [each.innerText, each.title])")
+    assert all(re.fullmatch("…[0-9]{3}", shown) and whole.startswith("1000") for shown, whole in totals)
 
 
 HANDLERS = ["onload", "onerror", "onfocus autofocus", "onmouseover", "ontoggle open", "onanimationstart", "onbegin", "onpageshow"]
@@ -581,13 +641,91 @@ EDITED = """
 @table("is_after", {"it was made before the edit": False, "the pod was decided again after the edit": True})
 def test_an_edited_rule_is_marked_beside_a_decision(is_after, browse):
     page = browse("--cluster", DEMO)
-    assert page.execute_script(EDITED, is_after) == ["HostName gone", "NodeAffinityPriority ×2 → ×20"]
+    assert page.execute_script(EDITED, is_after) == ["HostName gone", "NodeAffinity ×2 → ×20"]
 
 
 def test_the_timeline_counts_what_it_has_found(browse):
     page = browse("--cluster", DEMO)
     press(page, "/", *"node-gpu")
-    assert text_of(page, ".timeline p") == "1 entry"
+    assert text_of(page, ".timeline p") == "1 entry and 1 node"
+
+
+@table("words, found", {
+    "a taint": ("gpu=true", ["node-gpu"]), "a label": ("disk=ssd", ["node-a", "node-old"]), "a cordoned node": ("cordoned", ["node-old"])})
+def test_nodes_can_be_searched_for_what_their_tiles_say(words, found, browse):
+    page = browse("--cluster", DEMO)
+    press(page, "/", *words)
+    lines = page.find_elements(By.CSS_SELECTOR, ".timeline .node-line span")
+    assert [each.text.split(":")[0] for each in lines] == found
+    lines[0].click()
+    assert [*tiles(page)] == ["control-plane", "node-a", "node-old", "node-b", "node-gpu"]
+
+
+@table("text, status", {
+    "the API server is unreachable": ("cannot reach http://127.0.0.1:8001: Connection refused", ["no-api", "NO API"]),
+    "kubectl proxy cannot reach it": (
+        "GET /api/v1/nodes: 502 Bad Gateway: http://127.0.0.1:8001 is not a kubectl proxy, or has no API server behind it: ", ["no-api", "NO API"]),
+    "the Policy is broken": ("policy.json: unknown predicate", ["live", "● LIVE"])})
+def test_the_badge_says_that_there_is_no_api_server(text, status, browse):
+    page = browse("--cluster", DEMO)
+    assert page.execute_script("""
+        connection.is = 'live';
+        Object.assign(view, {live: true, at: decisions().at(-1), step: Infinity});
+        take({kind: 'note', n: known.last + 1, at: 1, problem: true, text: arguments[0]});
+        return statusNow();""", text) == status
+
+
+def test_the_rules_do_not_tell_at_the_question_which_of_them_refuse_nodes(browse):
+    page = browse("--cluster", DEMO, "--policy=DefaultProvider")
+    shown = []
+    for _ in range(3):
+        shown.append(page.execute_script("return [...document.querySelectorAll('.rules:not(.weights) li span')].map(each => each.textContent)"))
+        press(page, Keys.ARROW_RIGHT)
+    assert shown == [[], ["CheckNodeUnschedulable"], ["CheckNodeUnschedulable", "PodToleratesNodeTaints"]]
+
+
+def test_a_saved_page_opens_at_the_decision_that_is_shown(browse, pages, tmp_path):
+    page = browse("--cluster", DEMO)
+    text = page.execute_script("""
+        connection.is = 'live';
+        go(decisions()[2]);
+        fetch = async () => ({text: async () => arguments[0]});
+        let saved;
+        URL.createObjectURL = blob => { saved = blob; return '#saved'; };
+        HTMLAnchorElement.prototype.click = () => {};
+        return save().then(() => saved.text());""", Path(pages("--cluster", DEMO).removeprefix("file://")).read_text())
+    (tmp_path / "saved.html").write_text(text)
+    page.get((tmp_path / "saved.html").as_uri())
+    assert text_of(page, "#where") == "3 of 8" and "To " in text_of(page, "h1")
+
+
+def test_a_reason_has_the_same_colour_beside_each_decision(browse, files):
+    page = browse("--cluster", files / "mixed.json")
+    colours = page.execute_script("""
+        const [decision] = decisions(), other = structuredClone({...decision, places: 0});
+        const colours = each => Object.fromEntries(each.against.map((_, group) => [kindOf(each, group), coloursOf(each).get(group)]));
+        const before = colours(decision);
+        other.out = Object.fromEntries(Object.entries(other.out).filter(([name, group]) => kindOf(other, group).startsWith('taint') || name.endsWith('9')));
+        return [before, colours(other), coloursOf(decision).get(decision.against.findIndex((_, group) => kindOf(decision, group) === 'cordoned'))];""")
+    assert {kind: colours[0][kind] for kind in colours[1] if colours[1][kind] != 5} == {kind: place for kind, place in colours[1].items() if place != 5}
+    assert colours[2] == 0 and len(set(colours[0].values())) == 5
+
+
+@table("keys", {"on a projector": [], "in large letters": ["b"]})
+def test_squares_stay_where_they_are_when_the_cluster_changes(keys, browse, files):
+    page = browse("--cluster", files / "300.json", address="#pod=default/p")
+    press(page, *keys)
+    places = page.execute_script("""
+        connection.is = 'live';
+        Object.assign(view, {live: true, at: decisions().at(-1), step: Infinity});
+        const places = () => [...document.querySelectorAll('.map .square')].map(each => [each.offsetLeft, each.offsetTop, each.offsetWidth].join()).join(' ');
+        render();
+        const before = places();
+        const taints = [...Array(9)].map((_, i) => `a-rather-long-key-${i}=today:NoSchedule`);
+        take({kind: 'nodes', n: known.last + 1, at: 1, nodes: {n1: {...nodes.get('n1'), taints}}});
+        render();
+        return [before, places(), document.querySelector('.news').innerText.startsWith('Since then')];""")
+    assert places[0] == places[1] and places[2]
 
 
 @table("operator, words", {
@@ -746,7 +884,7 @@ def test_a_tile_of_any_size_shows_its_points_or_the_reason_against_it(cluster, k
 def test_a_tile_shows_whole_names_lines_and_bars(count, keys, browse, files):
     page = browse("--cluster", files / f"workers-{count}.json", address="#pod=default/p")
     press(page, *keys)
-    for _ in "pq":
+    for name in "pq":
         cut = page.execute_script("""return [...document.querySelectorAll('.tile')].flatMap(tile => {
             const parts = [...tile.querySelectorAll('bdi, .why span, .bar > span, .chip')].filter(each => each.offsetHeight);
             const isCut = each => {
@@ -755,10 +893,54 @@ def test_a_tile_shows_whole_names_lines_and_bars(count, keys, browse, files):
             };
             return parts.filter(isCut).map(each => each.innerText);
         })""")
-        names = [re.search(r"worker-\d\d", text)[0] for text in tiles(page).values()]
-        assert cut == [] and names == [f"worker-{i:02}" for i in range(count)]
-        assert len([bar for bar in page.find_elements(By.CSS_SELECTOR, ".tile.best .track") if bar.size["width"] > 60]) == 2
+        names = [re.search(r"(worker-|…)\d\d", text)[0] for text in tiles(page).values()]
+        assert cut == [] and names == [f"{'worker-' if count < 10 else '…'}{i:02}" for i in range(count)]
+        size, *rest = page.execute_script("""
+            const best = document.querySelector('.tile.best'), {fontSize, fontWeight} = getComputedStyle(best.querySelector('.name'));
+            return [Math.round(parseFloat(fontSize)), fontWeight, best.querySelector('.chip.new').innerText];""")
+        assert size >= (22 if keys else 18) and rest == ["700", f"+ {name}"]
         press(page, Keys.ARROW_DOWN)
+
+
+@table("names, shown", {
+    "a prefix that all of them share": ([f"worker-{i:03}" for i in range(12)], ["…000", "…001"]),
+    "a prefix without a separator": ([f"n{i}" for i in range(12)], ["n0", "n1"]),
+    "a prefix and a domain": ([f"ip-10-0-1-{i}.eu-west-1.compute.internal" for i in range(12)], ["…0", "…1"]),
+    "no prefix that all of them share": (["a-0", *(f"b-{i}" for i in range(11))], ["a-0", "b-0"]),
+    "a node whose name is the prefix": (["worker", *(f"worker-{i}" for i in range(11))], ["worker", "worker-0"]),
+    "few nodes": (["worker-000", "worker-001"], ["worker-000", "worker-001"])})
+def test_a_prefix_that_many_nodes_share_is_left_out(names, shown, browse, tmp_path):
+    (tmp_path / "cluster.json").write_text(json.dumps({"kind": "List", "items": [*map(node, names), pod("p")]}))
+    page = browse("--cluster", tmp_path / "cluster.json")
+    assert page.execute_script("return [...document.querySelectorAll('.tile .name')].map(each => each.innerText)")[:2] == shown
+    assert page.find_element(By.CSS_SELECTOR, ".tile").get_attribute("title") == names[0]
+
+
+@table("keys, taint", {"on a projector": ([], "dedicated=batch"), "in large letters": (["b"], "dedicated")})
+def test_each_tile_shows_what_decides_while_somebody_guesses(keys, taint, browse, files):
+    page = browse("--cluster", files / "marked-24.json", address="#pod=default/p")
+    press(page, *keys)
+    page.execute_script("guess.on = true; view.step = 0; render()")
+    marks = page.execute_script("return [...document.querySelectorAll('.tile')].map(tile => [...tile.querySelectorAll('.mark')].map(each => each.innerText).join())")
+    assert marks == ["", "cordoned", taint, "spot:Prefer…"] * 6
+    page.execute_script("go(decisions()[0])")
+    shown = page.execute_script("return [...document.querySelectorAll('.tile:is(.fits, .best) .mark:not(h3 *)')].map(each => each.innerText)")
+    assert len(shown) == 6 and all(re.match("spot(=true)?:Prefer", each) for each in shown), "beside the points, too"
+
+
+def test_points_that_all_nodes_get_are_cut_from_the_bars(browse):
+    page = browse("--cluster", DEMO, "--policy=DefaultProvider", address="#pod=default/web-1")
+    page.execute_script("view.step = 3; render()")
+    words = text_of(page, ".because .message").replace("\u00a0", " ")
+    assert words == "… the same for all: fewer taints 100 · not avoided 1000000 · fewer of its kind 200"
+    assert page.execute_script("return [...document.querySelectorAll('.race')].map(each => each.innerText.split('\\n').length)") == [3, 3]
+
+
+@table("keys", {"on a projector": [], "in large letters": ["b"]})
+def test_the_winner_shows_the_label_that_the_pod_asks_for(keys, browse, files):
+    page = browse("--cluster", files / "marked-24.json", address="#pod=default/q")
+    press(page, *keys)
+    assert text_of(page, ".tile.best .asked") in ("disk=ssd", "ssd")
 
 
 @table("keys", {"on a projector": [], "in large letters": ["b"]})
@@ -831,6 +1013,52 @@ def test_live_pods_are_played_one_after_another(arrives, shown, browse):
     assert page.execute_script(SHOW, arrives) == shown
 
 
+@table("mode", {"while LIVE": "", "while the page asks for guesses": "guess", "by hand": "by hand"})
+def test_the_first_pod_on_an_empty_page_begins_with_its_question(mode, browse):
+    page = browse("--cluster", DEMO)
+    page.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [MOTION]})
+    found = page.execute_script("""
+        const [first] = decisions();
+        begin({id: 'x', nodes: Object.fromEntries(nodes), policy: known.policy, frames: []});
+        connection.is = 'live';
+        guess.on = arguments[0] === 'guess';
+        Object.assign(view, {live: true, at: null, step: Infinity, byHand: arguments[0] === 'by hand'});
+        arrived([], true);
+        take({...first, n: 1});
+        arrived(known.entries);
+        halt();
+        return [view.at.pod, view.step, document.querySelectorAll('.tile.best').length];""", mode)
+    show_on(page, *SCREENS["a projector"])
+    assert found == ["default/web-1", 0, 0]
+
+
+def test_a_page_opens_at_the_end_of_the_newest_decision(browse):
+    page = browse("--cluster", DEMO)
+    assert page.execute_script("""
+        connection.is = 'live';
+        Object.assign(view, {live: true, at: null, step: Infinity});
+        arrived(known.entries.slice(-1), true);
+        return [view.at.pod, view.done];""") == ["default/warehouse", True]
+
+
+@table("features, widths", {"with motion": ([MOTION], [0, 1]), "with reduced motion": ([{**MOTION, "value": "reduce"}], [])})
+def test_the_points_grow_when_they_come_up(features, widths, browse):
+    page = browse("--cluster", DEMO, address="#pod=default/web-1")
+    page.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
+    seen = page.execute_script("""
+        view.step = 2;
+        move(1);
+        const race = document.querySelector('.race');
+        const whole = race.offsetWidth;
+        return race.getAnimations().flatMap(each => [0, .999].map(part => {
+          each.pause();
+          each.currentTime = part * each.effect.getTiming().duration;
+          return Math.round(race.getBoundingClientRect().width / whole);
+        }));""")
+    show_on(page, *SCREENS["a projector"])
+    assert seen == widths
+
+
 @table("height", {"on a projector": 720, "with very small tiles": 400})
 def test_a_new_taint_is_highlighted_even_if_labels_do_not_fit(height, browse):
     page = browse("--cluster", DEMO)
@@ -873,8 +1101,7 @@ def test_the_name_of_a_pod_is_shortened_on_its_tile(name, shown, browse, tmp_pat
 
 def test_a_pod_flies_to_its_tile(browse):
     page = browse("--cluster", DEMO, address="#pod=default/web-1")
-    motion = {"name": "prefers-reduced-motion", "value": "no-preference"}
-    page.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [motion]})
+    page.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [MOTION]})
     seen = page.execute_script("""
         view.step = 3;
         move(1);

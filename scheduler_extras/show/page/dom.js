@@ -55,6 +55,7 @@ const MEANS = {
   BalancedResourceAllocation: 'balance', NodeAffinityPriority: 'preferred labels',
   TaintTolerationPriority: 'fewer taints', SelectorSpreadPriority: 'fewer of its kind',
   InterPodAffinityPriority: 'preferred pods', ImageLocalityPriority: 'has its image',
+  NodePreferAvoidPodsPriority: 'not avoided', 'SelectorSpreadPriority+EvenPodsSpreadPriority': 'fewer of its kind',
   NodeResourcesBalancedAllocation: 'balance', NodeAffinity: 'preferred labels',
   NodeResourcesFit: 'more left free', TaintToleration: 'fewer taints', InterPodAffinity: 'preferred pods',
   PodTopologySpread: 'fewer of its kind', ImageLocality: 'has its image'};

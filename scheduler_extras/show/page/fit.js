@@ -28,22 +28,32 @@ function fitAll() {
   tiles.forEach(tile => fitTile(tile, isTall(tile)));
 }
 
-// In this order, a tile gives up: what the pod adds, decimals, labels and pods, amounts, large letters, the pod that it gets,
-// further lines of its name, and words of the reason. A low one gives up amounts before it gives up labels and pods.
+// In this order, a tile gives up: what the pod adds, decimals, labels and pods, effects of taints, amounts, bars (of the
+// winner, and of nodes with taints), what the pod asks for and taints, large letters, the pod that it gets, further lines
+// of its name, and words of the reason. A low one gives up amounts before it gives up labels and pods.
 function fitTile(tile, isTall) {
   tile.querySelectorAll('.bar').forEach(bar => {
     const amounts = bar.querySelector('.amounts');
     if (isWide(bar.firstChild)) amounts.querySelector('small')?.remove();
     if (isWide(bar.firstChild)) amounts.textContent = amounts.dataset.rounded;
   });
+  tile.querySelectorAll('.chip.asked').forEach(withoutKey);
   if (!isHigh(tile)) return;
-  const bars = tile.querySelector('.bars');
-  if (!isTall) bars.classList.add('half');
-  fitChips(tile);
-  if (isHigh(tile)) bars.classList.add('half');
-  if (isHigh(tile)) tile.classList.add('small');
-  if (isHigh(tile)) tile.querySelector('.chip.new')?.remove();
-  if (isHigh(tile)) wrap(tile.querySelector('.name'), false);
+  const bars = tile.querySelector('.bars'), chips = chipsByRank(tile), rest = counterOf(tile, chips, isTall);
+  const isMain = chip => chip.matches('.mark, .asked, .blamed');
+  const steps = [
+    () => bars.classList.toggle('half', !isTall),
+    ...chips.filter(each => !isMain(each)).map(rest.giveUp),
+    () => chips.filter(each => each.matches('.mark')).forEach(shortenTaint),
+    () => bars.classList.add('half'),
+    () => tile.matches('.best, :has(.mark):not(.out)') && bars.remove(),
+    ...chips.filter(isMain).map(rest.giveUp),
+    rest.end,
+    () => tile.classList.add('small'),
+    () => tile.querySelector('.chip.new')?.remove(),
+    () => wrap(tile.querySelector('.name'), false)];
+  while (steps.length && isHigh(tile)) steps.shift()();
+  if (!isHigh(tile)) rest.end();
   fitWords(tile);
 }
 
@@ -54,22 +64,44 @@ function wrap(name, wraps) {
   if (total) name[wraps ? 'before' : 'after'](total);
 }
 
-// What a tile keeps longest: what is to blame, then what the pod asks for, taints, and pods.
-const RANKS = ['.blamed', '.asked', '.mark', '.pod', '.label'];
+// A taint in one line: without its effect if that is the most frequent one, and if need be without its value.
+function shortenTaint(chip) {
+  chip.classList.add('short');
+  const text = chip.textContent.replace(/:NoSchedule$/, '').replace(/:PreferNoSchedule$/, ':Prefer…');
+  chip.textContent = text;
+  if (isWide(chip)) chip.textContent = text.replace(/=[^:]*/, '');
+}
 
-// Chips for which a tile has no room are counted instead.
-function fitChips(tile) {
+// The key of a label that the pod asks for stands at the left, too.
+function withoutKey(chip) {
+  if (isWide(chip)) chip.textContent = chip.textContent.replace(/^[^=]*=/, '');
+}
+
+// What a tile keeps longest: what is to blame, then taints, what the pod asks for, and pods.
+const RANKS = ['.blamed', '.mark', '.asked', '.pod', '.label'];
+
+// The chips that a tile may give up, the last ones first.
+function chipsByRank(tile) {
   const rank = chip => RANKS.findIndex(each => chip.matches(each));
-  const all = [...tile.querySelectorAll('.chip:not(.changed, .new)')].sort((a, b) => rank(a) - rank(b));
+  return [...tile.querySelectorAll('.chip:not(.changed, .new)')].sort((a, b) => rank(a) - rank(b)).reverse();
+}
+
+// Chips for which a tile has no room are counted instead: in a low one only if the count takes the room of no other chip.
+function counterOf(tile, all, isTall) {
   const rest = h('span.chip.rest', {title: all.map(each => each.title || each.textContent).join('\n')});
+  const chips = tile.querySelector('.chips');
   let count = 0;
-  while (count < all.length && isHigh(tile)) {
-    all[all.length - ++count].remove();
-    rest.textContent = `+${count}`;
-    tile.querySelector('.chips').append(rest);
-  }
-  const isAlone = rest.parentNode?.childElementCount === 1;
-  if (isAlone || isHigh(tile)) rest.remove();
+  const giveUp = chip => () => {
+    chip.remove();
+    rest.textContent = `+${++count}`;
+    if (isTall) chips.append(rest);
+  };
+  const end = () => {
+    if (count > 0) chips.append(rest);
+    const isAlone = chips.childElementCount === 1;
+    if (isAlone || isHigh(tile)) rest.remove();
+  };
+  return {giveUp, end};
 }
 
 // A reason that is too long ends with …

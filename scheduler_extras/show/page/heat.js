@@ -82,13 +82,30 @@ function rowOf(members, pitch, wide) {
 // What is against nodes, without what differs from node to node.
 const kindOf = (decision, group) => plain(decision.against[group].words).replace(/, free [^,]*/g, '').replace(/=[^,;]*, not /g, ' is not ');
 
+// Each kind of reason keeps its colour in all decisions, whatever the amounts are; of two kinds with the same colour in
+// one decision, the rarer one gets another.
+const colourOfKind = new Map([['cordoned', 0]]);
+
 // The colours of what is against nodes: the five most frequent kinds have their own.
 function coloursOf(decision) {
   const counts = new Map();
   Object.values(decision.out).forEach(group => counts.set(kindOf(decision, group), (counts.get(kindOf(decision, group)) || 0) + 1));
-  const byCount = [...counts.keys()].sort((a, b) => counts.get(b) - counts.get(a));
-  return new Map(decision.against.map((_, group) => [group, Math.min(byCount.indexOf(kindOf(decision, group)), 5)]));
+  const frequent = [...counts.keys()].sort((a, b) => counts.get(b) - counts.get(a)).slice(0, 5);
+  const places = new Map(), late = [];
+  for (const kind of frequent) {
+    const place = colourOfKind.get(withoutAmounts(kind));
+    if (place === undefined || [...places.values()].includes(place)) late.push(kind);
+    else places.set(kind, place);
+  }
+  for (const kind of late) {
+    const free = [0, 1, 2, 3, 4].filter(each => ![...places.values()].includes(each));
+    const place = free.find(each => ![...colourOfKind.values()].includes(each)) ?? free[0];
+    places.set(kind, place);
+    if (!colourOfKind.has(withoutAmounts(kind))) colourOfKind.set(withoutAmounts(kind), place);
+  }
+  return new Map(decision.against.map((_, group) => [group, places.get(kindOf(decision, group)) ?? 5]));
 }
+const withoutAmounts = kind => kind.replace(/[\d.]+\w*/g, '');
 
 // What the colours mean. Reasons of later steps have their place already, so that the squares keep theirs.
 function legend(decision, step, colours, totals) {

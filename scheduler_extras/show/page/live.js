@@ -22,7 +22,7 @@ function connect() {
     begin(state);
     view.at = wasAt && known.entries.find(each => each.n === wasAt.n) || null;
     if (!view.at) view.live = true;
-    arrived(known.entries.slice(-1));
+    arrived(known.entries.slice(-1), true);
   }));
   source.addEventListener('frames', hears(event => {
     const before = known.entries.length;
@@ -44,12 +44,13 @@ function connect() {
 }
 
 // New entries: while LIVE, the page plays the new decisions one after another. By hand, and after a guess, it waits for →.
-function arrived(entries) {
+// When the page opens, it shows the newest decision instead: that was made before.
+function arrived(entries, isStart = false) {
   const all = entries.filter(each => each.kind === 'decision');
   const news = all.filter(each => !each.repeats);
   const again = all.findLast(each => each.repeats && each.uid === view.at?.uid);
-  const waits = view.byHand || guess.on && (guess.choice || !view.done);
-  if (view.live && !view.at) Object.assign(view, {at: distinct().at(-1) || null, step: Infinity});
+  const waits = view.at && (view.byHand || guess.on && (guess.choice || !view.done));
+  if (isStart && !view.at) Object.assign(view, {at: distinct().at(-1) || null, step: Infinity});
   else {
     const next = view.live && !waits && playedNext(news);
     if (next) return enter(next);
@@ -64,7 +65,7 @@ function playedNext(news) {
   view.next = [...view.next, ...ofRun(news)].slice(-MAX_NEXT);
   const changed = known.entries.findLast(each => each.kind === 'change' || each.kind === 'run')?.n || 0;
   const isOld = decision => decision.n < changed || decision.policy !== known.policy;
-  if (isOld(view.at)) {
+  if (view.at && isOld(view.at)) {
     const since = view.next.filter(each => !isOld(each));
     view.next = since.length ? since : view.next.slice(-1);
   } else if (view.timer) return null;
@@ -91,10 +92,14 @@ function changedIn(all, before) {
     || all.find(each => total(before.get(each.pod)) !== total(each));
 }
 
+// The errors of requests that no API server has answered.
+const NO_API = /^cannot reach |no answer within |no API server behind it/;
+
 function statusNow() {
   if (connection.is === 'recording') return ['recording', 'RECORDING'];
   if (connection.is === 'lost') return ['lost', 'LOST: reconnecting'];
   if (!view.live) return ['paused', '❚❚ PAUSED'];
+  if (NO_API.test(known.problem)) return ['no-api', 'NO API'];
   const more = view.at && view.done && !view.next.length ? distinct().filter(each => each.n > view.at.n).length : 0;
   return ['live', more ? `● LIVE · ${more} more: →` : '● LIVE'];
 }

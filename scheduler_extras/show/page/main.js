@@ -33,7 +33,13 @@ function place() {
     h('button', {id: 'next', onclick: () => move(1), 'aria-label': 'next'}, '→'));
 }
 
-const score = () => guess.on && guess.of > 0 && h('span.score', {}, `guessed right: ${guess.hits} of ${guess.of}`);
+// A guess counts once the answer is shown: the score would give it away.
+function score() {
+  const isOpen = guess.choice && !view.done;
+  const of = guess.of - (isOpen ? 1 : 0);
+  const hits = guess.hits - (isOpen && isRight(view.at, guess.choice) ? 1 : 0);
+  return guess.on && of > 0 && h('span.score', {}, `guessed right: ${hits} of ${of}`);
+}
 
 // Show a decision by itself: from its question on, or only its end if others wait.
 function enter(decision) {
@@ -60,7 +66,7 @@ function goOn() {
   if (view.done) return view.next.length && enter(view.next.shift());
   view.step = view.next.length ? Infinity : view.step + 1;
   render();
-  if (view.done) fly(view.at);
+  animateStep();
   goOnSoon();
 }
 
@@ -101,7 +107,13 @@ function move(by) {
   if (by < 0) view.live = false;
   view.step = step;
   render();
-  if (step === last && by > 0) fly(view.at);
+  if (by > 0) animateStep();
+}
+
+// What moves when a step is shown: the points where they come up, the pod at the end.
+function animateStep() {
+  if (view.done) fly(view.at);
+  else grow();
 }
 
 function leap(by, step = Infinity) {
@@ -147,9 +159,14 @@ function toggleGuess() {
   render();
 }
 
-function save() {
-  const link = h('a', {href: '/page.html', download: 'decisions.html'});
-  if (isConnected()) link.click();
+// The page with its data inside. It opens at the decision that is shown.
+async function save() {
+  if (!isConnected()) return;
+  const text = await (await fetch('/page.html')).text();
+  const page = text.replace('<html ', `<html data-at="${view.at ? view.at.n : ''}" `);
+  const link = h('a', {href: URL.createObjectURL(new Blob([page], {type: 'text/html'})), download: 'decisions.html'});
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 60_000);
 }
 
 const DOES = {
@@ -190,8 +207,9 @@ function fromAddress() {
 const data = JSON.parse(document.getElementById('data').textContent);
 if (data) {
   begin(data);
+  const saved = decisions().find(each => String(each.n) === document.documentElement.dataset.at);
   if (!fromAddress()) {
-    Object.assign(view, {at: decisions()[0] || null, step: 0, live: false});
+    Object.assign(view, {at: saved || decisions()[0] || null, step: saved ? Infinity : 0, live: false});
     render();
   }
 } else {

@@ -27,8 +27,14 @@ function because(decision, step) {
   const change = last && `${last.n > decision.n ? 'Since then' : 'Decided again after'}: ${editInWords(last)}`;
   const problem = view.live && withoutFolder(known.problem);
   const news = isOver && aboutNext(decision) || change || isOver && remark(decision);
-  const message = isOver && !decision.node && decision.message;
+  const message = isOver ? !decision.node && decision.message : decision && leftOut(decision, step);
   return h('div.because', {}, h('div', {}, reason(decision, step), ' ', problem ? h('p.news.problem', {}, problem) : news ? h('p.news', {title: news}, news) : message && h('p.message', {title: message}, message)));
+}
+
+// While the points come up: what their bars leave out.
+function leftOut(decision, step) {
+  const words = showsPoints(decision, step) && cutInWords(decision);
+  return words && `… the same for all: ${words}`;
 }
 
 // What waits for the key →, by hand or after a guess.
@@ -122,14 +128,14 @@ function leftSide(decision) {
     h('ul', {}, decision && h(`li.asked-about${view.done && decision.node ? '.placed' : ''}`, {title: decision.pod}, h('b', {}, briefly(decision.pod)),
       h('span', {}, view.done ? (decision.node ? 'placed' : isGone(decision) ? 'gone' : 'pending') : 'now')),
       waiting.slice(0, 3).map(each => h('li.waits', {title: each.pod, onclick: () => showPod(each.pod)}, h('span', {}, briefly(each.pod)), h('small', {'data-again': each.again}, again(each)))),
-      others > 3 && h('li.more', {}, h('small', {}, `and ${others - 3} more`))),
+      others > 3 && h('li.more', {onclick: () => show('pending')}, h('small', {}, `and ${others - 3} more`))),
     decision && [h('h2', {}, 'It asks for'),
       h('ul.asks', {}, requests.map(([name, value]) => h('li', {}, h('span', {}, resourceName(name)), h('b', {}, amount(name, value)))),
         decision.asks.map(([name, value]) => h('li.long', {title: value}, h('span', {}, name), h('b', {}, value))),
         !requests.length && !decision.asks.length && h('li', {}, 'nothing'))],
     lasts.length > 0 && h('h2', {}, 'Last decisions'),
-    h('ul.lasts', {}, lasts.map(each => h('li', {title: each.pod, onclick: () => go(each)}, h('span', {}, briefly(each.pod)),
-      each.node ? h('span.yes', {}, '→\u00a0', h('span.node', {}, h('bdi', {}, nodeInShort(each.node)))) : h('span.no', {}, '✗ pending')))));
+    h('ul.lasts', {}, lasts.map(each => h('li', {title: [each.pod, each.node].filter(Boolean).join(' → '), onclick: () => go(each)}, h('span', {}, briefly(each.pod)),
+      each.node ? h('span.yes', {}, '→\u00a0', h('span.node', {}, h('bdi', {}, nodeOnTile(each.node)))) : h('span.no', {}, '✗ pending')))));
 }
 
 function again(waiting) {
@@ -165,8 +171,8 @@ function rightSide(decision, step) {
   const isNew = title => !before.predicates.includes(title);
   const weights = new Map(before.priorities);
   const many = rules.predicates.length + rules.priorities.length > 13;
-  const isShown = title => !many || decision?.refused.includes(title) || title === whatIf.off || isNew(title);
   const refusedSoFar = decision ? decision.refused.slice(0, step) : [];
+  const isShown = title => !many || refusedSoFar.includes(title) || title === whatIf.off || isNew(title);
   const shownRules = [...rules.predicates.filter(isShown), ...gone];
   const rest = rules.predicates.length + gone.length - shownRules.length;
   const moves = isWhatIf() ? movesInWords() : null;

@@ -1,12 +1,12 @@
 // Nodes as tiles in fixed places: by zone, then by name. A tile that falls says why, and frames what is to blame.
 
 const byNumber = new Intl.Collator('en', {numeric: true}).compare;
-const places = {names: [], of: '', domain: ''};  // the order of nodes, and of which ones, as to sort thousands takes long
+const places = {names: [], of: '', domain: '', prefix: ''};  // the order of nodes, and of which ones, as to sort thousands takes long
 function inPlaces() {
   const of = [...nodes].map(([name, node]) => `${node.zone} ${name}`).join();
   if (of !== places.of) {
     const names = [...nodes.keys()].sort((a, b) => byNumber(nodes.get(a).zone, nodes.get(b).zone) || byNumber(a, b));
-    Object.assign(places, {names, of, domain: domainOf(names)});
+    Object.assign(places, {names, of, domain: domainOf(names), prefix: prefixOf(names)});
   }
   return places.names;
 }
@@ -16,9 +16,25 @@ function domainOf(names) {
   const [domain] = names.length > 1 && /[.].*[a-z].*/.exec(names[0]) || [''];
   return names.every(name => name.endsWith(domain)) ? domain : '';
 }
+
+// The prefix that all nodes share, such as worker-, up to a separator.
+function prefixOf(names) {
+  if (names.length < 2) return '';
+  const [first] = names;
+  let length = 0;
+  while (length < first.length && names.every(name => name[length] === first[length] && length + 1 < name.length)) length++;
+  return first.slice(0, first.slice(0, length).search(/[^-._]*$/));
+}
+
 function nodeInShort(name) {
   inPlaces();
   return name.endsWith(places.domain) ? name.slice(0, name.length - places.domain.length) : name;
+}
+
+// Between ten and 30 nodes, tiles are too narrow for such a prefix.
+function nodeOnTile(name) {
+  const isNarrow = nodes.size > 9 && nodes.size <= MAX_TILES;
+  return places.prefix && isNarrow ? `…${nodeInShort(name).slice(places.prefix.length)}` : nodeInShort(name);
 }
 
 // The steps of a decision: the question, each predicate that refuses nodes, the points, the end.
@@ -58,8 +74,8 @@ function tile(name, decision, step) {
   const mark = about.is === 'out' ? '✗' : about.is === 'best' ? '✓' : '';
   const news = decision ? newsAbout(decision).filter(each => each.names?.includes(name)) : [];
   return h(`article.tile.${about.is}${news.length ? '.changed' : ''}`, {'data-node': name, onclick: () => clickNode(name),
-    title: about.by ? Object.entries(about.by).map(([title, reasons]) => `${title}: ${reasons.join(', ')}`).join('\n') : name},
-    h('h3', {}, mark && h('span.mark', {}, mark), h(`span.name${blame.has(HOSTNAME) ? '.blamed' : ''}`, {}, h('bdi', {}, nodeInShort(name))), scored && h('b.total', {title: number(totalOf(decision, name))}, totalInShort(decision, name))),
+    title: [name, ...Object.entries(about.by || {}).map(([title, reasons]) => `${title}: ${reasons.join(', ')}`)].join('\n')},
+    h('h3', {}, mark && h('span.mark', {}, mark), h(`span.name${blame.has(HOSTNAME) ? '.blamed' : ''}`, {}, h('bdi', {}, nodeOnTile(name))), scored && h('b.total', {title: number(totalOf(decision, name))}, totalInShort(decision, name))),
     guess.choice === name && h('p.guessed', {}, guessInWords(decision, name, step)),
     bars(name, node, decision, about, blame),
     about.words && h('p.why', {}, plain(about.words).replace(/(?<=, free) /g, '\u00a0').split(' ').map(word => [h('span', {}, word), ' '])),
@@ -109,17 +125,26 @@ const cutShort = decision => new Set(decision.votes.filter(vote => !Array.isArra
 const pointsCut = decision => sum([...cutShort(decision)].map(vote => vote.weight * vote.points));
 const totalInShort = (decision, name) => (pointsCut(decision) ? '…' : '') + number(totalOf(decision, name) - pointsCut(decision));
 
-// The points of a node: a part for each priority, its points times its weight. What gives each node the same large
-// number is cut short.
+// The votes that the bars of points leave out: those that give each node the same points, if others do not. If all votes
+// do so, only the very large ones are left out.
+function cutFromRace(decision) {
+  const isEqual = vote => !Array.isArray(vote.points);
+  if (decision.votes.every(isEqual)) return cutShort(decision);
+  return new Set(decision.votes.filter(vote => isEqual(vote) && vote.weight * vote.points > 0));
+}
+const cutInWords = decision => [...cutFromRace(decision)].map(vote => `${means(vote.title)}\u00a0${number(vote.weight * vote.points)}`).join(' · ');
+
+// The points of a node: a part for each priority, its points times its weight.
 function race(decision, name) {
-  const cut = cutShort(decision);
-  const most = Math.max(...decision.fit.slice(0, 2000).map(each => totalOf(decision, each)), 1) - pointsCut(decision);
-  return h('div.race', {}, partsOf(decision, name).map((part, i) => {
+  const cut = cutFromRace(decision);
+  const start = sum([...cut].map(vote => vote.weight * vote.points));
+  const most = Math.max(...decision.fit.slice(0, 2000).map(each => totalOf(decision, each)), 1) - start;
+  const parts = partsOf(decision, name).map((part, i) => {
     const vote = decision.votes[i];
-    if (cut.has(vote)) return h(`i.cut.c${hue(vote.title)}`, {title: `${vote.title}: ${number(part)} for each node`}, '…');
-    return part > 0 && h(`i.c${hue(vote.title)}`, {style: {width: `${100 * part / most}%`},
-      title: `${vote.title}: ${number(pointsOf(decision, vote, name))} × ${vote.weight}`}, number(part));
-  }));
+    const title = `${vote.title}: ${number(pointsOf(decision, vote, name))} × ${vote.weight}`;
+    return part > 0 && !cut.has(vote) && h(`i.c${hue(vote.title)}`, {style: {width: `${100 * part / most}%`}, title}, number(part));
+  });
+  return h('div.race', {}, cut.size > 0 && h('i.cut', {title: `the same for all: ${cutInWords(decision)}`}, '…'), parts);
 }
 
 // The pods on a node, and its taints and labels; the pod in question first, what is to blame in a red frame, then what is new.
@@ -148,6 +173,13 @@ function chips(node, decision, about, blame, fresh) {
     others > 0 && h('span.chip.pod', {}, `and ${others} others`),
     marks.filter(each => !isEarly(each)).map(([token, text]) => chip(token, text, 'mark')),
     labels.filter(each => !isEarly(each)).map(([token, text, isAsked]) => chip(token, text, isAsked ? 'label.asked' : 'label')));
+}
+
+// Have the points grow, all at once: which node is ahead is seen as in a race. A part that grew by its width would be
+// too narrow for its number when fitAll measures it.
+function grow() {
+  if (still()) return;
+  document.querySelectorAll('.race').forEach(each => each.animate([{transform: 'scaleX(0)'}, {}], {duration: pace(), easing: 'ease-out'}));
 }
 
 // Have the pod move from the queue to its tile: first to the right, so that it does not cover what the pod asks for. What

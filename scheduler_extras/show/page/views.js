@@ -3,19 +3,31 @@
 let sought = '';  // what the timeline is searched for
 
 function timeline() {
-  const entries = found();
   return h('div.timeline', {}, h('p', {}, h('input', {id: 'find', type: 'search', value: sought, placeholder: 'find a pod, a node, a reason',
-    'aria-label': 'find', oninput: event => { sought = event.target.value; refill(); }}), ' ', h('span.count', {}, inTotal(entries))),
-    h('ol', {}, entries.map(line)));
+    'aria-label': 'find', oninput: event => { sought = event.target.value; refill(); }}), ' ', h('span.count', {}, inTotal())),
+    h('ol', {}, foundLines()));
 }
 
-const found = () => known.entries.filter(each => lineOf(each).toLowerCase().includes(sought.toLowerCase())).slice(-400).reverse();
-const inTotal = entries => plural(entries.length, 'entry', 'entries');
+const isSought = text => text.toLowerCase().includes(sought.toLowerCase());
+const found = () => known.entries.filter(each => isSought(lineOf(each))).slice(-400).reverse();
+const nodesFound = () => sought ? inPlaces().filter(name => isSought(nodeInWords(name))) : [];
+const nodeInWords = name => `${name}: ${marksOf(nodes.get(name)).join(', ')}`;
+
+function inTotal() {
+  const count = nodesFound().length;
+  return plural(found().length, 'entry', 'entries') + (count ? ` and ${plural(count, 'node')}` : '');
+}
+
+// Nodes with such a name, taint or label, as they are beside the decision that is shown; then the entries.
+function foundLines() {
+  const open = name => { selected = name; show('nodes'); };
+  const ofNode = name => h('li.node-line', {onclick: () => open(name)}, h('time', {}, 'node'), h('span', {}, nodeInWords(name)));
+  return [...nodesFound().slice(0, 100).map(ofNode), ...found().map(line)];
+}
 
 function refill() {
-  const entries = found();
-  document.querySelector('.timeline .count').textContent = inTotal(entries);
-  document.querySelector('.timeline ol').replaceChildren(...entries.map(line));
+  document.querySelector('.timeline .count').textContent = inTotal();
+  document.querySelector('.timeline ol').replaceChildren(...foundLines());
 }
 
 // A line of the timeline; that of a decision is a link.
