@@ -28,21 +28,23 @@ function h(spec, props, ...children) {
 // A text with places where a long word may be broken: behind / . = and at the humps of LeastRequestedPriority.
 function broken(text) {
   const parts = text.split(/(?<=[/.=:,_])(?=[^\W\d])|(?<=[a-z])(?=[+]|[A-Z][a-z])/);
-  return parts.flatMap((part, i) => i ? [document.createElement('wbr'), part] : [part]);
+  return parts.flatMap((part, i) => (i ? [document.createElement('wbr'), part] : [part]));
 }
 
 // Amounts in the same units everywhere: cores, Gi.
 const UNITS = {cpu: [1000, ''], memory: [2 ** 30, 'Gi'], 'ephemeral-storage': [2 ** 30, 'Gi']};
 const unitOf = resource => UNITS[resource.startsWith('hugepages-') ? 'memory' : resource] || [1, ''];
-const number = value => String(Math.abs(value) < .01 ? Number(value.toPrecision(1)) : Math.round(value * 100) / 100);
+const number = value => String(Math.abs(value) < 0.01 ? Number(value.toPrecision(1)) : Math.round(value * 100) / 100);
 const bare = (resource, value) => number((value || 0) / unitOf(resource)[0]);
-const tenths = (resource, value) => bare(resource, Math.round(10 * value / unitOf(resource)[0]) / 10 * unitOf(resource)[0]);
+const tenths = (resource, value) =>
+  bare(resource, (Math.round((10 * value) / unitOf(resource)[0]) / 10) * unitOf(resource)[0]);
 const amount = (resource, value) => bare(resource, value) + unitOf(resource)[1];
 const resourceName = resource => ({memory: 'mem', 'ephemeral-storage': 'disk'})[resource] || resource.split('/').pop();
 
 const short = key => key.replace(/^default\//, '');
 // A pod of a Deployment without the hash of its ReplicaSet, such as shop…9t9xd.
-const briefly = key => short(key).replace(/-[bcdfghjklmnpqrstvwxz2456789]{6,10}-(?=[bcdfghjklmnpqrstvwxz2456789]{5}$)/, '…');
+const briefly = key =>
+  short(key).replace(/-[bcdfghjklmnpqrstvwxz2456789]{6,10}-(?=[bcdfghjklmnpqrstvwxz2456789]{5}$)/, '…');
 const clock = at => new Date(at * 1000).toTimeString().slice(0, 8);
 const plural = (count, noun, nouns = `${noun}s`) => `${count} ${count === 1 ? noun : nouns}`;
 const sum = numbers => numbers.reduce((total, each) => total + each, 0);
@@ -51,14 +53,24 @@ const still = () => matchMedia('(prefers-reduced-motion: reduce)').matches;
 
 // What a priority means, in a few words.
 const MEANS = {
-  LeastRequestedPriority: 'more left free', MostRequestedPriority: 'fuller already',
-  BalancedResourceAllocation: 'balance', NodeAffinityPriority: 'preferred labels',
-  TaintTolerationPriority: 'fewer taints', SelectorSpreadPriority: 'fewer of its kind',
-  InterPodAffinityPriority: 'preferred pods', ImageLocalityPriority: 'has its image',
-  NodePreferAvoidPodsPriority: 'not avoided', 'SelectorSpreadPriority+EvenPodsSpreadPriority': 'fewer of its kind',
-  NodeResourcesBalancedAllocation: 'balance', NodeAffinity: 'preferred labels',
-  NodeResourcesFit: 'more left free', TaintToleration: 'fewer taints', InterPodAffinity: 'preferred pods',
-  PodTopologySpread: 'fewer of its kind', ImageLocality: 'has its image'};
+  LeastRequestedPriority: 'more left free',
+  MostRequestedPriority: 'fuller already',
+  BalancedResourceAllocation: 'balance',
+  NodeAffinityPriority: 'preferred labels',
+  TaintTolerationPriority: 'fewer taints',
+  SelectorSpreadPriority: 'fewer of its kind',
+  InterPodAffinityPriority: 'preferred pods',
+  ImageLocalityPriority: 'has its image',
+  NodePreferAvoidPodsPriority: 'not avoided',
+  'SelectorSpreadPriority+EvenPodsSpreadPriority': 'fewer of its kind',
+  NodeResourcesBalancedAllocation: 'balance',
+  NodeAffinity: 'preferred labels',
+  NodeResourcesFit: 'more left free',
+  TaintToleration: 'fewer taints',
+  InterPodAffinity: 'preferred pods',
+  PodTopologySpread: 'fewer of its kind',
+  ImageLocality: 'has its image'
+};
 const means = title => MEANS[title] || title;
 
 // Each priority has one colour of eight, wherever it is shown.

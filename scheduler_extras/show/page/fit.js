@@ -7,17 +7,19 @@ const isHigh = each => each.scrollHeight > each.clientHeight + 1;
 function isCut(each) {
   const text = new Range();
   text.selectNodeContents(each);
-  return text.getBoundingClientRect().width > each.getBoundingClientRect().width + .01;
+  return text.getBoundingClientRect().width > each.getBoundingClientRect().width + 0.01;
 }
 
-const MIN_TALL = 6.8;  // rem: the height from which a tile has room for a name of two lines
+const MIN_TALL = 6.8; // rem: the height from which a tile has room for a name of two lines
 
 // Make everything fit: whole words and lines, or fewer. Points for which a bar has no room are left out.
 function fitAll() {
   fitSquares();
   const heading = document.querySelector('h1');
   heading.classList.toggle('small', [...heading.children].some(isCut));
-  document.querySelectorAll('.race i').forEach(each => { if (isWide(each)) each.textContent = ''; });
+  document.querySelectorAll('.race i').forEach(each => {
+    if (isWide(each)) each.textContent = '';
+  });
   const rem = parseFloat(getComputedStyle(document.documentElement).fontSize);
   const isTall = tile => tile.clientHeight > MIN_TALL * rem;
   const tiles = [...document.querySelectorAll('.tile')];
@@ -39,7 +41,9 @@ function fitTile(tile, isTall) {
   });
   tile.querySelectorAll('.chip.asked').forEach(withoutKey);
   if (!isHigh(tile)) return;
-  const bars = tile.querySelector('.bars'), chips = chipsByRank(tile), rest = counterOf(tile, chips, isTall);
+  const bars = tile.querySelector('.bars'),
+    chips = chipsByRank(tile),
+    rest = counterOf(tile, chips, isTall);
   const isMain = chip => chip.matches('.mark, .asked, .blamed');
   const steps = [
     () => bars.classList.toggle('half', !isTall),
@@ -51,7 +55,8 @@ function fitTile(tile, isTall) {
     rest.end,
     () => tile.classList.add('small'),
     () => tile.querySelector('.chip.new')?.remove(),
-    () => wrap(tile.querySelector('.name'), false)];
+    () => wrap(tile.querySelector('.name'), false)
+  ];
   while (steps.length && isHigh(tile)) steps.shift()();
   if (!isHigh(tile)) rest.end();
   fitWords(tile);
@@ -59,7 +64,8 @@ function fitTile(tile, isTall) {
 
 // Have a name take several lines, around the total, or one.
 function wrap(name, wraps) {
-  const head = name.parentNode, total = head.querySelector('.total');
+  const head = name.parentNode,
+    total = head.querySelector('.total');
   head.classList.toggle('wraps', wraps);
   if (total) name[wraps ? 'before' : 'after'](total);
 }
@@ -106,7 +112,9 @@ function counterOf(tile, all, isTall) {
 
 // A reason that is too long ends with …
 function fitWords(tile) {
-  const parts = [...tile.querySelectorAll('.why span')].flatMap(word => [...word.childNodes].filter(each => each instanceof Text));
+  const parts = [...tile.querySelectorAll('.why span')].flatMap(word =>
+    [...word.childNodes].filter(each => each instanceof Text)
+  );
   const dots = new Text('…');
   while (parts.length > 1 && isHigh(tile)) {
     parts.pop().remove();

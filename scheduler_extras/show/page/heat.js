@@ -1,6 +1,6 @@
 // Many nodes: a square for each, by zone; coloured by its points, or by why it does not fit.
 
-let selected = null;  // the node whose tile is shown beside the winner, or beside the one that a change would help
+let selected = null; // the node whose tile is shown beside the winner, or beside the one that a change would help
 
 function heatMap(names, decision, step) {
   const order = decision && showsPoints(decision, step) ? ranked(decision) : [];
@@ -14,12 +14,25 @@ function heatMap(names, decision, step) {
   }
   const changed = new Set(decision ? newsAbout(decision).flatMap(each => each.names || []) : []);
   const helped = decision && isEnd(decision, step) ? decision.help.split(' ').filter(word => nodes.has(word)) : [];
-  const shownTiles = [...new Set([...(order.length ? [order[0]] : []), selected, ...changed, ...order.slice(1, 3), ...helped, ...names.slice(0, 2)])]
-    .filter(name => name && nodes.has(name)).slice(0, 2);
+  const shownTiles = [
+    ...new Set([
+      ...(order.length ? [order[0]] : []),
+      selected,
+      ...changed,
+      ...order.slice(1, 3),
+      ...helped,
+      ...names.slice(0, 2)
+    ])
+  ]
+    .filter(name => name && nodes.has(name))
+    .slice(0, 2);
   const square = name => {
     const isTile = shownTiles.includes(name);
     const about = decision ? verdict(decision, name, step) : {is: 'open'};
-    const element = h(`i.square.${about.is}${isTile ? '.seen' : ''}${changed.has(name) ? '.changed' : ''}${name === decision?.node && isEnd(decision, step) ? '.best' : ''}`, {'data-node': name});
+    const element = h(
+      `i.square.${about.is}${isTile ? '.seen' : ''}${changed.has(name) ? '.changed' : ''}${name === decision?.node && isEnd(decision, step) ? '.best' : ''}`,
+      {'data-node': name}
+    );
     if (about.is === 'out') element.classList.add(`r${colours.get(decision.out[name])}`);
     else if (order.length && decision.places.has(name)) {
       const share = totals[0] > totals[1] ? (totalOf(decision, name) - totals[1]) / (totals[0] - totals[1]) : 1;
@@ -27,15 +40,39 @@ function heatMap(names, decision, step) {
     }
     return element;
   };
-  const map = h('div.map', {onclick: event => choose(event.target.dataset.node),
-    onmouseover: event => { if (event.target.dataset.node) event.target.title = inWords(event.target.dataset.node, decision, step); }},
-    [...zones].map(([zone, members]) => h('section.zone', {}, h('h4', {}, `${zone || 'no zone'}: ${members.length}`),
-      h('div.squares', {}, members.map(square)))));
-  return h('div.heat', {}, legend(decision, step, colours, totals), map,
-    h('div.tiles', {style: {'--columns': 2, '--rows': 1}}, shownTiles.map(name => tile(name, decision, step))));
+  const map = h(
+    'div.map',
+    {
+      onclick: event => choose(event.target.dataset.node),
+      onmouseover: event => {
+        if (event.target.dataset.node) event.target.title = inWords(event.target.dataset.node, decision, step);
+      }
+    },
+    [...zones].map(([zone, members]) =>
+      h(
+        'section.zone',
+        {},
+        h('h4', {}, `${zone || 'no zone'}: ${members.length}`),
+        h('div.squares', {}, members.map(square))
+      )
+    )
+  );
+  return h(
+    'div.heat',
+    {},
+    legend(decision, step, colours, totals),
+    map,
+    h(
+      'div.tiles',
+      {style: {'--columns': 2, '--rows': 1}},
+      shownTiles.map(name => tile(name, decision, step))
+    )
+  );
 }
 
-const MAX_SQUARE = 60, GAP = 1, BETWEEN = 10;  // pixels: of a square, between squares, between zones
+const MAX_SQUARE = 60,
+  GAP = 1,
+  BETWEEN = 10; // pixels: of a square, between squares, between zones
 
 // Make the squares as large as fits, with zones side by side where they are small.
 function fitSquares() {
@@ -45,23 +82,33 @@ function fitSquares() {
     const head = zone.firstChild;
     return {zone, count: zone.lastChild.childElementCount, wide: head.offsetWidth, high: head.offsetHeight};
   });
-  let size = MAX_SQUARE, rows;
+  let size = MAX_SQUARE,
+    rows;
   for (; size > 3; size--) {
     rows = rowsOfZones(zones, size + GAP, map.clientWidth - 1);
     if (sum(rows.map(row => row.height)) <= map.clientHeight) break;
   }
   map.style.setProperty('--size', `${Math.max(size, 4)}px`);
-  for (const {members, widths} of rows) members.forEach(({zone}, i) => { zone.style.width = `${widths[i]}px`; });
+  for (const {members, widths} of rows)
+    members.forEach(({zone}, i) => {
+      zone.style.width = `${widths[i]}px`;
+    });
 }
 
 // Divide zones into rows, one after another, so that all rows together are as low as possible.
 function rowsOfZones(zones, pitch, wide) {
-  const best = [{height: 0, rows: []}];  // of the zones from one on, the last of them first
+  const best = [{height: 0, rows: []}]; // of the zones from one on, the last of them first
   for (let i = zones.length - 1; i >= 0; i--) {
     let found = null;
-    for (let end = i + 1; end <= zones.length && (end === i + 1 || sum(zones.slice(i, end).map(each => each.wide + BETWEEN)) <= wide); end++) {
-      const row = rowOf(zones.slice(i, end), pitch, wide), rest = best[zones.length - end];
-      if (!found || row.height + rest.height < found.height) found = {height: row.height + rest.height, rows: [row, ...rest.rows]};
+    for (
+      let end = i + 1;
+      end <= zones.length && (end === i + 1 || sum(zones.slice(i, end).map(each => each.wide + BETWEEN)) <= wide);
+      end++
+    ) {
+      const row = rowOf(zones.slice(i, end), pitch, wide),
+        rest = best[zones.length - end];
+      if (!found || row.height + rest.height < found.height)
+        found = {height: row.height + rest.height, rows: [row, ...rest.rows]};
     }
     best.push(found);
   }
@@ -71,7 +118,7 @@ function rowsOfZones(zones, pitch, wide) {
 // Zones side by side: as few lines of squares as fit. The last zone has the rest of the width.
 function rowOf(members, pitch, wide) {
   const room = wide - BETWEEN * (members.length - 1);
-  for (let lines = Math.ceil(sum(members.map(each => each.count)) * pitch / room); ; lines++) {
+  for (let lines = Math.ceil((sum(members.map(each => each.count)) * pitch) / room); ; lines++) {
     const widths = members.map(each => Math.max(Math.ceil(each.count / lines) * pitch, each.wide));
     if (sum(widths) > room && lines < Math.max(...members.map(each => each.count))) continue;
     widths[widths.length - 1] += room - sum(widths);
@@ -80,7 +127,10 @@ function rowOf(members, pitch, wide) {
 }
 
 // What is against nodes, without what differs from node to node.
-const kindOf = (decision, group) => plain(decision.against[group].words).replace(/, free [^,]*/g, '').replace(/=[^,;]*, not /g, ' is not ');
+const kindOf = (decision, group) =>
+  plain(decision.against[group].words)
+    .replace(/, free [^,]*/g, '')
+    .replace(/=[^,;]*, not /g, ' is not ');
 
 // Each kind of reason keeps its colour in all decisions, whatever the amounts are; of two kinds with the same colour in
 // one decision, the rarer one gets another.
@@ -89,9 +139,12 @@ const colourOfKind = new Map([['cordoned', 0]]);
 // The colours of what is against nodes: the five most frequent kinds have their own.
 function coloursOf(decision) {
   const counts = new Map();
-  Object.values(decision.out).forEach(group => counts.set(kindOf(decision, group), (counts.get(kindOf(decision, group)) || 0) + 1));
+  Object.values(decision.out).forEach(group =>
+    counts.set(kindOf(decision, group), (counts.get(kindOf(decision, group)) || 0) + 1)
+  );
   const frequent = [...counts.keys()].sort((a, b) => counts.get(b) - counts.get(a)).slice(0, 5);
-  const places = new Map(), late = [];
+  const places = new Map(),
+    late = [];
   for (const kind of frequent) {
     const place = colourOfKind.get(withoutAmounts(kind));
     if (place === undefined || [...places.values()].includes(place)) late.push(kind);
@@ -113,20 +166,42 @@ function legend(decision, step, colours, totals) {
   const groups = new Map();
   for (const name of Object.keys(decision.out)) {
     const place = colours.get(decision.out[name]);
-    if (!groups.has(place)) groups.set(place, {all: 0, now: 0, words: place === 5 ? 'other reasons' : kindOf(decision, decision.out[name])});
+    if (!groups.has(place))
+      groups.set(place, {all: 0, now: 0, words: place === 5 ? 'other reasons' : kindOf(decision, decision.out[name])});
     groups.get(place).all += 1;
     groups.get(place).now += verdict(decision, name, step).is === 'out';
   }
   const left = decision.nodes - sum([...groups.values()].map(each => each.now));
-  return h('p.legend', {}, h('span', {}, h('i.square.fits', {}), showsPoints(decision, step)
-    ? `${left} fit: ${[...new Set([totals[1], totals[0]].map(number))].join(' to ')} points` : `${left} left`),
-    [...groups].sort(([a], [b]) => a - b).map(([place, {all, now, words}]) =>
-      h(`span${now ? '' : '.later'}`, {title: words}, h(`i.square.out.r${place}`, {}), h('span.words', {}, `${now || all}: ${words}`))));
+  return h(
+    'p.legend',
+    {},
+    h(
+      'span',
+      {},
+      h('i.square.fits', {}),
+      showsPoints(decision, step)
+        ? `${left} fit: ${[...new Set([totals[1], totals[0]].map(number))].join(' to ')} points`
+        : `${left} left`
+    ),
+    [...groups]
+      .sort(([a], [b]) => a - b)
+      .map(([place, {all, now, words}]) =>
+        h(
+          `span${now ? '' : '.later'}`,
+          {title: words},
+          h(`i.square.out.r${place}`, {}),
+          h('span.words', {}, `${now || all}: ${words}`)
+        )
+      )
+  );
 }
 
 function inWords(name, decision, step) {
   const about = decision ? verdict(decision, name, step) : {};
-  const points = decision && showsPoints(decision, step) && decision.places.has(name) ? `, ${number(totalOf(decision, name))} points` : '';
+  const points =
+    decision && showsPoints(decision, step) && decision.places.has(name)
+      ? `, ${number(totalOf(decision, name))} points`
+      : '';
   return about.words ? `${name}: ${plain(about.words)}` : name + points;
 }
 

@@ -2,11 +2,11 @@
 
 const connection = {source: null, is: 'recording', heard: 0, operator: {}};
 const isConnected = () => connection.is !== 'recording';
-const isBesideCluster = () => isConnected() && 'refused' in connection.operator;  // else the pods are those of files
+const isBesideCluster = () => isConnected() && 'refused' in connection.operator; // else the pods are those of files
 
 function connect() {
   connection.is = 'lost';
-  const source = connection.source = new EventSource('/events');
+  const source = (connection.source = new EventSource('/events'));
   const hears = listener => event => {
     connection.heard = Date.now();
     if (connection.is !== 'live') connection.is = 'live';
@@ -15,27 +15,36 @@ function connect() {
   source.addEventListener('version', event => {
     if (event.data !== document.documentElement.dataset.version) location.reload();
   });
-  source.addEventListener('state', hears(event => {
-    const state = JSON.parse(event.data);
-    const wasAt = view.live ? null : view.at;
-    halt();
-    begin(state);
-    view.at = wasAt && known.entries.find(each => each.n === wasAt.n) || null;
-    if (!view.at) view.live = true;
-    arrived(known.entries.slice(-1), true);
-  }));
-  source.addEventListener('frames', hears(event => {
-    const before = known.entries.length;
-    JSON.parse(event.data).forEach(take);
-    arrived(known.entries.slice(before));
-    forget();
-  }));
-  source.addEventListener('alive', hears(event => {
-    const before = JSON.stringify(connection.operator);
-    connection.operator = JSON.parse(event.data);
-    if (event.data !== before) render();
-    else showStatus();
-  }));
+  source.addEventListener(
+    'state',
+    hears(event => {
+      const state = JSON.parse(event.data);
+      const wasAt = view.live ? null : view.at;
+      halt();
+      begin(state);
+      view.at = (wasAt && known.entries.find(each => each.n === wasAt.n)) || null;
+      if (!view.at) view.live = true;
+      arrived(known.entries.slice(-1), true);
+    })
+  );
+  source.addEventListener(
+    'frames',
+    hears(event => {
+      const before = known.entries.length;
+      JSON.parse(event.data).forEach(take);
+      arrived(known.entries.slice(before));
+      forget();
+    })
+  );
+  source.addEventListener(
+    'alive',
+    hears(event => {
+      const before = JSON.stringify(connection.operator);
+      connection.operator = JSON.parse(event.data);
+      if (event.data !== before) render();
+      else showStatus();
+    })
+  );
   source.onerror = () => {
     connection.is = 'lost';
     showStatus();
@@ -49,7 +58,7 @@ function arrived(entries, isStart = false) {
   const all = entries.filter(each => each.kind === 'decision');
   const news = all.filter(each => !each.repeats);
   const again = all.findLast(each => each.repeats && each.uid === view.at?.uid);
-  const waits = view.at && (view.byHand || guess.on && (guess.choice || !view.done));
+  const waits = view.at && (view.byHand || (guess.on && (guess.choice || !view.done)));
   if (isStart && !view.at) Object.assign(view, {at: distinct().at(-1) || null, step: Infinity});
   else {
     const next = view.live && !waits && playedNext(news);
@@ -79,17 +88,26 @@ function playedNext(news) {
 function ofRun(news) {
   const run = known.entries.findLast(each => each.kind === 'run');
   if (!news.length || !run || news.at(-1).at - run.at > 3) return news;
-  const before = new Map(decisions().filter(each => each.n < run.n).map(each => [each.pod, each]));
+  const before = new Map(
+    decisions()
+      .filter(each => each.n < run.n)
+      .map(each => [each.pod, each])
+  );
   const all = decisions().filter(each => each.n > run.n);
   const isNew = each => !before.has(each.pod);
   if (all.some(isNew)) return news.filter(isNew);
-  return [changedIn(all, before) || all.find(each => each.pod === view.at.pod)].filter(each => each && each !== view.at);
+  return [changedIn(all, before) || all.find(each => each.pod === view.at.pod)].filter(
+    each => each && each !== view.at
+  );
 }
 
 function changedIn(all, before) {
   const total = each => each.node && totalOf(each, each.node);
-  return all.find(each => before.get(each.pod).node !== each.node) || all.find(each => before.get(each.pod).message !== each.message)
-    || all.find(each => total(before.get(each.pod)) !== total(each));
+  return (
+    all.find(each => before.get(each.pod).node !== each.node) ||
+    all.find(each => before.get(each.pod).message !== each.message) ||
+    all.find(each => total(before.get(each.pod)) !== total(each))
+  );
 }
 
 // The errors of requests that no API server has answered.
@@ -118,7 +136,9 @@ function watch() {
     connection.is = 'lost';
     showStatus();
   }
-  document.querySelectorAll('[data-since]').forEach(each => { each.textContent = ago(each.dataset.since); });
+  document.querySelectorAll('[data-since]').forEach(each => {
+    each.textContent = ago(each.dataset.since);
+  });
   document.querySelectorAll('[data-again]').forEach(each => {
     const waiting = known.queue.pods.find(pod => String(pod.again) === each.dataset.again);
     if (waiting) each.textContent = again(waiting);

@@ -1,10 +1,11 @@
 // What is shown, the keys, and the steps of a decision.
 
-const view = {at: null, step: Infinity, mode: 'nodes', live: true, byHand: false, timer: 0, next: []};  // next: decisions to be played
+const view = {at: null, step: Infinity, mode: 'nodes', live: true, byHand: false, timer: 0, next: []}; // next: decisions to be played
 const guess = {on: false, choice: null, hits: 0, of: 0};
-const NOWHERE = '✗';  // the guess that the pod stays pending
-const PACE = 450, MIN_PACE = 150;  // milliseconds for a step that is shown by itself
-const MAX_NEXT = 20;  // decisions that wait to be played; older ones are skipped
+const NOWHERE = '✗'; // the guess that the pod stays pending
+const PACE = 450,
+  MIN_PACE = 150; // milliseconds for a step that is shown by itself
+const MAX_NEXT = 20; // decisions that wait to be played; older ones are skipped
 
 function render() {
   const decision = view.at;
@@ -12,14 +13,37 @@ function render() {
   const step = decision ? Math.min(view.step, stepsOf(other || decision).length - 1) : 0;
   view.done = !decision || isEnd(other || decision, step);
   goTo(!decision || isNewest(decision) ? known.changes.length : decision.world);
-  const middle = {nodes: () => nodeTiles(other, step), matrix: () => matrix(other), timeline, pending: pendingBoard,
-    manifest: () => manifestOf(decision), policy: policyView, help}[view.mode];
+  const middle = {
+    nodes: () => nodeTiles(other, step),
+    matrix: () => matrix(other),
+    timeline,
+    pending: pendingBoard,
+    manifest: () => manifestOf(decision),
+    policy: policyView,
+    help
+  }[view.mode];
   const focused = document.activeElement?.id;
   document.body.dataset.mode = view.mode;
   document.body.replaceChildren(
-    h('header', {}, heading(decision, other), h('div.about', {}, score(), view.byHand && h('span', {}, 'by hand'), place(), h('span', {id: 'status', role: 'status', title: 'End: the newest', onclick: toTheEnd}),
-      h('button', {onclick: () => show('help'), 'aria-label': 'keys'}, '?'))),
-    leftSide(decision), h('main', {}, because(other, step), middle()), rightSide(other || decision, step), footer());
+    h(
+      'header',
+      {},
+      heading(decision, other),
+      h(
+        'div.about',
+        {},
+        score(),
+        view.byHand && h('span', {}, 'by hand'),
+        place(),
+        h('span', {id: 'status', role: 'status', title: 'End: the newest', onclick: toTheEnd}),
+        h('button', {onclick: () => show('help'), 'aria-label': 'keys'}, '?')
+      )
+    ),
+    leftSide(decision),
+    h('main', {}, because(other, step), middle()),
+    rightSide(other || decision, step),
+    footer()
+  );
   showStatus();
   fitAll();
   if (focused) document.getElementById(focused)?.focus();
@@ -29,8 +53,13 @@ function place() {
   const all = distinct();
   const i = all.indexOf(view.at);
   const recorded = i < 0 ? '' : `${i + 1} of ${all.length}`;
-  return h('nav', {}, h('button', {id: 'back', onclick: () => move(-1), 'aria-label': 'back'}, '←'), h('span', {id: 'where'}, recorded),
-    h('button', {id: 'next', onclick: () => move(1), 'aria-label': 'next'}, '→'));
+  return h(
+    'nav',
+    {},
+    h('button', {id: 'back', onclick: () => move(-1), 'aria-label': 'back'}, '←'),
+    h('span', {id: 'where'}, recorded),
+    h('button', {id: 'next', onclick: () => move(1), 'aria-label': 'next'}, '→')
+  );
 }
 
 // A guess counts once the answer is shown: the score would give it away.
@@ -118,7 +147,8 @@ function animateStep() {
 
 function leap(by, step = Infinity) {
   const all = distinct();
-  const next = all[all.indexOf(view.at) + by], live = view.live && by > 0;
+  const next = all[all.indexOf(view.at) + by],
+    live = view.live && by > 0;
   if (!next) return;
   go(next, step);
   if (live) Object.assign(view, {live}) && render();
@@ -149,13 +179,16 @@ function clickNode(name) {
 
 function isRight(decision, name) {
   if (decision.node === null) return name === NOWHERE;
-  return decision.places.has(name) && totalOf(decision, name) === Math.max(...decision.fit.map(each => totalOf(decision, each)));
+  return (
+    decision.places.has(name) &&
+    totalOf(decision, name) === Math.max(...decision.fit.map(each => totalOf(decision, each)))
+  );
 }
 
 function toggleGuess() {
   halt();
   Object.assign(guess, {on: !guess.on, choice: null, hits: 0, of: 0});
-  if (guess.on && view.at && !view.live) view.step = 0;  // a live page asks about the next pod
+  if (guess.on && view.at && !view.live) view.step = 0; // a live page asks about the next pod
   render();
 }
 
@@ -170,12 +203,43 @@ async function save() {
 }
 
 const DOES = {
-  ArrowRight: () => move(1), PageDown: () => move(1), ' ': () => move(1), ArrowLeft: () => move(-1), PageUp: () => move(-1),
-  ArrowDown: () => leap(1), ArrowUp: () => leap(-1), Home: () => decisions()[0] && go(decisions()[0], 0), End: toTheEnd,
-  n: () => show('nodes'), m: () => show('matrix'), t: () => show('timeline'), p: () => show('pending'), y: () => show('manifest'),
-  e: () => show('policy'), '?': () => show('help'), Escape: () => { view.mode = 'nodes'; render(); }, s: save, g: toggleGuess,
-  a: () => { halt(); view.byHand = !view.byHand; render(); }, b: () => { document.documentElement.classList.toggle('big'); render(); },
-  '/': () => { view.mode = 'timeline'; render(); document.getElementById('find').focus(); }};
+  ArrowRight: () => move(1),
+  PageDown: () => move(1),
+  ' ': () => move(1),
+  ArrowLeft: () => move(-1),
+  PageUp: () => move(-1),
+  ArrowDown: () => leap(1),
+  ArrowUp: () => leap(-1),
+  Home: () => decisions()[0] && go(decisions()[0], 0),
+  End: toTheEnd,
+  n: () => show('nodes'),
+  m: () => show('matrix'),
+  t: () => show('timeline'),
+  p: () => show('pending'),
+  y: () => show('manifest'),
+  e: () => show('policy'),
+  '?': () => show('help'),
+  Escape: () => {
+    view.mode = 'nodes';
+    render();
+  },
+  s: save,
+  g: toggleGuess,
+  a: () => {
+    halt();
+    view.byHand = !view.byHand;
+    render();
+  },
+  b: () => {
+    document.documentElement.classList.toggle('big');
+    render();
+  },
+  '/': () => {
+    view.mode = 'timeline';
+    render();
+    document.getElementById('find').focus();
+  }
+};
 
 onkeydown = event => {
   const inField = event.target.matches('input');
@@ -199,7 +263,9 @@ onresize = () => view.mode === 'nodes' && render();
 
 function fromAddress() {
   const wanted = new URLSearchParams(location.hash.slice(1));
-  const found = decisions().findLast(each => each.pod === wanted.get('pod') && (!wanted.has('n') || String(each.n) === wanted.get('n')));
+  const found = decisions().findLast(
+    each => each.pod === wanted.get('pod') && (!wanted.has('n') || String(each.n) === wanted.get('n'))
+  );
   if (found) go(found);
   return Boolean(found);
 }

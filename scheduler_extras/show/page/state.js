@@ -1,12 +1,29 @@
 // What the page knows: the frames of the journal, in their order, and the cluster as it was at each of them.
 
-const known = {id: null, last: 0, entries: [], lasts: new Map(), changes: [], policy: null, queue: {count: 0, oldest: 0, pods: []}, problem: ''};
-const nodes = new Map();  // name -> record, as of `applied` changes
+const known = {
+  id: null,
+  last: 0,
+  entries: [],
+  lasts: new Map(),
+  changes: [],
+  policy: null,
+  queue: {count: 0, oldest: 0, pods: []},
+  problem: ''
+};
+const nodes = new Map(); // name -> record, as of `applied` changes
 let applied = 0;
 
 // Begin with a state: {id, nodes, policy, frames}.
 function begin(state) {
-  Object.assign(known, {id: state.id, last: 0, entries: [], lasts: new Map(), changes: [], policy: state.policy, problem: ''});
+  Object.assign(known, {
+    id: state.id,
+    last: 0,
+    entries: [],
+    lasts: new Map(),
+    changes: [],
+    policy: state.policy,
+    problem: ''
+  });
   nodes.clear();
   applied = 0;
   Object.entries(state.nodes).forEach(([name, record]) => nodes.set(name, record));
@@ -16,7 +33,8 @@ function begin(state) {
 // Apply a frame. Each entry of the timeline remembers how many changes came before it, and its Policy.
 function take(frame) {
   known.last = frame.n;
-  const enter = more => known.entries.push({...frame, ...more, world: known.changes.length, policy: known.policy, queue: known.queue});
+  const enter = more =>
+    known.entries.push({...frame, ...more, world: known.changes.length, policy: known.policy, queue: known.queue});
   if (frame.kind === 'nodes') {
     goTo(known.changes.length);
     const {lines, ...about} = known.changes.length || nodes.size ? differencesOf(frame.nodes) : {lines: []};
@@ -26,12 +44,18 @@ function take(frame) {
     known.policy = frame;
     Object.values(frame.by).forEach(each => each.priorities.forEach(([title]) => hue(title)));
   } else if (frame.kind === 'decision') {
-    enter({repeats: saysAgain(frame), refused: refusing(frame), places: new Map(frame.fit.map((name, i) => [name, i]))});
+    enter({
+      repeats: saysAgain(frame),
+      refused: refusing(frame),
+      places: new Map(frame.fit.map((name, i) => [name, i]))
+    });
   } else if (frame.kind === 'skipped') {
-    frame.rows.forEach(([at, pod, node, message]) => enter({kind: 'brief', at, pod, node, message, repeats: saysAgain({pod, node, message})}));
+    frame.rows.forEach(([at, pod, node, message]) =>
+      enter({kind: 'brief', at, pod, node, message, repeats: saysAgain({pod, node, message})})
+    );
   } else if (frame.kind === 'outcome') {
     const about = known.entries.find(each => each.n === frame.of);
-    if (about) about.outcome = {...frame, victims: frame.victims.length ? frame.victims : about.outcome?.victims || []};  // it waits for them
+    if (about) about.outcome = {...frame, victims: frame.victims.length ? frame.victims : about.outcome?.victims || []}; // it waits for them
   } else if (frame.kind === 'queue') {
     known.queue = frame;
   } else {
@@ -46,9 +70,16 @@ function take(frame) {
 // page stays where it is.
 function saysAgain({pod, uid, node, message}) {
   const before = known.lasts.get(pod);
-  const reasons = message?.replace(/\d+|\.$/g, '').replace('/ nodes are available:', '').split(',').sort().join();
+  const reasons = message
+    ?.replace(/\d+|\.$/g, '')
+    .replace('/ nodes are available:', '')
+    .split(',')
+    .sort()
+    .join();
   known.lasts.set(pod, {uid, node, reasons});
-  return node === null && before?.node === null && before.reasons === reasons && (!uid || !before.uid || uid === before.uid);
+  return (
+    node === null && before?.node === null && before.reasons === reasons && (!uid || !before.uid || uid === before.uid)
+  );
 }
 
 // Whether a line of the log is about the same file as the problem, or says that the API server answers again.
@@ -70,7 +101,8 @@ function goTo(count) {
       put(name, record);
     }
   }
-  while (applied > count) Object.entries(known.changes[--applied].before).forEach(([name, record]) => put(name, record));
+  while (applied > count)
+    Object.entries(known.changes[--applied].before).forEach(([name, record]) => put(name, record));
 }
 
 // The record of a node after all changes, whatever the page shows.
@@ -87,8 +119,12 @@ function put(name, record) {
 // Return in words how nodes differ from those before, which ones do, and what their chips say now that they did not say
 // before; of pods, only which ones are gone.
 function differencesOf(changed) {
-  const lines = [], names = [], come = [], gone = [], fresh = {};
-  const isRun = known.entries.findLast(each => each.kind !== 'note')?.kind === 'run';  // it begins without the pods that it places
+  const lines = [],
+    names = [],
+    come = [],
+    gone = [],
+    fresh = {};
+  const isRun = known.entries.findLast(each => each.kind !== 'note')?.kind === 'run'; // it begins without the pods that it places
   for (const [name, now] of Object.entries(changed)) {
     const before = nodes.get(name);
     if (!before || !now) {
@@ -104,45 +140,67 @@ function differencesOf(changed) {
       if (was !== is) words.push(`${resourceName(resource)} ${amount(resource, was)} → ${amount(resource, is)}`);
     }
     const keys = now.pods.map(([key]) => key);
-    if (now.used.pods < before.used.pods && !isRun) words.push(...before.pods.filter(([key]) => !keys.includes(key)).map(([key]) => `- pod ${short(key)}`));
+    if (now.used.pods < before.used.pods && !isRun)
+      words.push(...before.pods.filter(([key]) => !keys.includes(key)).map(([key]) => `- pod ${short(key)}`));
     if (!words.length) continue;
     names.push(name);
     fresh[name] = marksOf(now).filter(each => !marksOf(before).includes(each));
     lines.push(`${name}: ${words.join(', ')}`);
   }
-  for (const [which, what] of [[come, 'new'], [gone, 'gone']]) {
+  for (const [which, what] of [
+    [come, 'new'],
+    [gone, 'gone']
+  ]) {
     if (which.length) lines.unshift(`${inShort(which)} ${which.length === 1 ? 'is' : 'are'} ${what}`);
   }
   if (lines.length > 8) lines.splice(7, lines.length, `and ${lines.length - 7} more changes`);
   return {lines, names: [...names, ...come, ...gone], fresh};
 }
 
-const inShort = names => names.length > 3 ? `${names.slice(0, 2).join(', ')} and ${names.length - 2} other nodes` : names.join(', ');
+const inShort = names =>
+  names.length > 3 ? `${names.slice(0, 2).join(', ')} and ${names.length - 2} other nodes` : names.join(', ');
 
 // The texts of the chips about a node itself.
-const marksOf = node => [...(node.cordoned ? ['cordoned'] : []), ...node.taints, ...Object.entries(node.labels).map(each => each.join('='))];
+const marksOf = node => [
+  ...(node.cordoned ? ['cordoned'] : []),
+  ...node.taints,
+  ...Object.entries(node.labels).map(each => each.join('='))
+];
 
 function labelChanges(before, now) {
   const isOther = key => key in before && key in now && before[key] !== now[key];
-  const rest = labels => Object.entries(labels).filter(([key]) => !isOther(key)).map(each => each.join('='));
-  return [...Object.keys(now).filter(isOther).map(key => `${key} ${before[key]} → ${now[key]}`), ...signed(rest(before), rest(now), 'label ')];
+  const rest = labels =>
+    Object.entries(labels)
+      .filter(([key]) => !isOther(key))
+      .map(each => each.join('='));
+  return [
+    ...Object.keys(now)
+      .filter(isOther)
+      .map(key => `${key} ${before[key]} → ${now[key]}`),
+    ...signed(rest(before), rest(now), 'label ')
+  ];
 }
 
 function signed(before, now, what) {
-  return [...now.filter(each => !before.includes(each)).map(each => `+ ${what}${each}`),
-    ...before.filter(each => !now.includes(each)).map(each => `- ${what}${each}`)];
+  return [
+    ...now.filter(each => !before.includes(each)).map(each => `+ ${what}${each}`),
+    ...before.filter(each => !now.includes(each)).map(each => `- ${what}${each}`)
+  ];
 }
 
 // The titles of the predicates that have refused nodes, in the order in which they were asked.
 function refusing(decision) {
   const titles = new Set(decision.against.flatMap(each => Object.keys(each.by)));
-  return [...decision.rules.filter(title => titles.has(title)), ...[...titles].filter(title => !decision.rules.includes(title))];
+  return [
+    ...decision.rules.filter(title => titles.has(title)),
+    ...[...titles].filter(title => !decision.rules.includes(title))
+  ];
 }
 
 // What a vote gives a node, before and after it was normalized.
 const pointsOf = (decision, vote, name) => of(vote.points, decision, name);
 const rawOf = (decision, vote, name) => of(vote.raw, decision, name);
-const of = (numbers, decision, name) => Array.isArray(numbers) ? numbers[decision.places.get(name)] : numbers;
+const of = (numbers, decision, name) => (Array.isArray(numbers) ? numbers[decision.places.get(name)] : numbers);
 
 // The decisions of the timeline that are recorded in full.
 const decisions = () => known.entries.filter(each => each.kind === 'decision');

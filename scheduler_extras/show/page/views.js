@@ -1,16 +1,39 @@
 // What a key puts in the place of the nodes: the timeline, the pending pods, a manifest, the Policy, the keys.
 
-let sought = '';  // what the timeline is searched for
+let sought = ''; // what the timeline is searched for
 
 function timeline() {
-  return h('div.timeline', {}, h('p', {}, h('input', {id: 'find', type: 'search', value: sought, placeholder: 'find a pod, a node, a reason',
-    'aria-label': 'find', oninput: event => { sought = event.target.value; refill(); }}), ' ', h('span.count', {}, inTotal())),
-    h('ol', {}, foundLines()));
+  return h(
+    'div.timeline',
+    {},
+    h(
+      'p',
+      {},
+      h('input', {
+        id: 'find',
+        type: 'search',
+        value: sought,
+        placeholder: 'find a pod, a node, a reason',
+        'aria-label': 'find',
+        oninput: event => {
+          sought = event.target.value;
+          refill();
+        }
+      }),
+      ' ',
+      h('span.count', {}, inTotal())
+    ),
+    h('ol', {}, foundLines())
+  );
 }
 
 const isSought = text => text.toLowerCase().includes(sought.toLowerCase());
-const found = () => known.entries.filter(each => isSought(lineOf(each))).slice(-400).reverse();
-const nodesFound = () => sought ? inPlaces().filter(name => isSought(nodeInWords(name))) : [];
+const found = () =>
+  known.entries
+    .filter(each => isSought(lineOf(each)))
+    .slice(-400)
+    .reverse();
+const nodesFound = () => (sought ? inPlaces().filter(name => isSought(nodeInWords(name))) : []);
 const nodeInWords = name => `${name}: ${marksOf(nodes.get(name)).join(', ')}`;
 
 function inTotal() {
@@ -20,8 +43,12 @@ function inTotal() {
 
 // Nodes with such a name, taint or label, as they are beside the decision that is shown; then the entries.
 function foundLines() {
-  const open = name => { selected = name; show('nodes'); };
-  const ofNode = name => h('li.node-line', {onclick: () => open(name)}, h('time', {}, 'node'), h('span', {}, nodeInWords(name)));
+  const open = name => {
+    selected = name;
+    show('nodes');
+  };
+  const ofNode = name =>
+    h('li.node-line', {onclick: () => open(name)}, h('time', {}, 'node'), h('span', {}, nodeInWords(name)));
   return [...nodesFound().slice(0, 100).map(ofNode), ...found().map(line)];
 }
 
@@ -33,9 +60,25 @@ function refill() {
 // A line of the timeline; that of a decision is a link.
 function line(entry) {
   const time = h('time', {}, clock(entry.at));
-  if (entry.kind !== 'decision') return h(`li.${entry.kind}${entry.problem ? '.no' : ''}`, {}, time, h('span', {}, lineOf(entry)));
-  return h(`li.decision${entry === view.at ? '.current' : ''}`, {}, time,
-    h('a', {href: addressOf(entry), onclick: event => { event.preventDefault(); view.mode = 'nodes'; go(entry); }}, lineOf(entry)));
+  if (entry.kind !== 'decision')
+    return h(`li.${entry.kind}${entry.problem ? '.no' : ''}`, {}, time, h('span', {}, lineOf(entry)));
+  return h(
+    `li.decision${entry === view.at ? '.current' : ''}`,
+    {},
+    time,
+    h(
+      'a',
+      {
+        href: addressOf(entry),
+        onclick: event => {
+          event.preventDefault();
+          view.mode = 'nodes';
+          go(entry);
+        }
+      },
+      lineOf(entry)
+    )
+  );
 }
 
 // A line about a file, without its folder.
@@ -46,11 +89,20 @@ function editInWords(entry) {
   const file = lineOf(entry).split(': ')[0] + ': ';
   const isEdit = line => line.startsWith(`${file}+ `) || line.startsWith(`${file}- `);
   if (entry.kind !== 'note' || !isEdit(lineOf(entry))) return lineOf(entry);
-  const notes = known.entries.filter(each => each.kind === 'note' && Math.abs(entry.at - each.at) < .2);
-  const rules = notes.map(lineOf).filter(isEdit).map(line => line.slice(file.length));
+  const notes = known.entries.filter(each => each.kind === 'note' && Math.abs(entry.at - each.at) < 0.2);
+  const rules = notes
+    .map(lineOf)
+    .filter(isEdit)
+    .map(line => line.slice(file.length));
   const nameOf = rule => rule.slice(2).split(' ×')[0];
   rules.sort((a, b) => byNumber(nameOf(a), nameOf(b)));
-  return file + rules.join(', ').replace(/- ([^ ,]+) ×(\d+), \+ \1 ×(\d+)/g, '$1 ×$2 → ×$3').replaceAll('Priority ×', ' ×');
+  return (
+    file +
+    rules
+      .join(', ')
+      .replace(/- ([^ ,]+) ×(\d+), \+ \1 ×(\d+)/g, '$1 ×$2 → ×$3')
+      .replaceAll('Priority ×', ' ×')
+  );
 }
 
 const withoutCount = message => message.replace(/0\/\d+ nodes are available: /, '');
@@ -66,25 +118,49 @@ function lineOf(entry) {
   if (entry.kind === 'change') return entry.lines.join('; ');
   if (entry.kind === 'note' || entry.kind === 'run') return withoutFolder(entry.text);
   if (entry.node === null) return `${short(entry.pod)} ✗ ${entry.outcome?.remedy || entry.message}`;
-  const total = entry.kind === 'decision' && entry.fit.length ? ` (${entry.fit.length} of ${entry.nodes} fit, ${number(totalOf(entry, entry.node))})` : '';
+  const total =
+    entry.kind === 'decision' && entry.fit.length
+      ? ` (${entry.fit.length} of ${entry.nodes} fit, ${number(totalOf(entry, entry.node))})`
+      : '';
   return `${short(entry.pod)} → ${entry.node}${total}`;
 }
 
 // The pods that are pending: the least change that would help, and when they are tried again.
 function pendingBoard() {
   const lasts = new Map(decisions().map(each => [each.pod, each]));
-  const waiting = known.queue.pods.length || isConnected() ? known.queue.pods.map(each => [each, lasts.get(each.pod)])
-    : [...lasts.values()].filter(each => !each.node).map(each => [{pod: each.pod, attempts: 1, for: 'node', again: 0}, each]);
+  const waiting =
+    known.queue.pods.length || isConnected()
+      ? known.queue.pods.map(each => [each, lasts.get(each.pod)])
+      : [...lasts.values()]
+          .filter(each => !each.node)
+          .map(each => [{pod: each.pod, attempts: 1, for: 'node', again: 0}, each]);
   if (!waiting.length) return h('p.empty', {}, 'No pod is pending.');
   const more = known.queue.count - known.queue.pods.length;
-  return h('div.pending', {}, waiting.slice(0, 60).map(([each, decision]) => h('article', {onclick: () => decision && go(decision)},
-    h('h3', {}, short(each.pod), h('small', {'data-again': each.again}, again(each))),
-    decision?.help && !decision.outcome?.remedy && h('p.help', {}, h('b', {}, 'It would help to '), verb(decision.help)),
-    decision && !decision.node && !decision.help && decision.fit.length === 0 && h('p.help', {}, 'More than one thing is in the way on each node.'),
-    decision && h('p', {}, decision.message),
-    decision?.outcome?.remedy && h('p.warn', {}, decision.outcome.remedy),
-    decision?.outcome?.waits && h('p.warn', {}, `waits: ${decision.outcome.waits}`))),
-    more > 0 && h('p', {}, `and ${more} more`));
+  return h(
+    'div.pending',
+    {},
+    waiting
+      .slice(0, 60)
+      .map(([each, decision]) =>
+        h(
+          'article',
+          {onclick: () => decision && go(decision)},
+          h('h3', {}, short(each.pod), h('small', {'data-again': each.again}, again(each))),
+          decision?.help &&
+            !decision.outcome?.remedy &&
+            h('p.help', {}, h('b', {}, 'It would help to '), verb(decision.help)),
+          decision &&
+            !decision.node &&
+            !decision.help &&
+            decision.fit.length === 0 &&
+            h('p.help', {}, 'More than one thing is in the way on each node.'),
+          decision && h('p', {}, decision.message),
+          decision?.outcome?.remedy && h('p.warn', {}, decision.outcome.remedy),
+          decision?.outcome?.waits && h('p.warn', {}, `waits: ${decision.outcome.waits}`)
+        )
+      ),
+    more > 0 && h('p', {}, `and ${more} more`)
+  );
 }
 
 function manifestOf(decision) {
@@ -95,38 +171,85 @@ function policyView() {
   const text = isWhatIf() ? editedPolicy() : known.policy?.text;
   if (isWhatIf() && text) navigator.clipboard?.writeText(text).catch(() => {});
   const rules = known.policy ? Object.entries(known.policy.by) : [];
-  return h('div.policy', {}, h('p', {}, isWhatIf() ? `${known.policy.path}, as it would be. Nothing is written; copy it yourself.` : known.policy?.path || ''),
-    h('pre', {id: 'policy-text'}, text || rules.map(([name, each]) => `${name}:\n  ${each.lines.join('\n  ')}`).join('\n')));
+  return h(
+    'div.policy',
+    {},
+    h(
+      'p',
+      {},
+      isWhatIf()
+        ? `${known.policy.path}, as it would be. Nothing is written; copy it yourself.`
+        : known.policy?.path || ''
+    ),
+    h(
+      'pre',
+      {id: 'policy-text'},
+      text || rules.map(([name, each]) => `${name}:\n  ${each.lines.join('\n  ')}`).join('\n')
+    )
+  );
 }
 
 const KEYS = [
-  ['→ ←', 'next step, step back (also Space, Page Down, Page Up)'], ['↓ ↑', 'next decision, the one before'],
-  ['Home End', 'first decision, the newest (End: LIVE again)'], ['n', 'nodes'], ['m', 'matrix: nodes by rules'],
-  ['t', 'timeline'], ['/', 'find'], ['p', 'pending pods: what would help'], ['y', 'manifest of the pod'], ['e', 'Policy'],
-  ['g', 'guess first: click a node'], ['a', 'by hand: new decisions wait for →'], ['b', 'big letters'],
-  ['s', 'save as page'], ['?', 'this list']];
-const help = () => h('table.help', {}, KEYS.map(([keys, text]) => h('tr', {}, h('th', {}, DOES[keys] ? h('button', {onclick: DOES[keys]}, keys) : keys), h('td', {}, text))));
+  ['→ ←', 'next step, step back (also Space, Page Down, Page Up)'],
+  ['↓ ↑', 'next decision, the one before'],
+  ['Home End', 'first decision, the newest (End: LIVE again)'],
+  ['n', 'nodes'],
+  ['m', 'matrix: nodes by rules'],
+  ['t', 'timeline'],
+  ['/', 'find'],
+  ['p', 'pending pods: what would help'],
+  ['y', 'manifest of the pod'],
+  ['e', 'Policy'],
+  ['g', 'guess first: click a node'],
+  ['a', 'by hand: new decisions wait for →'],
+  ['b', 'big letters'],
+  ['s', 'save as page'],
+  ['?', 'this list']
+];
+const help = () =>
+  h(
+    'table.help',
+    {},
+    KEYS.map(([keys, text]) =>
+      h('tr', {}, h('th', {}, DOES[keys] ? h('button', {onclick: DOES[keys]}, keys) : keys), h('td', {}, text))
+    )
+  );
 
 // One line for an operator, and the last thing that has happened.
 function footer() {
   const entries = sofar();
   const isNews = each => !each.pod && each.kind !== 'run' && entries.at(-1).at - each.at < 3;
-  const last = view.live && entries.findLast(isNews) || entries.at(-1);  // an edit is seen though pods go elsewhere by it
+  const last = (view.live && entries.findLast(isNews)) || entries.at(-1); // an edit is seen though pods go elsewhere by it
   const recent = known.entries.filter(each => each.node && last && last.at - each.at < 10);
   const reasons = new Map();
   const lasts = new Map(known.entries.filter(each => each.pod).map(each => [each.pod, each]));
   if (isConnected()) lasts.forEach((_, pod) => known.queue.pods.some(each => each.pod === pod) || lasts.delete(pod));
-  lasts.forEach(each => { if (!each.node) reasons.set(mainReason(each.message), (reasons.get(mainReason(each.message)) || 0) + 1); });
+  lasts.forEach(each => {
+    if (!each.node) reasons.set(mainReason(each.message), (reasons.get(mainReason(each.message)) || 0) + 1);
+  });
   const top = [...reasons].sort((a, b) => b[1] - a[1])[0];
   const queue = queueNow();
   const {leader, refused} = connection.operator;
-  const words = [leader, isBesideCluster() && recent.length > 1 && `${number(recent.length / 10)} pods/s`, `${pendingNow(view.at)} pending`,
+  const words = [
+    leader,
+    isBesideCluster() && recent.length > 1 && `${number(recent.length / 10)} pods/s`,
+    `${pendingNow(view.at)} pending`,
     isBesideCluster() && queue.count > 0 && h('span', {'data-since': queue.oldest}, ago(queue.oldest)),
     refused > 0 && h('b.no', {}, `${plural(refused, 'write')} refused`),
-    reasons.size > 1 && `most often: ${top[0]}`];
-  return h('footer', {}, known.problem ? h('p.no', {role: 'alert', title: known.problem}, withoutFolder(known.problem))
-    : h('p', {}, last && h('time', {}, clock(last.at)), ' ', last ? withoutCount(editInWords(last)) : ''),
-    h('p.operator', {}, words.filter(Boolean).flatMap((each, i) => i ? [' · ', each] : [each])));
+    reasons.size > 1 && `most often: ${top[0]}`
+  ];
+  return h(
+    'footer',
+    {},
+    known.problem
+      ? h('p.no', {role: 'alert', title: known.problem}, withoutFolder(known.problem))
+      : h('p', {}, last && h('time', {}, clock(last.at)), ' ', last ? withoutCount(editInWords(last)) : ''),
+    h(
+      'p.operator',
+      {},
+      words.filter(Boolean).flatMap((each, i) => (i ? [' · ', each] : [each]))
+    )
+  );
 }
 
 const ago = since => `oldest ${Math.max(0, Math.round(Date.now() / 1000 - since))} s`;

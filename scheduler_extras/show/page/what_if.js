@@ -19,7 +19,7 @@ function supposed(decision) {
 
 // What each priority adds to the total of a node.
 const partsOf = (decision, name) => decision.votes.map(vote => vote.weight * pointsOf(decision, vote, name));
-const totalOf = (decision, name) => decision.votes.length ? sum(partsOf(decision, name)) : 1;
+const totalOf = (decision, name) => (decision.votes.length ? sum(partsOf(decision, name)) : 1);
 
 // The node with the highest total: of those that tie, the one that was chosen.
 function best(decision, chosen) {
@@ -35,31 +35,47 @@ function best(decision, chosen) {
 // The nodes that fit, the best first; of those that tie, the chosen one.
 function ranked(decision) {
   const totals = new Map(decision.fit.map(name => [name, totalOf(decision, name)]));
-  return [...decision.fit].sort((a, b) => totals.get(b) - totals.get(a) || (b === decision.node) - (a === decision.node) || (a < b ? -1 : 1));
+  return [...decision.fit].sort(
+    (a, b) => totals.get(b) - totals.get(a) || (b === decision.node) - (a === decision.node) || (a < b ? -1 : 1)
+  );
 }
 
 // Whether a pod is still there, as far as the nodes and the queue name their pods. In files, none is deleted between runs.
 function isThere(decision) {
   if (!isBesideCluster()) return true;
   if (!decision.node) return !hasLeftQueue(decision);
-  const node = latest(decision.node), isRecorded = decision.world < known.changes.length;
-  return !isRecorded || node && (node.used.pods > node.pods.length || node.pods.some(([key]) => key === decision.pod));
+  const node = latest(decision.node),
+    isRecorded = decision.world < known.changes.length;
+  return (
+    !isRecorded || (node && (node.used.pods > node.pods.length || node.pods.some(([key]) => key === decision.pod)))
+  );
 }
 
 // In words: how many pods would go elsewhere.
 function movesInWords() {
-  const run = known.entries.findLast(each => each.kind === 'run')?.n || 0;  // files have changed: all pods are decided again
-  const lasts = new Map(decisions().filter(each => each.n > run).map(each => [each.pod, each]));
+  const run = known.entries.findLast(each => each.kind === 'run')?.n || 0; // files have changed: all pods are decided again
+  const lasts = new Map(
+    decisions()
+      .filter(each => each.n > run)
+      .map(each => [each.pod, each])
+  );
   if (view.at && view.at.n > run) lasts.set(view.at.pod, view.at);
   const existing = [...lasts.values()].filter(isThere);
-  const moved = [], unknown = [];
+  const moved = [],
+    unknown = [];
   for (const decision of existing) {
     const other = supposed(decision);
     if (!other) unknown.push(decision);
     else if (other.node !== decision.node) moved.push([decision, other]);
   }
-  return {count: moved.length, of: existing.length - unknown.length, unknown: unknown.length,
-    lines: moved.map(([decision, other]) => `${short(decision.pod)}: ${decision.node || 'pending'} → ${other.node || 'pending'}`)};
+  return {
+    count: moved.length,
+    of: existing.length - unknown.length,
+    unknown: unknown.length,
+    lines: moved.map(
+      ([decision, other]) => `${short(decision.pod)}: ${decision.node || 'pending'} → ${other.node || 'pending'}`
+    )
+  };
 }
 
 // The Policy file as it would say that, in JSON or YAML as the file; null if it is no Policy.
@@ -79,13 +95,17 @@ const fieldsOf = policy => Object.entries(policy).filter(([, value]) => value !=
 
 function inJson(policy) {
   const list = entries => `[\n${entries.map(each => `    ${inALine(each)}`).join(',\n')}\n  ]`;
-  const lines = fieldsOf(policy).map(([key, value]) => `  "${key}": ${Array.isArray(value) ? list(value) : inALine(value)}`);
+  const lines = fieldsOf(policy).map(
+    ([key, value]) => `  "${key}": ${Array.isArray(value) ? list(value) : inALine(value)}`
+  );
   return `{\n${lines.join(',\n')}\n}\n`;
 }
 
 function inYaml(policy) {
-  const list = entries => entries.length ? entries.map(each => `\n- ${inALine(each)}`).join('') : ' []';
-  return fieldsOf(policy).map(([key, value]) => `${key}:${Array.isArray(value) ? list(value) : ` ${inALine(value)}`}\n`).join('');
+  const list = entries => (entries.length ? entries.map(each => `\n- ${inALine(each)}`).join('') : ' []');
+  return fieldsOf(policy)
+    .map(([key, value]) => `${key}:${Array.isArray(value) ? list(value) : ` ${inALine(value)}`}\n`)
+    .join('');
 }
 
 function switchOff(title) {

@@ -1,0 +1,148 @@
+// What stands above the nodes: the question or the answer, and in two lines why.
+
+function noDecision() {
+  if (!isConnected()) return 'No decision was made';
+  if (connection.operator.standby) return 'Standby';
+  return known.entries.length || nodes.size ? 'No decision yet' : 'Waiting for the scheduler';
+}
+
+function heading(decision, other) {
+  if (!decision) return h('h1', {}, noDecision());
+  const question = h('span.question', {}, 'Where does ', h('u', {}, short(decision.pod)), ' go?');
+  return h('h1', {title: decision.pod}, question, view.done && answer(decision, other));
+}
+
+// Where the pod goes. other: the decision under the edited rules of a what-if, else the same one.
+function answer(decision, other) {
+  if (!other) return h('span.no', {}, 'not known');
+  if (other.node) {
+    const goes = isWhatIf() && other.node !== decision.node ? 'It would go to' : 'To';
+    return h('span.yes', {title: other.node}, `${goes} ${nodeInShort(other.node)}`);
+  }
+  if (isGone(decision)) return h('span.no', {}, 'It is gone');
+  return h('span.no', {}, decision.outcome?.remedy ? 'It waits for room' : 'Nowhere yet');
+}
+
+// What decides, in one line; below it what has happened since and, at the end, what to know about the answer.
+function because(decision, step) {
+  const isOver = decision && isEnd(decision, step);
+  const last = decision && newsAbout(decision).at(-1);
+  const change = last && `${last.n > decision.n ? 'Since then' : 'Decided again after'}: ${editInWords(last)}`;
+  const problem = view.live && withoutFolder(known.problem);
+  const news = (isOver && aboutNext(decision)) || change || (isOver && remark(decision));
+  const message = isOver ? !decision.node && decision.message : decision && leftOut(decision, step);
+  return h('div.because', {}, h('div', {}, reason(decision, step), ' ', secondLine(problem, news, message)));
+}
+
+// The most urgent of these texts, if there is one.
+function secondLine(problem, news, message) {
+  if (problem) return h('p.news.problem', {}, problem);
+  if (news) return h('p.news', {title: news}, news);
+  return message && h('p.message', {title: message}, message);
+}
+
+// While the points come up: what their bars leave out.
+function leftOut(decision, step) {
+  const words = showsPoints(decision, step) && cutInWords(decision);
+  return words && `… the same for all: ${words}`;
+}
+
+// What waits for the key →, by hand or after a guess.
+function aboutNext(decision) {
+  const next = (guess.choice || view.byHand) && view.live && distinct().find(each => each.n > decision.n);
+  return next && `→ next: Where does ${short(next.pod)} go?`;
+}
+
+// The second line about an answer: about the guess, or what no rule has checked.
+function remark(decision) {
+  if (guess.choice === NOWHERE) return `Your guess was nowhere: ${isRight(decision, NOWHERE) ? 'right' : 'wrong'}`;
+  if (guess.on && !guess.choice && isNewest(decision)) return 'Guess: the next pod waits for your click.';
+  return decision.notes
+    .find(each => each.startsWith(decision.pod))
+    ?.replace(decision.pod, 'It')
+    .replace(/, which [^,]*,/, '');
+}
+
+const isNewest = decision => view.live && decision?.n === distinct().at(-1)?.n;
+
+// The changes just before a decision, if the pod was tried again, and while it is the newest one, those since then.
+function newsAbout(decision) {
+  const isAgain = known.entries.some(each => each.pod === decision.pod && each.n < decision.n);
+  const isNear = each => (each.n > decision.n ? isNewest(decision) : isAgain && decision.at - each.at < 0.5);
+  const isNote = each =>
+    each.kind === 'note' && !each.text.startsWith(decision.pod) && (!each.problem || each.text === known.problem);
+  return known.entries.filter(
+    each =>
+      isNear(each) &&
+      (each.kind === 'change' || isNote(each) || (each.kind === 'brief' && each.n > decision.n && !each.repeats))
+  );
+}
+
+function reason(decision, step) {
+  if (!decision) {
+    const standby = `${connection.operator.leader}. This replica takes over when that one ends.`;
+    const nothing = 'Each pod that the scheduler decides about appears here.';
+    return h('p', {}, connection.operator.standby ? standby : nothing);
+  }
+  const title = stepsOf(decision)[step];
+  if (step === 0 && guess.on && !guess.choice)
+    return h('p', {}, 'Guess: click a node, or ', h('button', {onclick: () => clickNode(NOWHERE)}, 'nowhere'));
+  if (step === 0) return h('p', {}, `${plural(decision.nodes, 'node')}: which of them fit?`);
+  if (step <= decision.refused.length) {
+    const count = Object.values(decision.out).filter(group => title in decision.against[group].by).length;
+    return h('p', {}, h('b', {}, title), `: ${plural(count, 'node')} out. `, h('q', {}, causesOf(decision, title)));
+  }
+  if (!decision.fit.length) {
+    return h(
+      'p.no',
+      {title: decision.message},
+      isGone(decision)
+        ? 'It is no longer in the queue.'
+        : decision.outcome?.remedy || (decision.help ? `It would help to ${verb(decision.help)}.` : decision.message)
+    );
+  }
+  const [first, second] = ranked(decision);
+  if (!isEnd(decision, step)) return h('p', {}, 'Points times weights: the highest total wins.');
+  const note = decision.outcome?.waits ? ` It waits: ${decision.outcome.waits}` : '';
+  if (second === undefined) return h('p', {}, `${nodeInShort(first)} is the only node that fits.${note}`);
+  const ahead = totalOf(decision, first) - totalOf(decision, second);
+  const ties = decision.fit.filter(name => totalOf(decision, name) === totalOf(decision, first)).length;
+  if (ties > 2)
+    return h(
+      'p',
+      {},
+      `${ties} nodes tie at ${number(totalOf(decision, first))}: ${nodeInShort(first)} is picked at random.${note}`
+    );
+  if (!ahead)
+    return h('p', {}, `${nodeInShort(first)} and ${nodeInShort(second)} tie: one is picked at random.${note}`);
+  const leads = partsOf(decision, first)
+    .map((part, i) => [part - partsOf(decision, second)[i], i])
+    .filter(([lead]) => lead);
+  leads.sort(([a], [b]) => b - a);
+  return h(
+    'p',
+    {},
+    h('b', {}, `wins by ${number(ahead)}`),
+    ` over ${nodeInShort(second)}: `,
+    leads.map(([lead, i], place) => [
+      place > 0 && ' · ',
+      h(
+        `b.t${hue(decision.votes[i].title)}`,
+        {title: decision.votes[i].title},
+        `${means(decision.votes[i].title)}\u00a0${lead > 0 ? '+' : '−'}${number(Math.abs(lead))}`
+      )
+    ]),
+    note
+  );
+}
+
+// Why a predicate has refused nodes: in its own words, or in short if there are several reasons.
+function causesOf(decision, title) {
+  const groups = decision.against.filter(each => title in each.by);
+  const whole = each => each.by[title].join(', ');
+  const isShort = new Set(groups.map(whole)).size > 1;
+  const words = groups.map(each =>
+    isShort && each.words && Object.keys(each.by).length === 1 ? plain(each.words) : whole(each)
+  );
+  return [...new Set(words)].join('; ');
+}

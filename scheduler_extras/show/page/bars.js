@@ -1,0 +1,95 @@
+// The bars of a tile: resources in use, and points as in a race.
+
+// What others use of a node, what the pod would add (hatched), and by how much that is too much (red).
+function bars(node, decision, about, blame) {
+  const wanted = decision ? decision.requests : {};
+  const special = Object.keys({...node.room, ...node.used}).filter(each => each.includes('/'));
+  const blamed = blame.has('room:pods') ? ['pods'] : [];
+  const resources = new Set(['cpu', 'memory', ...special, ...Object.keys(wanted), ...blamed]);
+  const shown = [...resources].filter(each => node.room[each] || wanted[each]).slice(0, 4);
+  return h(
+    'div.bars',
+    {},
+    shown.map(resource => bar(resource, node, decision, about, blame.has(`room:${resource}`)))
+  );
+}
+
+function bar(resource, node, decision, about, isBlamed) {
+  const wanted = decision?.requests[resource] || 0;
+  const isHere = decision && node.pods.some(([key]) => key === decision.pod);
+  const room = node.room[resource] || 0;
+  const used = (node.used[resource] || 0) - (isHere ? wanted : 0);
+  // What the pod would add tells where it does not fit: not while somebody guesses.
+  const adds = (about.is === 'out' && !isBlamed) || isGuessing(decision) ? 0 : wanted;
+  const over = Math.max(used + adds - room, 0);
+  const percent = value => `${Math.min((100 * value) / Math.max(room, used + adds, 1), 100)}%`;
+  const rounded = `${tenths(resource, used)}/${tenths(resource, room)}${unitOf(resource)[1]}`;
+  const start = percent(Math.max(room, used));
+  return h(
+    `div.bar${isBlamed ? '.blamed' : ''}`,
+    {title: `${resource}: ${amount(resource, used)} in use, ${amount(resource, room)} in all`},
+    h('span', {}, resourceName(resource)),
+    h(
+      'i.track',
+      {'aria-hidden': 'true'},
+      h('i.used', {style: {width: percent(used)}}),
+      adds > 0 && h('i.adds', {style: {left: percent(used), width: percent(adds - over)}}),
+      over > 0 && h('i.over', {style: {left: start, width: percent(Math.min(over, adds))}})
+    ),
+    h(
+      'span.amounts',
+      {'data-rounded': rounded},
+      bare(resource, used),
+      adds > 0 && h('small', {}, '+' + bare(resource, adds)),
+      '/' + amount(resource, room)
+    )
+  );
+}
+
+// The votes that give each node the same large number, such as that of NodePreferAvoidPods, and the points of these.
+const cutShort = decision =>
+  new Set(decision.votes.filter(vote => !Array.isArray(vote.points) && vote.weight * vote.points > 1000));
+const pointsCut = decision => sum([...cutShort(decision)].map(vote => vote.weight * vote.points));
+const totalInShort = (decision, name) =>
+  (pointsCut(decision) ? '…' : '') + number(totalOf(decision, name) - pointsCut(decision));
+
+// The votes that the bars of points leave out: those that give each node the same points, if others do not. If all votes
+// do so, only the very large ones are left out.
+function cutFromRace(decision) {
+  const isEqual = vote => !Array.isArray(vote.points);
+  if (decision.votes.every(isEqual)) return cutShort(decision);
+  return new Set(decision.votes.filter(vote => isEqual(vote) && vote.weight * vote.points > 0));
+}
+const cutInWords = decision =>
+  [...cutFromRace(decision)].map(vote => `${means(vote.title)}\u00a0${number(vote.weight * vote.points)}`).join(' · ');
+
+// The points of a node: a part for each priority, its points times its weight.
+function race(decision, name) {
+  const cut = cutFromRace(decision);
+  const start = sum([...cut].map(vote => vote.weight * vote.points));
+  const most = Math.max(...decision.fit.slice(0, 2000).map(each => totalOf(decision, each)), 1) - start;
+  const parts = partsOf(decision, name).map((part, i) => {
+    const vote = decision.votes[i];
+    const title = `${vote.title}: ${number(pointsOf(decision, vote, name))} × ${vote.weight}`;
+    return (
+      part > 0 &&
+      !cut.has(vote) &&
+      h(`i.c${hue(vote.title)}`, {style: {width: `${(100 * part) / most}%`}, title}, number(part))
+    );
+  });
+  return h(
+    'div.race',
+    {},
+    cut.size > 0 && h('i.cut', {title: `the same for all: ${cutInWords(decision)}`}, '…'),
+    parts
+  );
+}
+
+// Have the points grow, all at once: which node is ahead is seen as in a race. A part that grew by its width would be
+// too narrow for its number when fitAll measures it.
+function grow() {
+  if (still()) return;
+  document
+    .querySelectorAll('.race')
+    .forEach(each => each.animate([{transform: 'scaleX(0)'}, {}], {duration: pace(), easing: 'ease-out'}));
+}

@@ -1,0 +1,90 @@
+// The chips of a tile: pods, taints and labels.
+
+// The pods on a node, and its taints and labels; the pod in question first, what is to blame in a red frame, then what is new.
+function chips(node, decision, about, blame, fresh) {
+  const isEarly = ([token, text]) => blame.has(token) || fresh.includes(text);
+  const chip = ([token, text, kind]) => {
+    const frame = (blame.has(token) ? '.blamed' : '') + (fresh.includes(text) ? '.changed' : '');
+    return h(`span.chip.${kind}${frame}`, {title: text}, wordsOfChip(text));
+  };
+  const marks = taintsOf(node);
+  const labels = labelsOf(node, decision);
+  labels.sort((a, b) => blame.has(b[0]) - blame.has(a[0]) || isAskedFor(b) - isAskedFor(a));
+  const absent = [...blame].filter(
+    each => each.startsWith('label:') && each !== HOSTNAME && !labels.some(([token]) => token === each)
+  );
+  return h(
+    'div.chips',
+    {},
+    about.is === 'best' &&
+      h('span.chip.pod.new', {'data-pod': decision.pod, title: decision.pod}, `+ ${briefly(decision.pod)}`),
+    marks.filter(isEarly).map(chip),
+    labels.filter(isEarly).map(chip),
+    absent.map(token => h('span.chip.label.blamed', {}, `no ${token.slice(6)}`)),
+    podChips(node, decision, blame),
+    marks.filter(each => !isEarly(each)).map(chip),
+    labels.filter(each => !isEarly(each)).map(chip)
+  );
+}
+
+// What keeps pods away: [token, text, kind of chip].
+function taintsOf(node) {
+  const taints = node.taints.map(each => [`taint:${each}`, each, 'mark']);
+  return node.cordoned ? [['cordon', 'cordoned', 'mark'], ...taints] : taints;
+}
+
+// The labels, in the same form; those that the pod asks for have a kind of their own.
+function labelsOf(node, decision) {
+  const asks = JSON.stringify(decision ? decision.asks : '');
+  return Object.entries(node.labels).map(([key, value]) => {
+    const kind = asks.includes(key.split('/').pop()) ? 'label.asked' : 'label';
+    return [`label:${key}`, `${key}=${value}`, kind];
+  });
+}
+const isAskedFor = ([, , kind]) => kind === 'label.asked';
+
+// The effect of a taint is a word of its own: a line breaks before it, not within it.
+function wordsOfChip(text) {
+  const plainText = text.replace(/[\w.-]+\//, '').replace(/=$/, '');
+  return plainText.split(/(?<=:)(?=\w+$)/).map(each => h('span', {}, each));
+}
+
+// The other pods, the newest one first; before them those to blame, then those that are preempted.
+function podChips(node, decision, blame) {
+  const victims = new Set((view.done && decision?.outcome?.victims) || []);
+  const isBlamed = key => blame.has(`pod:${key}`);
+  const pods = [...node.pods].reverse().filter(([key]) => key !== decision?.pod);
+  pods.sort(([a], [b]) => isBlamed(b) - isBlamed(a) || victims.has(b) - victims.has(a));
+  const others = node.used.pods - node.pods.length;
+  return [
+    pods.map(([key, priority, ports]) =>
+      h(
+        `span.chip.pod${victims.has(key) ? '.goes' : ''}${isBlamed(key) ? '.blamed' : ''}`,
+        {title: key},
+        victims.has(key) ? 'victim: ' : '',
+        briefly(key),
+        ports.length ? ` :${ports.join(' :')}` : '',
+        priority ? ` prio ${priority}` : ''
+      )
+    ),
+    others > 0 && h('span.chip.pod', {}, `and ${others} others`)
+  ];
+}
+
+// Have the pod move from the queue to its tile: first to the right, so that it does not cover what the pod asks for. What
+// moves is a copy, as a tile cuts off what is outside of it.
+function fly(decision) {
+  const from = document.querySelector('.asked-about');
+  const to = document.querySelector('.chip.new') || document.querySelector('.tile.best .race');
+  if (!from || !to || still()) return;
+  const [a, b] = [from.getBoundingClientRect(), to.getBoundingClientRect()];
+  const copy = h(
+    'span.chip.pod.new.flying',
+    {style: {left: `${b.x}px`, top: `${b.y}px`}},
+    `+ ${briefly(decision.pod)}`
+  );
+  document.body.append(copy);
+  to.animate([{visibility: 'hidden'}, {visibility: 'hidden'}], pace());
+  const way = [{translate: `${a.x - b.x}px ${a.y - b.y}px`}, {translate: `0 ${a.y - b.y}px`}, {translate: 'none'}];
+  copy.animate(way, {duration: pace(), easing: 'ease-in-out'}).onfinish = () => copy.remove();
+}
