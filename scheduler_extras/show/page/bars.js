@@ -53,8 +53,8 @@ const pointsCut = decision => sum([...cutShort(decision)].map(vote => vote.weigh
 const totalInShort = (decision, name) =>
   (pointsCut(decision) ? '…' : '') + number(totalOf(decision, name) - pointsCut(decision));
 
-// The votes that the bars of points leave out: those that give each node the same points, if others do not. If all votes
-// do so, only the very large ones are left out.
+// The votes that the bars of points leave out: those that give each node the same points, if others do not. If all
+// votes do so, only the very large ones are left out.
 function cutFromRace(decision) {
   const isEqual = vote => !Array.isArray(vote.points);
   if (decision.votes.every(isEqual)) return cutShort(decision);

@@ -1,6 +1,7 @@
 // The chips of a tile: pods, taints and labels.
 
-// The pods on a node, and its taints and labels; the pod in question first, what is to blame in a red frame, then what is new.
+// The pods on a node, and its taints and labels; the pod in question first, what is to blame in a red frame, then what
+// is new.
 function chips(node, decision, about, blame, fresh) {
   const isEarly = ([token, text]) => blame.has(token) || fresh.includes(text);
   const chip = ([token, text, kind]) => {
@@ -71,8 +72,8 @@ function podChips(node, decision, blame) {
   ];
 }
 
-// Have the pod move from the queue to its tile: first to the right, so that it does not cover what the pod asks for. What
-// moves is a copy, as a tile cuts off what is outside of it.
+// Have the pod move from the queue to its tile: first to the right, so that it does not cover what the pod asks for.
+// What moves is a copy, as a tile cuts off what is outside of it.
 function fly(decision) {
   const from = document.querySelector('.asked-about');
   const to = document.querySelector('.chip.new') || document.querySelector('.tile.best .race');

@@ -30,9 +30,9 @@ function fitAll() {
   tiles.forEach(tile => fitTile(tile, isTall(tile)));
 }
 
-// In this order, a tile gives up: what the pod adds, decimals, labels and pods, effects of taints, amounts, bars (of the
-// winner, and of nodes with taints), what the pod asks for and taints, large letters, the pod that it gets, further lines
-// of its name, and words of the reason. A low one gives up amounts before it gives up labels and pods.
+// In this order, a tile gives up: what the pod adds, decimals, labels and pods, effects of taints, amounts, bars (of
+// the winner, and of nodes with taints), what the pod asks for and taints, large letters, the pod that it gets, further
+// lines of its name, and words of the reason. A low one gives up amounts before it gives up labels and pods.
 function fitTile(tile, isTall) {
   tile.querySelectorAll('.bar').forEach(bar => {
     const amounts = bar.querySelector('.amounts');
@@ -92,7 +92,8 @@ function chipsByRank(tile) {
   return [...tile.querySelectorAll('.chip:not(.changed, .new)')].sort((a, b) => rank(a) - rank(b)).reverse();
 }
 
-// Chips for which a tile has no room are counted instead: in a low one only if the count takes the room of no other chip.
+// Chips for which a tile has no room are counted instead: in a low one only if the count takes the room of no other
+// chip.
 function counterOf(tile, all, isTall) {
   const rest = h('span.chip.rest', {title: all.map(each => each.title || each.textContent).join('\n')});
   const chips = tile.querySelector('.chips');

@@ -6,48 +6,58 @@ function heatMap(names, decision, step) {
   const order = decision && showsPoints(decision, step) ? ranked(decision) : [];
   const totals = order.length ? [totalOf(decision, order[0]), totalOf(decision, order[order.length - 1])] : [0, 0];
   const colours = decision ? coloursOf(decision) : new Map();
-  const zones = new Map();
-  for (const name of names) {
-    const zone = nodes.get(name).zone;
-    if (!zones.has(zone)) zones.set(zone, []);
-    zones.get(zone).push(name);
-  }
   const changed = new Set(decision ? newsAbout(decision).flatMap(each => each.names || []) : []);
-  const helped = decision && isEnd(decision, step) ? decision.help.split(' ').filter(word => nodes.has(word)) : [];
-  const shownTiles = [
-    ...new Set([
-      ...(order.length ? [order[0]] : []),
-      selected,
-      ...changed,
-      ...order.slice(1, 3),
-      ...helped,
-      ...names.slice(0, 2)
-    ])
-  ]
-    .filter(name => name && nodes.has(name))
-    .slice(0, 2);
+  const tiled = twoTiles(names, decision, step, order, changed);
+  const isBest = name => name === decision?.node && isEnd(decision, step);
   const square = name => {
-    const isTile = shownTiles.includes(name);
     const about = decision ? verdict(decision, name, step) : {is: 'open'};
-    const element = h(
-      `i.square.${about.is}${isTile ? '.seen' : ''}${changed.has(name) ? '.changed' : ''}${name === decision?.node && isEnd(decision, step) ? '.best' : ''}`,
-      {'data-node': name}
-    );
+    const frame = (tiled.includes(name) ? '.seen' : '') + (changed.has(name) ? '.changed' : '');
+    const element = h(`i.square.${about.is}${frame}${isBest(name) ? '.best' : ''}`, {'data-node': name});
     if (about.is === 'out') element.classList.add(`r${colours.get(decision.out[name])}`);
     else if (order.length && decision.places.has(name)) {
-      const share = totals[0] > totals[1] ? (totalOf(decision, name) - totals[1]) / (totals[0] - totals[1]) : 1;
-      element.style.setProperty('--share', `${Math.round(15 + 85 * share)}%`);
+      element.style.setProperty('--share', shareOf(totalOf(decision, name), totals));
     }
     return element;
   };
-  const map = h(
+  return h(
+    'div.heat',
+    {},
+    legend(decision, step, colours, totals),
+    mapOf(names, square, decision, step),
+    h(
+      'div.tiles',
+      {style: {'--columns': 2, '--rows': 1}},
+      tiled.map(name => tile(name, decision, step))
+    )
+  );
+}
+
+// The nodes that are shown as tiles, too: the winner, and the first of these.
+function twoTiles(names, decision, step, order, changed) {
+  const helped = decision && isEnd(decision, step) ? decision.help.split(' ') : [];
+  const wanted = [order[0], selected, ...changed, ...order.slice(1, 3), ...helped, ...names.slice(0, 2)];
+  return [...new Set(wanted)].filter(name => nodes.has(name)).slice(0, 2);
+}
+
+// How green a square is: 15 % with the fewest points, 100 % with the most.
+function shareOf(total, [most, least]) {
+  const share = most > least ? (total - least) / (most - least) : 1;
+  return `${Math.round(15 + 85 * share)}%`;
+}
+
+function mapOf(names, square, decision, step) {
+  const zones = new Map();
+  for (const name of names) {
+    const {zone} = nodes.get(name);
+    if (!zones.has(zone)) zones.set(zone, []);
+    zones.get(zone).push(name);
+  }
+  const tell = ({target}) => {
+    if (target.dataset.node) target.title = inWords(target.dataset.node, decision, step);
+  };
+  return h(
     'div.map',
-    {
-      onclick: event => choose(event.target.dataset.node),
-      onmouseover: event => {
-        if (event.target.dataset.node) event.target.title = inWords(event.target.dataset.node, decision, step);
-      }
-    },
+    {onclick: event => choose(event.target.dataset.node), onmouseover: tell},
     [...zones].map(([zone, members]) =>
       h(
         'section.zone',
@@ -57,22 +67,12 @@ function heatMap(names, decision, step) {
       )
     )
   );
-  return h(
-    'div.heat',
-    {},
-    legend(decision, step, colours, totals),
-    map,
-    h(
-      'div.tiles',
-      {style: {'--columns': 2, '--rows': 1}},
-      shownTiles.map(name => tile(name, decision, step))
-    )
-  );
 }
 
-const MAX_SQUARE = 60,
-  GAP = 1,
-  BETWEEN = 10; // pixels: of a square, between squares, between zones
+// In pixels: of a square, between squares, between zones.
+const MAX_SQUARE = 60;
+const GAP = 1;
+const BETWEEN = 10;
 
 // Make the squares as large as fits, with zones side by side where they are small.
 function fitSquares() {

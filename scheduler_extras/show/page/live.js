@@ -52,8 +52,8 @@ function connect() {
   };
 }
 
-// New entries: while LIVE, the page plays the new decisions one after another. By hand, and after a guess, it waits for →.
-// When the page opens, it shows the newest decision instead: that was made before.
+// New entries: while LIVE, the page plays the new decisions one after another. By hand, and after a guess, it waits for
+// →. When the page opens, it shows the newest decision instead: that was made before.
 function arrived(entries, isStart = false) {
   const all = entries.filter(each => each.kind === 'decision');
   const news = all.filter(each => !each.repeats);

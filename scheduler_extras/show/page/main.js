@@ -1,6 +1,7 @@
 // What is shown, the keys, and the steps of a decision.
 
-const view = {at: null, step: Infinity, mode: 'nodes', live: true, byHand: false, timer: 0, next: []}; // next: decisions to be played
+// `next` has the decisions to be played.
+const view = {at: null, step: Infinity, mode: 'nodes', live: true, byHand: false, timer: 0, next: []};
 const guess = {on: false, choice: null, hits: 0, of: 0};
 const NOWHERE = '✗'; // the guess that the pod stays pending
 const PACE = 450,

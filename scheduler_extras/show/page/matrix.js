@@ -114,14 +114,16 @@ function pointsCell(decision, vote, name) {
   );
 }
 
+function span(values) {
+  const all = [].concat(values);
+  return `${number(Math.min(...all))} to ${number(Math.max(...all))}`;
+}
+
 // In words, what a priority made of scores that say nothing about points by themselves.
 function normalized(decision, vote) {
   if (!vote.reduced || vote.raw === null || JSON.stringify(vote.raw) === JSON.stringify(vote.points)) return '';
   if (!Array.isArray(vote.raw) && !Array.isArray(vote.points)) {
     return `${vote.title}: ${number(vote.raw)} → ${number(vote.points)}, as all nodes have the same score`;
   }
-  return (
-    `${vote.title}: scores from ${number(Math.min(...[].concat(vote.raw)))} to ${number(Math.max(...[].concat(vote.raw)))} ` +
-    `become ${number(Math.min(...[].concat(vote.points)))} to ${number(Math.max(...[].concat(vote.points)))} points`
-  );
+  return `${vote.title}: scores from ${span(vote.raw)} become ${span(vote.points)} points`;
 }

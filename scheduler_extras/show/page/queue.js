@@ -29,7 +29,8 @@ function leftSide(decision) {
   const waiting = queue.pods.filter(each => each.pod !== decision?.pod);
   const others = queue.count - (queue.pods.length - waiting.length);
   const requests = decision ? Object.entries(decision.requests) : [];
-  const isKnown = each => !view.at || isNewest(view.at) || each.n <= view.at.n; // like the queue: as of the decision that is shown
+  // Like the queue: as of the decision that is shown.
+  const isKnown = each => !view.at || isNewest(view.at) || each.n <= view.at.n;
   const lasts = sofar()
     .filter(each => each.kind === 'decision' || each.kind === 'brief')
     .filter(each => isKnown(each) && (!each.repeats || each === view.at))

@@ -20,7 +20,8 @@ function isAsked(decision, title) {
 const rulesOf = (policy, decision) =>
   policy ? policy.by[decision?.by] || Object.values(policy.by)[0] : {predicates: [], priorities: [], always: []};
 
-// The Policies between which an edit is shown: since the newest decision, or before it, if the pod was tried with another one.
+// The Policies between which an edit is shown: since the newest decision, or before it, if the pod was tried with
+// another one.
 function policiesAround(decision) {
   if (!decision) return [known.policy, known.policy];
   if (isNewest(decision) && decision.policy !== known.policy) return [decision.policy, known.policy];
@@ -30,7 +31,8 @@ function policiesAround(decision) {
   return [(last || decision).policy, decision.policy];
 }
 
-// The rules in force; those that an edit has changed are marked. A click switches a predicate off, in the page only: what if?
+// The rules in force; those that an edit has changed are marked. A click switches a predicate off, in the page only:
+// what if?
 function rightSide(decision, step) {
   const [before, rules] = policiesAround(decision).map(policy => rulesOf(policy, decision));
   return h(

@@ -55,7 +55,8 @@ function take(frame) {
     );
   } else if (frame.kind === 'outcome') {
     const about = known.entries.find(each => each.n === frame.of);
-    if (about) about.outcome = {...frame, victims: frame.victims.length ? frame.victims : about.outcome?.victims || []}; // it waits for them
+    // A pod that waits for its victims keeps them.
+    if (about) about.outcome = {...frame, victims: frame.victims.length ? frame.victims : about.outcome?.victims || []};
   } else if (frame.kind === 'queue') {
     known.queue = frame;
   } else {
@@ -66,8 +67,8 @@ function take(frame) {
   }
 }
 
-// Whether a pod is pending for the same reasons as after its last attempt, if at another number of nodes. Then the
-// page stays where it is.
+// Whether a pod is pending for the same reasons as after its last attempt, if at another number of nodes. Then the page
+// stays where it is.
 function saysAgain({pod, uid, node, message}) {
   const before = known.lasts.get(pod);
   const reasons = message
@@ -124,7 +125,8 @@ function differencesOf(changed) {
     come = [],
     gone = [],
     fresh = {};
-  const isRun = known.entries.findLast(each => each.kind !== 'note')?.kind === 'run'; // it begins without the pods that it places
+  // It begins without the pods that it places.
+  const isRun = known.entries.findLast(each => each.kind !== 'note')?.kind === 'run';
   for (const [name, now] of Object.entries(changed)) {
     const before = nodes.get(name);
     if (!before || !now) {

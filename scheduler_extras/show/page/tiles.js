@@ -1,7 +1,8 @@
 // Nodes as tiles in fixed places: by zone, then by name. A tile that falls says why, and frames what is to blame.
 
 const byNumber = new Intl.Collator('en', {numeric: true}).compare;
-const places = {names: [], of: '', domain: '', prefix: ''}; // the order of nodes, and of which ones, as to sort thousands takes long
+// The names in their order, kept because sorting thousands takes long; `of` says of which nodes.
+const places = {names: [], of: '', domain: '', prefix: ''};
 function inPlaces() {
   const of = [...nodes].map(([name, node]) => `${node.zone} ${name}`).join();
   if (of !== places.of) {

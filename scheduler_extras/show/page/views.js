@@ -219,7 +219,8 @@ const help = () =>
 function footer() {
   const entries = sofar();
   const isNews = each => !each.pod && each.kind !== 'run' && entries.at(-1).at - each.at < 3;
-  const last = (view.live && entries.findLast(isNews)) || entries.at(-1); // an edit is seen though pods go elsewhere by it
+  // An edit shows even if pods go elsewhere because of it.
+  const last = (view.live && entries.findLast(isNews)) || entries.at(-1);
   const recent = known.entries.filter(each => each.node && last && last.at - each.at < 10);
   const reasons = new Map();
   const lasts = new Map(known.entries.filter(each => each.pod).map(each => [each.pod, each]));

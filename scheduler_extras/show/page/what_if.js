@@ -1,5 +1,5 @@
-// What if: without one predicate, or with other weights. Each pod is decided about at its own moment, from what
-// the rules answered then; the scheduler goes on as before.
+// What if: without one predicate, or with other weights. Each pod is decided about at its own moment, from what the
+// rules answered then; the scheduler goes on as before.
 
 const whatIf = {off: null, weights: {}};
 const isWhatIf = () => whatIf.off !== null || Object.keys(whatIf.weights).length > 0;
@@ -40,7 +40,8 @@ function ranked(decision) {
   );
 }
 
-// Whether a pod is still there, as far as the nodes and the queue name their pods. In files, none is deleted between runs.
+// Whether a pod is still there, as far as the nodes and the queue name their pods. In files, none is deleted between
+// runs.
 function isThere(decision) {
   if (!isBesideCluster()) return true;
   if (!decision.node) return !hasLeftQueue(decision);
@@ -53,7 +54,8 @@ function isThere(decision) {
 
 // In words: how many pods would go elsewhere.
 function movesInWords() {
-  const run = known.entries.findLast(each => each.kind === 'run')?.n || 0; // files have changed: all pods are decided again
+  // Files have changed: all pods are decided again.
+  const run = known.entries.findLast(each => each.kind === 'run')?.n || 0;
   const lasts = new Map(
     decisions()
       .filter(each => each.n > run)
