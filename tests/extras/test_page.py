@@ -1168,3 +1168,20 @@ def test_the_page_is_live(chromium, tmp_path, start_scheduler):
     start_scheduler(*options)
     becomes("#status", "● LIVE")
     chromium.get("about:blank")
+
+
+def test_a_link_to_a_live_page_opens_its_decision(chromium, start_scheduler):
+    port = free_port()
+    running = start_scheduler("--cluster", DEMO, "--listen", port)
+    wait_for("the page is served", lambda: f"serving http://127.0.0.1:{port}/" in running.err)
+    chromium.get("about:blank")
+    chromium.get(f"http://127.0.0.1:{port}/#pod=default/ingress-1")
+    for _ in range(2):
+        wait_for("a decision", lambda: "ingress-1" in chromium.execute_script("return document.querySelector('h1')?.innerText || ''"))
+        assert "PAUSED" in text_of(chromium, "#status")
+        chromium.refresh()
+    chromium.get(f"http://127.0.0.1:{port}/#pod=default/nowhere")
+    chromium.refresh()
+    wait_for("the newest decision", lambda: "warehouse" in chromium.execute_script("return document.querySelector('h1')?.innerText || ''"))
+    assert text_of(chromium, "#status") == "● LIVE"
+    chromium.get("about:blank")

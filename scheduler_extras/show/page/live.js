@@ -20,8 +20,10 @@ function connect() {
     hears(event => {
       const state = JSON.parse(event.data);
       const wasAt = view.live ? null : view.at;
+      const isFirst = known.id === null;
       halt();
       begin(state);
+      if (isFirst && fromAddress()) return;
       view.at = (wasAt && known.entries.find(each => each.n === wasAt.n)) || null;
       if (!view.at) view.live = true;
       arrived(known.entries.slice(-1), true);
