@@ -36,9 +36,9 @@ function because(decision, step) {
 
 // The most urgent of these texts, if there is one.
 function secondLine(problem, news, message) {
-  if (problem) return h('p.news.problem', {}, problem);
-  if (news) return h('p.news', {title: news}, news);
-  return message && h('p.message', {title: message}, message);
+  if (problem) return h('p.news.problem', {title: problem}, withoutDomain(problem));
+  if (news) return h('p.news', {title: news}, withoutDomain(news));
+  return message && h('p.message', {title: message}, withoutDomain(message));
 }
 
 // While the points come up: what their bars leave out.
@@ -90,20 +90,17 @@ function reason(decision, step) {
   if (step === 0) return h('p', {}, `${plural(decision.nodes, 'node')}: which of them fit?`);
   if (step <= decision.refused.length) {
     const count = Object.values(decision.out).filter(group => title in decision.against[group].by).length;
-    return h('p', {}, h('b', {}, title), `: ${plural(count, 'node')} out. `, h('q', {}, causesOf(decision, title)));
+    return h('p', {}, h('b', {}, title), `: ${plural(count, 'node')} out. `, h('q', {title: causesOf(decision, title)}, withoutDomain(causesOf(decision, title))));
   }
   if (!decision.fit.length) {
-    return h(
-      'p.no',
-      {title: decision.message},
-      isGone(decision)
-        ? 'It is no longer in the queue.'
-        : decision.outcome?.remedy || (decision.help ? `It would help to ${verb(decision.help)}.` : decision.message)
-    );
+    const helps = decision.help && `It would help to ${verb(decision.help)}.`;
+    const words = isGone(decision) ? 'It is no longer in the queue.' : decision.outcome?.remedy || helps;
+    const title = words ? `${words}\n${decision.message}` : decision.message;
+    return h('p.no', {title}, withoutDomain(words || decision.message));
   }
   const [first, second] = ranked(decision);
   if (!isEnd(decision, step)) return h('p', {}, 'Points times weights: the highest total wins.');
-  const note = decision.outcome?.waits ? ` It waits: ${decision.outcome.waits}` : '';
+  const note = decision.outcome?.waits ? ` It waits: ${withoutDomain(decision.outcome.waits)}` : '';
   if (second === undefined) return h('p', {}, `${nodeInShort(first)} is the only node that fits.${note}`);
   const ahead = totalOf(decision, first) - totalOf(decision, second);
   const ties = decision.fit.filter(name => totalOf(decision, name) === totalOf(decision, first)).length;

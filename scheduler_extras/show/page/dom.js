@@ -45,6 +45,13 @@ const short = key => key.replace(/^default\//, '');
 // A pod of a Deployment without the hash of its ReplicaSet, such as shop…9t9xd.
 const briefly = key =>
   short(key).replace(/-[bcdfghjklmnpqrstvwxz2456789]{6,10}-(?=[bcdfghjklmnpqrstvwxz2456789]{5}$)/, '…');
+// A text without the domain that all nodes share, as on the tiles. Labels and addresses, such as those of images, keep
+// it. For display only: the full names stay in titles, and `/` finds them.
+const NAME = /(?<![=/\w.-])[\w-]+([.][\w-]+)*(?![\w/-]|:\d)/g;
+const withoutDomain = text =>
+  places.domain
+    ? text.replace(NAME, name => (name.endsWith(places.domain) ? name.slice(0, -places.domain.length) : name))
+    : text;
 const clock = at => new Date(at * 1000).toTimeString().slice(0, 8);
 const plural = (count, noun, nouns = `${noun}s`) => `${count} ${count === 1 ? noun : nouns}`;
 const sum = numbers => numbers.reduce((total, each) => total + each, 0);

@@ -14,6 +14,7 @@ function render() {
   const step = decision ? Math.min(view.step, stepsOf(other || decision).length - 1) : 0;
   view.done = !decision || isEnd(other || decision, step);
   goTo(!decision || isNewest(decision) ? known.changes.length : decision.world);
+  inPlaces();
   const middle = {
     nodes: () => nodeTiles(other, step),
     matrix: () => matrix(other),

@@ -21,7 +21,7 @@ function matrix(decision) {
     h(
       `tr${name === decision.node ? '.best' : ''}`,
       {onclick: () => clickNode(name)},
-      h('th', {scope: 'row'}, name),
+      h('th', {scope: 'row', title: name}, nodeInShort(name)),
       predicates.map(title => predicateCell(decision, name, title)),
       votes.map(vote => pointsCell(decision, vote, name)),
       decision.places.has(name)
@@ -77,7 +77,7 @@ function matrix(decision) {
       .map(vote => normalized(decision, vote))
       .filter(Boolean)
       .map(line => h('p', {}, line)),
-    decision.notes.map(note => h('p.warn', {}, note))
+    decision.notes.map(note => h('p.warn', {title: note}, withoutDomain(note)))
   );
 }
 

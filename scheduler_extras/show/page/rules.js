@@ -140,7 +140,7 @@ function whatIfBox(decision, moves) {
       h('b', {}, `What if: ${moves.count} of ${plural(moves.of, 'pod')} would move`),
       moves.unknown ? ` (${moves.unknown} not known${limit})` : ''
     ),
-    moves.lines.slice(0, 3).map(line => h('p', {}, line)),
+    moves.lines.slice(0, 3).map(line => h('p', {title: line}, withoutDomain(line))),
     moves.count > 3 && h('p', {}, `and ${moves.count - 3} more`),
     h(
       'p',

@@ -48,7 +48,7 @@ function foundLines() {
     show('nodes');
   };
   const ofNode = name =>
-    h('li.node-line', {onclick: () => open(name)}, h('time', {}, 'node'), h('span', {}, nodeInWords(name)));
+    h('li.node-line', {onclick: () => open(name)}, h('time', {}, 'node'), h('span', {title: name}, withoutDomain(nodeInWords(name))));
   return [...nodesFound().slice(0, 100).map(ofNode), ...found().map(line)];
 }
 
@@ -61,7 +61,7 @@ function refill() {
 function line(entry) {
   const time = h('time', {}, clock(entry.at));
   if (entry.kind !== 'decision')
-    return h(`li.${entry.kind}${entry.problem ? '.no' : ''}`, {}, time, h('span', {}, lineOf(entry)));
+    return h(`li.${entry.kind}${entry.problem ? '.no' : ''}`, {}, time, h('span', {title: lineOf(entry)}, withoutDomain(lineOf(entry))));
   return h(
     `li.decision${entry === view.at ? '.current' : ''}`,
     {},
@@ -74,9 +74,10 @@ function line(entry) {
           event.preventDefault();
           view.mode = 'nodes';
           go(entry);
-        }
+        },
+        title: lineOf(entry)
       },
-      lineOf(entry)
+      withoutDomain(lineOf(entry))
     )
   );
 }
@@ -148,15 +149,15 @@ function pendingBoard() {
           h('h3', {}, short(each.pod), h('small', {'data-again': each.again}, again(each))),
           decision?.help &&
             !decision.outcome?.remedy &&
-            h('p.help', {}, h('b', {}, 'It would help to '), verb(decision.help)),
+            h('p.help', {title: verb(decision.help)}, h('b', {}, 'It would help to '), withoutDomain(verb(decision.help))),
           decision &&
             !decision.node &&
             !decision.help &&
             decision.fit.length === 0 &&
             h('p.help', {}, 'More than one thing is in the way on each node.'),
-          decision && h('p', {}, decision.message),
-          decision?.outcome?.remedy && h('p.warn', {}, decision.outcome.remedy),
-          decision?.outcome?.waits && h('p.warn', {}, `waits: ${decision.outcome.waits}`)
+          decision && h('p', {title: decision.message}, withoutDomain(decision.message)),
+          decision?.outcome?.remedy && h('p.warn', {title: decision.outcome.remedy}, withoutDomain(decision.outcome.remedy)),
+          decision?.outcome?.waits && h('p.warn', {title: decision.outcome.waits}, withoutDomain(`waits: ${decision.outcome.waits}`))
         )
       ),
     more > 0 && h('p', {}, `and ${more} more`)
@@ -243,8 +244,14 @@ function footer() {
     'footer',
     {},
     known.problem
-      ? h('p.no', {role: 'alert', title: known.problem}, withoutFolder(known.problem))
-      : h('p', {}, last && h('time', {}, clock(last.at)), ' ', last ? withoutCount(editInWords(last)) : ''),
+      ? h('p.no', {role: 'alert', title: known.problem}, withoutDomain(withoutFolder(known.problem)))
+      : h(
+          'p',
+          {title: last && editInWords(last)},
+          last && h('time', {}, clock(last.at)),
+          ' ',
+          last && withoutDomain(withoutCount(editInWords(last)))
+        ),
     h(
       'p.operator',
       {},
