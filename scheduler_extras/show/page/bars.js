@@ -85,11 +85,17 @@ function race(decision, name) {
   );
 }
 
+const ALMOST = 0.7; // of the growth: then the numbers fade in, as they would tell the end
+function animateAll(selector, keyframes, easing = 'linear') {
+  const timing = {duration: pace(), easing};
+  document.querySelectorAll(selector).forEach(each => each.animate(keyframes, timing));
+}
+
 // Have the points grow, all at once: which node is ahead is seen as in a race. A part that grew by its width would be
 // too narrow for its number when fitAll measures it.
 function grow() {
   if (still()) return;
-  document
-    .querySelectorAll('.race')
-    .forEach(each => each.animate([{transform: 'scaleX(0)'}, {}], {duration: pace(), easing: 'ease-out'}));
+  animateAll('.race', [{transform: 'scaleX(0)'}, {}], 'ease-out');
+  animateAll('.race i', [{color: 'transparent'}, {color: 'transparent', offset: ALMOST}, {}]);
+  animateAll('.total', [{opacity: 0}, {opacity: 0, offset: ALMOST}, {}]);
 }
