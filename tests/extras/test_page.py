@@ -813,7 +813,7 @@ def test_what_if_counts_each_pod_as_the_page_shows_it(browse):
         take({kind: 'run', n: known.last + 1, at: 1, text: 'demo.yaml has changed'});
         take({...first, n: known.last + 1});
         whatIf.weights = {LeastRequestedPriority: 0};
-        return [decisions().length, movesInWords().of];""")
+        return [decisions().length, whoMoves().of];""")
     assert found == [9, 1]
 
 
@@ -830,7 +830,7 @@ def test_what_if_counts_the_pods_that_exist(change, count, browse):
         const nodesAre = nodes => take({kind: 'nodes', n: known.last + 1, at: 1, nodes});
         const queueIs = pods => take({kind: 'queue', n: known.last + 1, count: pods.length, oldest: 0, pods});
         queueIs([{pod: 'default/warehouse', attempts: 1, for: 'node', again: 0}]);
-        whatIf.weights = {LeastRequestedPriority: 0};""" + change + "; return movesInWords().of;") == count
+        whatIf.weights = {LeastRequestedPriority: 0};""" + change + "; return whoMoves().of;") == count
 
 
 def test_what_if_compares_with_the_decision_that_is_shown(browse):
@@ -839,8 +839,8 @@ def test_what_if_compares_with_the_decision_that_is_shown(browse):
         const first = view.at = decisions()[0];
         take({...first, n: known.last + 1, node: 'node-gpu'});
         switchOff('PodToleratesNodeTaints');
-        return movesInWords().lines;""")
-    assert lines[0] == "web-1: node-b → node-gpu"
+        return whoMoves().moved.map(({pod, from, to}) => `${pod}: ${from} → ${to}`);""")
+    assert lines[0] == "default/web-1: node-b → node-gpu"
 
 
 def test_a_predicate_that_did_not_run_has_no_check_mark(browse, tmp_path):
@@ -914,6 +914,79 @@ def test_a_prefix_that_many_nodes_share_is_left_out(names, shown, browse, tmp_pa
     page = browse("--cluster", tmp_path / "cluster.json")
     assert page.execute_script("return [...document.querySelectorAll('.tile .name')].map(each => each.innerText)")[:2] == shown
     assert page.find_element(By.CSS_SELECTOR, ".tile").get_attribute("title") == names[0]
+
+
+@table("script, selector, shown, title", {
+    "a row of the matrix": ("view.mode = 'matrix'; render()", ".matrix tbody tr:first-child th", "ip-1", "ip-1.eu-central-1.compute.internal"),
+    "what would help": ("", ".because .no", "It would help to label ip-1 disk=ssd.", "It would help to label ip-1.eu-central-1.compute.internal disk=ssd."),
+    "what has happened since": ("say()", ".because .news", "Since then: ip-2: cordoned", "Since then: ip-2.eu-central-1.compute.internal: cordoned"),
+    "the line at the bottom": ("say()", "footer p:first-child", "ip-2: cordoned", "ip-2.eu-central-1.compute.internal: cordoned"),
+    "a change in the timeline": ("view.mode = 'timeline'; say()", ".timeline .change span", "ip-2: cordoned", "ip-2.eu-central-1.compute.internal: cordoned"),
+    "a decision in the timeline": ("view.mode = 'timeline'; render()", ".timeline .decision:nth-child(2) a", "p → ip-1 (2 of 2 fit, 263)", "p → ip-1.eu-central-1.compute.internal (2 of 2 fit, 263)"),
+    "a node that is found": ("view.mode = 'timeline'; sought = 'ip-1.eu-central'; render()", ".node-line span", "ip-1:", "ip-1.eu-central-1.compute.internal"),
+    "a pending pod": ("view.mode = 'pending'; render()", ".pending .help", "It would help to label ip-1 disk=ssd", "label ip-1.eu-central-1.compute.internal disk=ssd"),
+    "a pod that would move": ("whatIf.weights = {LeastRequestedPriority: 0}; decisions()[0].node = 'ip-2.eu-central-1.compute.internal'; decisions()[0].votes[0].points = [0, 0]; decisions()[0].votes[1].points = [9, 0]; render()",
+                              ".moves p", "p: ip-2 → ip-1", "p: ip-2.eu-central-1.compute.internal → ip-1.eu-central-1.compute.internal")})
+def test_the_domain_that_all_nodes_share_is_left_out(script, selector, shown, title, browse, tmp_path):
+    names = [f"ip-{i}.eu-central-1.compute.internal" for i in (1, 2)]
+    (tmp_path / "cluster.json").write_text(json.dumps({"kind": "List", "items": [
+        *map(node, names), pod("p", {"cpu": "1"}), pod("q", nodeSelector={"disk": "ssd"})]}))
+    page = browse("--cluster", tmp_path / "cluster.json")
+    page.execute_script("""
+        const say = () => {
+          connection.is = 'live';
+          view.live = true;
+          const name = 'ip-2.eu-central-1.compute.internal';
+          take({kind: 'nodes', n: known.last + 1, at: 1e10, nodes: {[name]: {...nodes.get(name), cordoned: true}}});
+          render();
+        };
+        go(decisions().at(-1));""" + script)
+    found = page.execute_script("const found = document.querySelector(arguments[0]); return [found.innerText, found.title]", selector)
+    assert shown in " ".join(found[0].split()) and "compute.internal" not in found[0] and title in found[1].splitlines()
+
+
+@table("text, shown", {
+    "names before punctuation": ("a.x.org, b.x.org: c.x.org.", "a, b: c."),
+    "an image": ("registry.x.org/shop:1 b.x.org:5000/shop", "registry.x.org/shop:1 b.x.org:5000/shop"),
+    "a label": ("kubernetes.io/hostname=a.x.org", "kubernetes.io/hostname=a.x.org"),
+    "a longer domain": ("a.x.org.uk", "a.x.org.uk")})
+def test_only_names_of_nodes_lose_the_domain(text, shown, browse):
+    page = browse("--cluster", DEMO)
+    assert page.execute_script("places.domain = '.x.org'; return withoutDomain(arguments[0])", text) == shown
+
+
+@table("keys", {"on a projector": [], "in large letters": ["b"]})
+def test_what_if_leaves_the_priorities_in_sight(keys, browse, files):
+    page = browse("--cluster", files / "workers-12.json", "--policy=DefaultProvider", address="#pod=default/p")
+    press(page, *keys)
+    page.execute_script("""
+        whoMoves = () => ({count: 9, of: 9, unknown: 0, moved: Array(9).fill({pod: 'default/p', from: 'worker-01.example.com', to: 'worker-02.example.com'})});
+        switchOff('PodToleratesNodeTaints');""")
+    assert page.execute_script("""
+        const [rules, box, moves] = ['.weights', '.what-if', '.moves'].map(each => document.querySelector(each).getBoundingClientRect());
+        const buttons = [...document.querySelectorAll('.what-if button')].map(each => each.getBoundingClientRect().bottom);
+        return [rules.bottom <= box.top, Math.max(...buttons) <= box.bottom, box.bottom <= innerHeight];""") == [True] * 3
+
+
+@table("selector, room", {"the last decisions": (".lasts", 100), "pods that would move": (".moves", 35)})
+def test_a_list_shows_whole_lines_only(selector, room, browse):
+    page = browse("--cluster", DEMO, address="#pod=default/ingress-1")
+    page.execute_script("switchOff('PodToleratesNodeTaints')")
+    inside = page.execute_script("""
+        const list = document.querySelector(arguments[0]);
+        list.style.height = `${arguments[1]}px`;
+        const outer = list.getBoundingClientRect();
+        return [...list.children].map(each => each.getBoundingClientRect()).filter(each => each.left < outer.right).map(each => each.bottom <= outer.bottom);""",
+        selector, room)
+    assert inside and all(inside) and len(inside) < 4
+
+
+@table("keys, shown", {"on a projector": ([], "LeastRequestedPriority × 1"), "in large letters": (["b"], "LeastRequested × 1")})
+def test_the_headers_of_the_matrix_are_whole(keys, shown, browse):
+    page = browse("--cluster", DEMO, "--policy=DefaultProvider", address="#pod=default/ingress-1")
+    press(page, *keys, "m")
+    heads = page.execute_script("return [...document.querySelectorAll('th.rule > span')].map(each => [each.innerText, each.scrollHeight > each.clientHeight])")
+    assert shown in [re.sub(r"\s+", " ", text) for text, _ in heads] and not any(is_cut for _, is_cut in heads)
 
 
 @table("keys, taint", {"on a projector": ([], "dedicated=batch"), "in large letters": (["b"], "dedicated")})
@@ -1057,6 +1130,22 @@ def test_the_points_grow_when_they_come_up(features, widths, browse):
         }));""")
     show_on(page, *SCREENS["a projector"])
     assert seen == widths
+
+
+def test_the_numbers_fade_in_when_the_points_have_grown(browse):
+    page = browse("--cluster", DEMO, address="#pod=default/web-1")
+    page.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [MOTION]})
+    seen = page.execute_script("""
+        view.step = 2;
+        move(1);
+        return [0, .5, 1].map(part => {
+          document.getAnimations().forEach(each => { each.pause(); each.currentTime = part * .999 * each.effect.getTiming().duration; });
+          const [total, points] = ['.tile .total', '.race i:not(.cut)'].map(each => getComputedStyle(document.querySelector(each)));
+          return [Math.round(total.opacity), points.color];
+        });""")
+    show_on(page, *SCREENS["a projector"])
+    assert [total for total, _ in seen] == [0, 0, 1]
+    assert [points for _, points in seen][:2] == ["rgba(0, 0, 0, 0)"] * 2 and seen[2][1] != "rgba(0, 0, 0, 0)"
 
 
 @table("height", {"on a projector": 720, "with very small tiles": 400})

@@ -90,7 +90,13 @@ function reason(decision, step) {
   if (step === 0) return h('p', {}, `${plural(decision.nodes, 'node')}: which of them fit?`);
   if (step <= decision.refused.length) {
     const count = Object.values(decision.out).filter(group => title in decision.against[group].by).length;
-    return h('p', {}, h('b', {}, title), `: ${plural(count, 'node')} out. `, h('q', {title: causesOf(decision, title)}, withoutDomain(causesOf(decision, title))));
+    return h(
+      'p',
+      {},
+      h('b', {}, title),
+      `: ${plural(count, 'node')} out. `,
+      h('q', {title: causesOf(decision, title)}, withoutDomain(causesOf(decision, title)))
+    );
   }
   if (!decision.fit.length) {
     const helps = decision.help && `It would help to ${verb(decision.help)}.`;

@@ -16,7 +16,11 @@ function matrix(decision) {
   const zeros = decision.votes.filter(vote => !votes.includes(vote)).map(vote => vote.title);
   const names = rowsOf(decision);
   const head = (title, kind, weight) =>
-    h(`th.${kind}`, {scope: 'col', title}, h('span', {}, title, weight !== undefined && ` × ${weight}`));
+    h(
+      `th.${kind}`,
+      {scope: 'col', title},
+      h('span', {}, nameOf(title), weight !== undefined && [' ', h('span.times', {}, `× ${weight}`)])
+    );
   const rows = names.map(name =>
     h(
       `tr${name === decision.node ? '.best' : ''}`,

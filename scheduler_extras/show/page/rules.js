@@ -42,7 +42,7 @@ function rightSide(decision, step) {
     predicatesList(decision, step, rules, before),
     h('h2', {}, 'Priorities × weight', h('small', {}, ' (hover: − +)')),
     prioritiesList(rules, before),
-    isWhatIf() && whatIfBox(decision, movesInWords())
+    isWhatIf() && whatIfBox(decision, whoMoves())
   );
 }
 
@@ -140,8 +140,12 @@ function whatIfBox(decision, moves) {
       h('b', {}, `What if: ${moves.count} of ${plural(moves.of, 'pod')} would move`),
       moves.unknown ? ` (${moves.unknown} not known${limit})` : ''
     ),
-    moves.lines.slice(0, 3).map(line => h('p', {title: line}, withoutDomain(line))),
-    moves.count > 3 && h('p', {}, `and ${moves.count - 3} more`),
+    h(
+      'div.moves',
+      {},
+      moves.moved.slice(0, 3).map(moveInWords),
+      moves.count > 3 && h('p', {}, `and ${moves.count - 3} more`)
+    ),
     h(
       'p',
       {},
@@ -149,6 +153,12 @@ function whatIfBox(decision, moves) {
       editedPolicy() && h('button', {onclick: () => show('policy')}, 'copy Policy')
     )
   );
+}
+
+// One line, with the names of nodes as on their tiles.
+function moveInWords({pod, from, to}) {
+  const words = nameOf => `${short(pod)}: ${from ? nameOf(from) : 'pending'} → ${to ? nameOf(to) : 'pending'}`;
+  return h('p', {title: words(String)}, words(nodeOnTile));
 }
 
 function forgetWhatIf() {

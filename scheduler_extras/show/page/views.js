@@ -48,7 +48,12 @@ function foundLines() {
     show('nodes');
   };
   const ofNode = name =>
-    h('li.node-line', {onclick: () => open(name)}, h('time', {}, 'node'), h('span', {title: name}, withoutDomain(nodeInWords(name))));
+    h(
+      'li.node-line',
+      {onclick: () => open(name)},
+      h('time', {}, 'node'),
+      h('span', {title: name}, withoutDomain(nodeInWords(name)))
+    );
   return [...nodesFound().slice(0, 100).map(ofNode), ...found().map(line)];
 }
 
@@ -61,7 +66,12 @@ function refill() {
 function line(entry) {
   const time = h('time', {}, clock(entry.at));
   if (entry.kind !== 'decision')
-    return h(`li.${entry.kind}${entry.problem ? '.no' : ''}`, {}, time, h('span', {title: lineOf(entry)}, withoutDomain(lineOf(entry))));
+    return h(
+      `li.${entry.kind}${entry.problem ? '.no' : ''}`,
+      {},
+      time,
+      h('span', {title: lineOf(entry)}, withoutDomain(lineOf(entry)))
+    );
   return h(
     `li.decision${entry === view.at ? '.current' : ''}`,
     {},
@@ -149,15 +159,22 @@ function pendingBoard() {
           h('h3', {}, short(each.pod), h('small', {'data-again': each.again}, again(each))),
           decision?.help &&
             !decision.outcome?.remedy &&
-            h('p.help', {title: verb(decision.help)}, h('b', {}, 'It would help to '), withoutDomain(verb(decision.help))),
+            h(
+              'p.help',
+              {title: verb(decision.help)},
+              h('b', {}, 'It would help to '),
+              withoutDomain(verb(decision.help))
+            ),
           decision &&
             !decision.node &&
             !decision.help &&
             decision.fit.length === 0 &&
             h('p.help', {}, 'More than one thing is in the way on each node.'),
           decision && h('p', {title: decision.message}, withoutDomain(decision.message)),
-          decision?.outcome?.remedy && h('p.warn', {title: decision.outcome.remedy}, withoutDomain(decision.outcome.remedy)),
-          decision?.outcome?.waits && h('p.warn', {title: decision.outcome.waits}, withoutDomain(`waits: ${decision.outcome.waits}`))
+          decision?.outcome?.remedy &&
+            h('p.warn', {title: decision.outcome.remedy}, withoutDomain(decision.outcome.remedy)),
+          decision?.outcome?.waits &&
+            h('p.warn', {title: decision.outcome.waits}, withoutDomain(`waits: ${decision.outcome.waits}`))
         )
       ),
     more > 0 && h('p', {}, `and ${more} more`)

@@ -52,8 +52,8 @@ function isThere(decision) {
   );
 }
 
-// In words: how many pods would go elsewhere.
-function movesInWords() {
+// The pods that would go elsewhere, and of how many.
+function whoMoves() {
   // Files have changed: all pods are decided again.
   const run = known.entries.findLast(each => each.kind === 'run')?.n || 0;
   const lasts = new Map(
@@ -74,9 +74,7 @@ function movesInWords() {
     count: moved.length,
     of: existing.length - unknown.length,
     unknown: unknown.length,
-    lines: moved.map(
-      ([decision, other]) => `${short(decision.pod)}: ${decision.node || 'pending'} → ${other.node || 'pending'}`
-    )
+    moved: moved.map(([decision, other]) => ({pod: decision.pod, from: decision.node, to: other.node}))
   };
 }
 
