@@ -67,7 +67,8 @@ def room_for_nominated(pod: FullPod, node: FullNode, metadata: Rivals) -> list[s
     return first_reasons(prepared, node.derived[with_pods][1])
 
 
+ROOM_FOR_NOMINATED = "room for nominated pods"  # the title of the rule
 ALWAYS_ASKED = [
     FullRule("Devices", lambda pod, node: (), metadata=claims_of_devices, title="devices", steady=True),
     FullRule("NominatedPods", room_for_nominated, metadata=rivals_of,
-             title="room for nominated pods")]
+             title=ROOM_FOR_NOMINATED)]

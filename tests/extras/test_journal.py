@@ -97,6 +97,9 @@ def about(decision, name):
         pod("p", {"cpu": "9"}), [node("a"), pod("q", {"cpu": "1"}, nodeName="a")], "needs cpu 9, free 3", ["room:cpu"], "6 cpu more on a"),
     "too little memory": (
         pod("p", {"memory": "9Gi"}), [node("a")], "needs memory 9Gi, free 8Gi", ["room:memory"], "1Gi memory more on a"),
+    "the room is reserved for a nominated pod": (
+        pod("p", {"cpu": "1"}), [node("a"), pod("vip", {"cpu": "4"}, priority=9, status={"nominatedNodeName": "a"})],
+        "reserved for vip", [], ""),
     "the node is full": (pod("p"), [node("a", pods="0")], "has 0 of 0 pods", ["room:pods"], "a pod less on a"),
     "a taint": (
         pod("p"), [node("a", taints=[{"key": "x/gpu", "value": "true", "effect": "NoSchedule"}])],

@@ -320,6 +320,9 @@ CLUSTERS = {
     "marked-24.json": [*(node(f"worker-{i:02}", cpu="4", labels={"disk": "ssd" if i % 4 else "hdd", "zone": f"eu-west-1{'abc'[i // 8]}"}, **MARKED[i % 4])
                          for i in range(24)), *(pod(f"base-{i}", nodeName=f"worker-{i:02}") for i in range(24)),
                        pod("p", {"cpu": "1"}, nodeSelector={"disk": "ssd"}), pod("q", {"cpu": "1"}, nodeSelector={"disk": "ssd"})],
+    "tied.json": [*(node(name) for name in "abc"), pod("p")],
+    "reserved.json": [node("a"), node("b", cpu="1"), pod("p", {"cpu": "1"}),
+                      pod("vip", {"cpu": "4"}, status={"nominatedNodeName": "a"}, schedulingGates=[{"name": "later"}])],
     "mixed.json": [*(node(f"n{i}", **OBSTACLES[i % 6]) for i in range(60)), pod("p", {"cpu": "3"}, nodeSelector={"disk": "ssd"})],
     "long.json": [*(node(f"{LONG}-{i}", labels={f"{LONG}/{LONG}": LONG}) for i in "abc"),
                   *(pod(f"{LONG}-{i}", {"cpu": "3"}, nodeSelector={f"{LONG}/{LONG}": LONG}) for i in "abcd")]}
@@ -997,8 +1000,8 @@ def test_each_tile_shows_what_decides_while_somebody_guesses(keys, taint, browse
     marks = page.execute_script("return [...document.querySelectorAll('.tile')].map(tile => [...tile.querySelectorAll('.mark')].map(each => each.innerText).join())")
     assert marks == ["", "cordoned", taint, "spot:Prefer…"] * 6
     page.execute_script("go(decisions()[0])")
-    shown = page.execute_script("return [...document.querySelectorAll('.tile:is(.fits, .best) .mark:not(h3 *)')].map(each => each.innerText)")
-    assert len(shown) == 6 and all(re.match("spot(=true)?:Prefer", each) for each in shown), "beside the points, too"
+    shown = page.execute_script("return [...document.querySelectorAll('.tile.fits .mark:not(h3 *)')].map(each => each.innerText)")
+    assert len(shown) == 5 and all(re.match("spot(=true)?:Prefer", each) for each in shown), "beside the points, too"
 
 
 def test_points_that_all_nodes_get_are_cut_from_the_bars(browse):
@@ -1034,7 +1037,7 @@ def test_the_result_of_a_guess_fits_into_a_small_tile(keys, browse, files):
 def test_small_zones_are_side_by_side(browse, files):
     page = browse("--cluster", files / "uneven.json", address="#pod=default/p")
     tops = page.execute_script("return [...document.querySelectorAll('.zone')].map(each => each.offsetTop)")
-    assert tops[0] < tops[1] == tops[2]
+    assert tops[0] <= tops[1] == tops[2]
     assert page.execute_script("const map = document.querySelector('.map'); return map.scrollHeight <= map.clientHeight")
 
 
@@ -1167,6 +1170,45 @@ def test_a_new_taint_is_highlighted_even_if_labels_do_not_fit(height, browse):
     show_on(page, *SCREENS["a projector"])
     assert [text for text, kind in chips if "changed" in kind] == ["today:NoSchedule"]
     assert [text for text, kind in chips if re.fullmatch("[+][0-9]+", text)]
+
+
+NEW_TAINT = """
+    connection.is = 'live';
+    Object.assign(view, {live: true, at: decisions().at(-1), step: Infinity});
+    render();
+    const winner = view.at.node;
+    const record = {...nodes.get(winner), taints: ['today:NoSchedule']};
+    take({kind: 'nodes', n: known.last + 1, at: Date.now() / 1000, nodes: {[winner]: record}});
+    render();
+    const tile = document.querySelector(`[data-node="${winner}"]`), bottom = tile.getBoundingClientRect().bottom;
+    return [...tile.querySelectorAll('.chip.mark, .chip.new')].map(each => {
+      const box = each.getBoundingClientRect();
+      return [each.innerText, box.height > 0 && box.bottom <= bottom];
+    });"""
+
+
+@table("file, keys", {
+    "12 nodes": ("workers-12.json", []), "12 nodes in large letters": ("workers-12.json", ["b"]),
+    "24 nodes": ("workers-24.json", []), "24 nodes in large letters": ("workers-24.json", ["b"])})
+def test_the_winner_shows_a_new_taint_beside_its_pod(file, keys, browse, files):
+    page = browse("--cluster", files / file)
+    press(page, *keys)
+    chips = page.execute_script(NEW_TAINT)
+    assert [text.partition(":")[0] for text, _ in chips] == [chips[0][0], "today"] and chips[0][0].startswith("+ ")
+    assert [is_visible for _, is_visible in chips] == [True, True]
+
+
+def test_nodes_that_tie_with_the_winner_have_a_frame(browse, files):
+    page = browse("--cluster", files / "tied.json", address="#pod=default/p")
+    assert page.execute_script("return document.querySelectorAll('.tile.tied').length") == 2
+    press(page, Keys.ARROW_LEFT)
+    assert page.execute_script("return document.querySelectorAll('.tile.tied').length") == 0, "not before the answer"
+
+
+def test_a_rule_that_the_policy_does_not_name_is_listed_once_it_refuses_a_node(browse, files):
+    page = browse("--cluster", files / "reserved.json", address="#pod=default/p")
+    page.execute_script("view.step = 1; render()")
+    assert text_of(page, ".rules .now") == "room for nominated pods −1"
 
 
 def test_victims_are_framed_while_the_pod_waits_for_them(browse):

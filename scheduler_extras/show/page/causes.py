@@ -20,6 +20,7 @@ from scheduler_extras.rules.affinity import (
     OWN_ANTI_AFFINITY,
 )
 from scheduler_extras.rules.affinity_terms import affinity_terms
+from scheduler_extras.rules.always import ROOM_FOR_NOMINATED
 from scheduler_extras.rules.ports import PORTS_TAKEN, share_a_port
 from scheduler_extras.rules.script_rules import (
     OTHER_LABELS,
@@ -54,6 +55,8 @@ class Cause:
 def cause_of(decision: FullDecision, name: str, against: dict) -> Cause:
     """Return the Cause of a node that does not fit. against: {predicate: its reasons}."""
     node = decision.nodes[name]
+    if ROOM_FOR_NOMINATED in against:
+        return reserved(decision, node)
     reasons = [*itertools.chain(*against.values())]
     precise = [reason for reason in reasons if reason != IN_GENERAL] or reasons
     causes = [function_for(reason)(decision, node, reason) for reason in precise]
@@ -61,6 +64,15 @@ def cause_of(decision: FullDecision, name: str, against: dict) -> Cause:
     blame = [each for cause in causes for each in cause.blame]
     change = " and ".join(cause.change for cause in causes)
     return Cause(words, blame, change, max((cause.size for cause in causes), default=1))
+
+
+def reserved(decision: FullDecision, node: FullNode) -> Cause:
+    """Return the Cause: the node has no room beside the pods that are nominated to it."""
+    pod = decision.pod
+    nominated = decision.snapshot.nominated if decision.snapshot else []
+    there = [other for other in nominated if other.nominated_node == node.name and other.uid != pod.uid]
+    rivals = [other for other in there if other.priority >= pod.priority]
+    return Cause(f"reserved for {names_of(rivals)}")
 
 
 def lack(decision: FullDecision, node: FullNode, reason: str) -> Cause:

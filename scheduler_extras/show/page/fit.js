@@ -48,12 +48,13 @@ function fitTile(tile, isTall) {
   const steps = [
     () => bars.classList.toggle('half', !isTall),
     ...chips.filter(each => !isMain(each)).map(rest.giveUp),
-    () => chips.filter(each => each.matches('.mark')).forEach(shortenTaint),
+    () => tile.querySelectorAll('.chip.mark').forEach(shortenTaint),
     () => bars.classList.add('half'),
     () => tile.matches('.best, :has(.mark):not(.out)') && bars.remove(),
     ...chips.filter(isMain).map(rest.giveUp),
     rest.end,
     () => tile.classList.add('small'),
+    () => tile.querySelectorAll('.chip.label.changed').forEach(each => each.remove()),
     () => tile.querySelector('.chip.new')?.remove(),
     () => wrap(tile.querySelector('.name'), false)
   ];
@@ -83,12 +84,15 @@ function withoutKey(chip) {
   if (isWide(chip)) chip.textContent = chip.textContent.replace(/^[^=]*=/, '');
 }
 
-// What a tile keeps longest: what is to blame, then taints, what the pod asks for, and pods.
+// What a tile keeps longest: what is to blame, then taints, what the pod asks for, and pods. The winner keeps what the
+// pod asks for: it has won in spite of its taints.
 const RANKS = ['.blamed', '.mark', '.asked', '.pod', '.label'];
+const RANKS_OF_WINNER = ['.blamed', '.asked', '.mark', '.pod', '.label'];
 
 // The chips that a tile may give up, the last ones first.
 function chipsByRank(tile) {
-  const rank = chip => RANKS.findIndex(each => chip.matches(each));
+  const ranks = tile.matches('.best') ? RANKS_OF_WINNER : RANKS;
+  const rank = chip => ranks.findIndex(each => chip.matches(each));
   return [...tile.querySelectorAll('.chip:not(.changed, .new)')].sort((a, b) => rank(a) - rank(b)).reverse();
 }
 

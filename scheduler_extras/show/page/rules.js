@@ -46,6 +46,8 @@ function rightSide(decision, step) {
   );
 }
 
+const WHATEVER_THE_NODE = ' (whatever the node)'; // the end of the title of a rule that has rejected a pod
+
 // Many rules do not all have room: those that refuse nodes, and those that are edited, come first.
 function predicatesList(decision, step, rules, before) {
   const isNew = title => !before.predicates.includes(title);
@@ -53,10 +55,14 @@ function predicatesList(decision, step, rules, before) {
   const refusedSoFar = decision ? decision.refused.slice(0, step) : [];
   const isMany = rules.predicates.length + rules.priorities.length > 13;
   const isShown = title => !isMany || refusedSoFar.includes(title) || title === whatIf.off || isNew(title);
-  const shown = rules.predicates.filter(isShown);
+  const unnamed = refusedSoFar.filter(title => !rules.predicates.includes(title) && !title.endsWith(WHATEVER_THE_NODE));
+  const shown = [...rules.predicates.filter(isShown), ...unnamed];
   const others = rules.predicates.filter(title => !isShown(title));
   const isOver = step > (decision?.refused.length || 0);
-  const edit = title => (isNew(title) ? 'new' : gone.includes(title) ? 'gone' : '');
+  const edit = title => {
+    if (gone.includes(title)) return 'gone';
+    return isNew(title) && !unnamed.includes(title) ? 'new' : '';
+  };
   return h(
     'ul.rules',
     {},
@@ -99,7 +105,8 @@ const nodesOut = (decision, title) =>
 // Whether a predicate comes before the one of this step.
 function hasRun(decision, step, rules, title) {
   if (step > decision.refused.length) return true;
-  return rules.predicates.indexOf(title) < rules.predicates.indexOf(decision.refused[step - 1]);
+  const now = rules.predicates.indexOf(decision.refused[step - 1]);
+  return now < 0 || rules.predicates.indexOf(title) < now;
 }
 
 function prioritiesList(rules, before) {

@@ -88,8 +88,9 @@ function tile(name, decision, step) {
   const news = decision ? newsAbout(decision).filter(each => each.names?.includes(name)) : [];
   const fresh = news.flatMap(each => each.fresh[name] || []);
   const reasons = Object.entries(about.by || {}).map(([title, each]) => `${title}: ${each.join(', ')}`);
+  const frame = (news.length ? '.changed' : '') + (isTied(decision, name, step) ? '.tied' : '');
   return h(
-    `article.tile.${about.is}${news.length ? '.changed' : ''}`,
+    `article.tile.${about.is}${frame}`,
     {'data-node': name, onclick: () => clickNode(name), title: [name, ...reasons].join('\n')},
     tileHeading(name, decision, about, blame, isScored),
     guess.choice === name && h('p.guessed', {}, guessInWords(decision, name, step)),
@@ -98,6 +99,12 @@ function tile(name, decision, step) {
     isScored && race(decision, name),
     chips(node, decision, about, blame, fresh)
   );
+}
+
+// Whether a node has as many points as the winner, which was then picked at random.
+function isTied(decision, name, step) {
+  if (!decision?.node || !isEnd(decision, step) || !decision.places.has(name)) return false;
+  return name !== decision.node && totalOf(decision, name) === totalOf(decision, decision.node);
 }
 
 function tileHeading(name, decision, about, blame, isScored) {
