@@ -1205,6 +1205,14 @@ def test_nodes_that_tie_with_the_winner_have_a_frame(browse, files):
     assert page.execute_script("return document.querySelectorAll('.tile.tied').length") == 0, "not before the answer"
 
 
+def test_at_the_question_no_predicate_has_passed(browse):
+    page = browse("--cluster", DEMO, address="#pod=default/web-1")
+    count = "return document.querySelectorAll('.rules .passes').length"
+    assert page.execute_script(count) > 0
+    page.execute_script("view.step = 0; render()")
+    assert page.execute_script(count) == 0
+
+
 def test_a_rule_that_the_policy_does_not_name_is_listed_once_it_refuses_a_node(browse, files):
     page = browse("--cluster", files / "reserved.json", address="#pod=default/p")
     page.execute_script("view.step = 1; render()")

@@ -104,6 +104,7 @@ const nodesOut = (decision, title) =>
 
 // Whether a predicate comes before the one of this step.
 function hasRun(decision, step, rules, title) {
+  if (step === 0) return false;
   if (step > decision.refused.length) return true;
   const now = rules.predicates.indexOf(decision.refused[step - 1]);
   return now < 0 || rules.predicates.indexOf(title) < now;
