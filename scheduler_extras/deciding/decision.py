@@ -104,11 +104,12 @@ class FullDecision(Decision):
     why_delayed: str = ""  # with a node: why the pod is not bound to it yet
     requests: list = field(default_factory=list)  # without a node: the requests of PostFilter
 
-    # Times in monotonic seconds; the last field is a duration:
+    # Times in monotonic seconds, then a duration, then a number:
     began_at: float = field(default_factory=lambda: time.monotonic())
     filtered_at: float = 0
     decided_at: float = 0
     binding_seconds: float = 0  # that its Binding took
+    binding_tries: int = 0  # how often its Binding was sent
 
     @property
     def raw(self) -> dict[str, dict]:

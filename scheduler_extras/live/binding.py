@@ -30,17 +30,16 @@ HOOK_SECONDS = 60  # the time limit of a rule's bind and post_bind
 def bind_and_report(decision: FullDecision, writer: Writer) -> None:
     """Bind the pod, and report the result to the loop. On success, record an event, and call PostBind."""
     pod = decision.pod
-    tries: list[float] = []  # when the Binding was sent
     try:
         with pod.record.published.writing:  # the PodScheduled condition is written before, or not at all
             began = time.monotonic()
-            bind(decision, writer, tries)
+            bind(decision, writer)
             decision.binding_seconds = time.monotonic() - began
     except BaseException as error:  # a rule may even raise SystemExit
         node_name = writer.fetch_node_name(pod)
         if node_name == "" and isinstance(error, NotFound):  # the path of the Binding may be wrong
             error = Unschedulable(f"{error}, though the pod is there")
-        if node_name != decision.node or is_certain(error, tries):
+        if node_name != decision.node or is_certain(error, decision):
             if writer.may_write():
                 warn_of_foreign_binding(pod, node_name)
             writer.results.put(Result(Step.BIND, decision, error))
@@ -53,13 +52,13 @@ def bind_and_report(decision: FullDecision, writer: Writer) -> None:
             call_in_time(rule, "post_bind", pod, decision.node)
 
 
-def is_certain(error: BaseException, tries: list[float]) -> bool:
-    """Return whether an error means that our Binding had no effect, even if the pod is on its node now.
+def is_certain(error: BaseException, decision: FullDecision) -> bool:
+    """Return whether our Binding had no effect, even if the pod is on its node now: it was refused at once.
 
-    After a first try without an answer, a second one gets 409 because of the first.
+    After a first try without an answer, a second one may get 409 because of the first.
     """
-    is_answer = isinstance(error, ApiError) and not isinstance(error, ServerUnavailable)
-    return is_answer and len(tries) <= 1
+    is_refusal = isinstance(error, ApiError) and not isinstance(error, ServerUnavailable)
+    return is_refusal and decision.binding_tries <= 1
 
 
 def warn_of_foreign_binding(pod: FullPod, node_name: str | None) -> None:
@@ -70,11 +69,8 @@ def warn_of_foreign_binding(pod: FullPod, node_name: str | None) -> None:
         warn_once(f"{what}; {question}", about="somebody else binds")
 
 
-def bind(decision: FullDecision, writer: Writer, tries: list[float]) -> None:
-    """Let an extender or a rule bind the pod, or else POST a Binding. Raises any exception.
-
-    tries: gets the moment of each POST.
-    """
+def bind(decision: FullDecision, writer: Writer) -> None:
+    """Let an extender or a rule bind the pod, or else POST a Binding. Raises any exception."""
     pod = decision.pod
     node_name = decision.node
     bound_by = run_binders(decision, writer)
@@ -84,9 +80,9 @@ def bind(decision: FullDecision, writer: Writer, tries: list[float]) -> None:
         return
 
     def check() -> None:
-        """Record that the Binding is about to be sent. Raises Conflict if this replica no longer leads."""
+        """Count a try, immediately before it is sent. Raises Conflict if this replica no longer leads."""
         writer.check_that_it_leads()
-        tries.append(time.monotonic())
+        decision.binding_tries += 1
 
     send = functools.partial(writer.api.request, check=check)
     try:

@@ -235,8 +235,7 @@ class Cache:
     def forget(self, pod: FullPod) -> None:
         """Remove a pod from the node on which it is assumed, unless the API server shows it on one."""
         self.has_changed = True  # its room is free again
-        latest = self.latest_if_unbound(pod)
-        if latest:
+        if latest := self.latest_if_unbound(pod):
             self.nodes.place(latest, "")
 
     def revert(self, requests: list[tuple]) -> None:
@@ -247,5 +246,4 @@ class Cache:
     def latest_if_unbound(self, pod: FullPod) -> FullPod | None:
         """Return the current version of a pod; None if the API server shows that it is gone or bound."""
         latest = self.pods.get(pod.key)
-        is_unbound = latest and latest.uid == pod.uid and not latest.node_name
-        return latest if is_unbound else None
+        return latest if latest and latest.uid == pod.uid and not latest.node_name else None

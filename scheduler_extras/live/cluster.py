@@ -83,20 +83,9 @@ class LiveCluster:
                 return pod
             self.attempts.advance(decision)
         self.queue.note_end_of_pass(self.pass_queue)
-        self.wait_for_results(stop)
-        self.errors.raise_server_error()
+        self.results.wait(unless=lambda: stop.is_set() or self.has_urgent_pod())
+        self.errors.raise_server_error()  # many Bindings of the pass may have failed
         return None
-
-    def wait_for_results(self, stop: threading.Event) -> None:
-        """Handle the results of the pass, so that many failed Bindings end it with an error.
-
-        Wait for them up to half a second, but not while a pod waits to be tried. Raises ApiError.
-        """
-        for _ in range(50):
-            self.results.handle(patience=0.01)  # most Bindings take less
-            if not self.writer.awaited or stop.is_set() or self.has_urgent_pod():
-                return
-            self.cache.apply_updates()
 
     def pop_due(self, stop: threading.Event) -> FullPod | None:
         """Apply updates, and take the next due pod from the pass; None ends it. Raises ApiError."""

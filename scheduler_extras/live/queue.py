@@ -110,15 +110,11 @@ class SchedulingQueue(dict):
         return [pods[place] for place in sorted(range(len(pods)), key=key)]
 
     def due(self, pods: list[FullPod], began_at: float) -> PassQueue:
-        """Return the pods that are due; if none of them needs a node, with those popped from backoff.
-
-        began_at: when the pass began, in monotonic seconds.
-        """
+        """Return the pods that are due; if none of them needs a node, with those popped from backoff."""
         due = [pod for pod in pods if pod.record.is_due()]
         is_idle = not any(pod.record.waits_for is WaitsFor.NODE for pod in due)
-        popped = []
-        if is_idle and time.monotonic() >= self.next_pop_at:
-            popped = [pod for pod in pods if pod.record.can_be_popped()]
+        may_pop = is_idle and time.monotonic() >= self.next_pop_at
+        popped = [pod for pod in pods if may_pop and pod.record.can_be_popped()]
         return PassQueue(popped + due, began_at, pops=bool(popped))
 
     def latest_if_to_try(self, pod: FullPod) -> FullPod | None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import queue
 import threading
 import time
+from collections.abc import Callable
 
 from scheduler_extras.api.responses import Conflict, has_status, warn_of_failure
 from scheduler_extras.common.blame import describe_error
@@ -38,6 +39,17 @@ class Results:
                 return
             self.writer.awaited -= 1
             self.handle_one(result)
+
+    def wait(self, unless: Callable[[], bool]) -> None:
+        """Handle the results, and wait up to half a second for the rest. Raises ApiError.
+
+        unless: returns whether to stop waiting, because a pod is to be tried, for example.
+        """
+        for _ in range(50):
+            self.handle(patience=0.01)  # most Bindings take less
+            if not self.writer.awaited or unless():
+                return
+            self.cache.apply_updates()
 
     def handle_one(self, result: Result) -> None:
         """Handle the result of a decision's writes at one step."""

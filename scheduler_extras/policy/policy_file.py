@@ -148,7 +148,7 @@ class PolicyFile:
         return self.policies
 
     def is_saved(self) -> bool:
-        """Return whether the Policy file can be read: JSON at once, YAML after a second without a change."""
+        """Return whether an edit of the Policy file is complete: JSON at once, YAML after a quiet second."""
         is_yaml = False
         if Path(self.path).absolute() in self.latest:
             with contextlib.suppress(OSError, ValueError):  # to load it raises the error

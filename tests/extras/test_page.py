@@ -27,8 +27,6 @@ pytestmark = pytest.mark.xdist_group("a browser")  # only one worker starts it
 
 SCREENS = {"a projector": (1280, 720, "light"), "in the dark": (1280, 720, "dark"), "a telephone": (390, 844, "light")}
 
-MOTION = {"name": "prefers-reduced-motion", "value": "no-preference"}
-
 
 def show_on(browser, width, height, colours):
     """Emulate a screen of this size and colour scheme."""
@@ -94,6 +92,15 @@ def text_of(browser, selector):
     """The text of the only element that matches a selector, on one line."""
     [text] = browser.execute_script("return [...document.querySelectorAll(arguments[0])].map(each => each.innerText)", selector)
     return " ".join(text.split())
+
+
+def with_motion(browser, script, *arguments, motion="no-preference"):
+    """Run a script while the browser prefers motion, or reduced motion; return its result."""
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [{"name": "prefers-reduced-motion", "value": motion}]})
+    try:
+        return browser.execute_script(script, *arguments)
+    finally:
+        show_on(browser, *SCREENS["a projector"])
 
 
 def tiles(browser):
@@ -1092,8 +1099,7 @@ def test_live_pods_are_played_one_after_another(arrives, shown, browse):
 @table("mode", {"while LIVE": "", "while the page asks for guesses": "guess", "by hand": "by hand"})
 def test_the_first_pod_on_an_empty_page_begins_with_its_question(mode, browse):
     page = browse("--cluster", DEMO)
-    page.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [MOTION]})
-    found = page.execute_script("""
+    found = with_motion(page, """
         const [first] = decisions();
         begin({id: 'x', nodes: Object.fromEntries(nodes), policy: known.policy, frames: []});
         connection.is = 'live';
@@ -1104,7 +1110,6 @@ def test_the_first_pod_on_an_empty_page_begins_with_its_question(mode, browse):
         arrived(known.entries);
         halt();
         return [view.at.pod, view.step, document.querySelectorAll('.tile.best').length];""", mode)
-    show_on(page, *SCREENS["a projector"])
     assert found == ["default/web-1", 0, 0]
 
 
@@ -1117,11 +1122,10 @@ def test_a_page_opens_at_the_end_of_the_newest_decision(browse):
         return [view.at.pod, view.done];""") == ["default/warehouse", True]
 
 
-@table("features, widths", {"with motion": ([MOTION], [0, 1]), "with reduced motion": ([{**MOTION, "value": "reduce"}], [])})
-def test_the_points_grow_when_they_come_up(features, widths, browse):
+@table("motion, widths", {"with motion": ("no-preference", [0, 1]), "with reduced motion": ("reduce", [])})
+def test_the_points_grow_when_they_come_up(motion, widths, browse):
     page = browse("--cluster", DEMO, address="#pod=default/web-1")
-    page.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
-    seen = page.execute_script("""
+    seen = with_motion(page, """
         view.step = 2;
         move(1);
         const race = document.querySelector('.race');
@@ -1130,15 +1134,13 @@ def test_the_points_grow_when_they_come_up(features, widths, browse):
           each.pause();
           each.currentTime = part * each.effect.getTiming().duration;
           return Math.round(race.getBoundingClientRect().width / whole);
-        }));""")
-    show_on(page, *SCREENS["a projector"])
+        }));""", motion=motion)
     assert seen == widths
 
 
 def test_the_numbers_fade_in_when_the_points_have_grown(browse):
     page = browse("--cluster", DEMO, address="#pod=default/web-1")
-    page.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [MOTION]})
-    seen = page.execute_script("""
+    seen = with_motion(page, """
         view.step = 2;
         move(1);
         return [0, .5, 1].map(part => {
@@ -1146,7 +1148,6 @@ def test_the_numbers_fade_in_when_the_points_have_grown(browse):
           const [total, points] = ['.tile .total', '.race i:not(.cut)'].map(each => getComputedStyle(document.querySelector(each)));
           return [Math.round(total.opacity), points.color];
         });""")
-    show_on(page, *SCREENS["a projector"])
     assert [total for total, _ in seen] == [0, 0, 1]
     assert [points for _, points in seen][:2] == ["rgba(0, 0, 0, 0)"] * 2 and seen[2][1] != "rgba(0, 0, 0, 0)"
 
@@ -1240,8 +1241,7 @@ def test_the_name_of_a_pod_is_shortened_on_its_tile(name, shown, browse, tmp_pat
 
 def test_a_pod_flies_to_its_tile(browse):
     page = browse("--cluster", DEMO, address="#pod=default/web-1")
-    page.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [MOTION]})
-    seen = page.execute_script("""
+    seen = with_motion(page, """
         view.step = 3;
         move(1);
         document.getAnimations().forEach(each => { each.pause(); each.currentTime = 0; });
@@ -1258,7 +1258,6 @@ def test_a_pod_flies_to_its_tile(browse):
         return found;""")
     assert seen == ["chip pod new flying", True, False]
     wait_for("the pod has arrived", lambda: not page.find_elements(By.CSS_SELECTOR, ".flying"))
-    show_on(page, *SCREENS["a projector"])
 
 
 def edit(path, before, after):

@@ -19,7 +19,7 @@ function bar(resource, node, decision, about, isBlamed) {
   const isHere = decision && node.pods.some(([key]) => key === decision.pod);
   const room = node.room[resource] || 0;
   const used = (node.used[resource] || 0) - (isHere ? wanted : 0);
-  // What the pod would add tells where it does not fit: not while somebody guesses.
+  // While somebody guesses, this is left out: it would show where the pod does not fit.
   const adds = (about.is === 'out' && !isBlamed) || isGuessing(decision) ? 0 : wanted;
   const over = Math.max(used + adds - room, 0);
   const percent = value => `${Math.min((100 * value) / Math.max(room, used + adds, 1), 100)}%`;
@@ -91,7 +91,7 @@ function animateAll(selector, keyframes, easing = 'linear') {
   document.querySelectorAll(selector).forEach(each => each.animate(keyframes, timing));
 }
 
-// Have the points grow, all at once: which node is ahead is seen as in a race. A part that grew by its width would be
+// Let all points grow at once, as in a race. A part that grew by its width would be
 // too narrow for its number when fitAll measures it.
 function grow() {
   if (still()) return;

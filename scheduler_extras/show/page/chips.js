@@ -72,7 +72,7 @@ function podChips(node, decision, blame) {
   ];
 }
 
-// Have the pod move from the queue to its tile: first to the right, so that it does not cover what the pod asks for.
+// Let the pod move from the queue to its tile: first to the right, so that it does not cover what the pod asks for.
 // What moves is a copy, as a tile cuts off what is outside of it.
 function fly(decision) {
   const from = document.querySelector('.asked-about');

@@ -41,9 +41,9 @@ function fitTile(tile, isTall) {
   });
   tile.querySelectorAll('.chip.asked').forEach(withoutKey);
   if (!isHigh(tile)) return;
-  const bars = tile.querySelector('.bars'),
-    chips = chipsByRank(tile),
-    rest = counterOf(tile, chips, isTall);
+  const bars = tile.querySelector('.bars');
+  const chips = chipsByRank(tile);
+  const rest = counterOf(tile, chips, isTall);
   const isMain = chip => chip.matches('.mark, .asked, .blamed');
   const steps = [
     () => bars.classList.toggle('half', !isTall),
@@ -63,10 +63,10 @@ function fitTile(tile, isTall) {
   fitWords(tile);
 }
 
-// Have a name take several lines, around the total, or one.
+// Let a name take several lines, around the total, or one.
 function wrap(name, wraps) {
-  const head = name.parentNode,
-    total = head.querySelector('.total');
+  const head = name.parentNode;
+  const total = head.querySelector('.total');
   head.classList.toggle('wraps', wraps);
   if (total) name[wraps ? 'before' : 'after'](total);
 }

@@ -105,8 +105,8 @@ function rowsOfZones(zones, pitch, wide) {
       end <= zones.length && (end === i + 1 || sum(zones.slice(i, end).map(each => each.wide + BETWEEN)) <= wide);
       end++
     ) {
-      const row = rowOf(zones.slice(i, end), pitch, wide),
-        rest = best[zones.length - end];
+      const row = rowOf(zones.slice(i, end), pitch, wide);
+      const rest = best[zones.length - end];
       if (!found || row.height + rest.height < found.height)
         found = {height: row.height + rest.height, rows: [row, ...rest.rows]};
     }
@@ -143,8 +143,8 @@ function coloursOf(decision) {
     counts.set(kindOf(decision, group), (counts.get(kindOf(decision, group)) || 0) + 1)
   );
   const frequent = [...counts.keys()].sort((a, b) => counts.get(b) - counts.get(a)).slice(0, 5);
-  const places = new Map(),
-    late = [];
+  const places = new Map();
+  const late = [];
   for (const kind of frequent) {
     const place = colourOfKind.get(withoutAmounts(kind));
     if (place === undefined || [...places.values()].includes(place)) late.push(kind);

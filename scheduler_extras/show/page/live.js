@@ -132,7 +132,7 @@ function showStatus() {
   status.textContent = words;
 }
 
-// A server that hangs sends no error: it is lost if it was not heard for 5 seconds.
+// A server that hangs sends no error. After 5 seconds of silence, the connection counts as lost.
 function watch() {
   if (connection.is === 'live' && Date.now() - connection.heard > 5000) {
     connection.is = 'lost';

@@ -4,8 +4,8 @@
 const view = {at: null, step: Infinity, mode: 'nodes', live: true, byHand: false, timer: 0, next: []};
 const guess = {on: false, choice: null, hits: 0, of: 0};
 const NOWHERE = '✗'; // the guess that the pod stays pending
-const PACE = 450,
-  MIN_PACE = 150; // milliseconds for a step that is shown by itself
+const PACE = 450; // milliseconds for a step that is shown by itself
+const MIN_PACE = 150;
 const MAX_NEXT = 20; // decisions that wait to be played; older ones are skipped
 
 function render() {
@@ -149,8 +149,8 @@ function animateStep() {
 
 function leap(by, step = Infinity) {
   const all = distinct();
-  const next = all[all.indexOf(view.at) + by],
-    live = view.live && by > 0;
+  const next = all[all.indexOf(view.at) + by];
+  const live = view.live && by > 0;
   if (!next) return;
   go(next, step);
   if (live) Object.assign(view, {live}) && render();

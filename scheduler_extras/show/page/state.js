@@ -120,12 +120,8 @@ function put(name, record) {
 // Return in words how nodes differ from those before, which ones do, and what their chips say now that they did not say
 // before; of pods, only which ones are gone.
 function differencesOf(changed) {
-  const lines = [],
-    names = [],
-    come = [],
-    gone = [],
-    fresh = {};
-  // It begins without the pods that it places.
+  const [lines, names, come, gone, fresh] = [[], [], [], [], {}];
+  // A run begins without the pods that it places, so these are not gone.
   const isRun = known.entries.findLast(each => each.kind !== 'note')?.kind === 'run';
   for (const [name, now] of Object.entries(changed)) {
     const before = nodes.get(name);

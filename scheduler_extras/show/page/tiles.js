@@ -12,7 +12,7 @@ function inPlaces() {
   return places.names;
 }
 
-// The domain that all nodes share, such as .eu-central-1.compute.internal: it tells none from another.
+// The domain that all nodes share, such as .eu-central-1.compute.internal: all have it.
 function domainOf(names) {
   const [domain] = (names.length > 1 && /[.].*[a-z].*/.exec(names[0])) || [''];
   return names.every(name => name.endsWith(domain)) ? domain : '';

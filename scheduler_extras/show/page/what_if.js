@@ -4,7 +4,7 @@
 const whatIf = {off: null, weights: {}};
 const isWhatIf = () => whatIf.off !== null || Object.keys(whatIf.weights).length > 0;
 
-// Return a decision as it would be: with its own points, and who would be chosen; null if that is not known.
+// Return a decision as it would be: its points, and the node that would be chosen; null if that is not known.
 function supposed(decision) {
   if (!isWhatIf()) return decision;
   const isAbout = decision.refused.includes(whatIf.off);
@@ -45,8 +45,8 @@ function ranked(decision) {
 function isThere(decision) {
   if (!isBesideCluster()) return true;
   if (!decision.node) return !hasLeftQueue(decision);
-  const node = latest(decision.node),
-    isRecorded = decision.world < known.changes.length;
+  const node = latest(decision.node);
+  const isRecorded = decision.world < known.changes.length;
   return (
     !isRecorded || (node && (node.used.pods > node.pods.length || node.pods.some(([key]) => key === decision.pod)))
   );
@@ -63,8 +63,8 @@ function whoMoves() {
   );
   if (view.at && view.at.n > run) lasts.set(view.at.pod, view.at);
   const existing = [...lasts.values()].filter(isThere);
-  const moved = [],
-    unknown = [];
+  const moved = [];
+  const unknown = [];
   for (const decision of existing) {
     const other = supposed(decision);
     if (!other) unknown.push(decision);
