@@ -1220,6 +1220,15 @@ def test_a_rule_that_the_policy_does_not_name_is_listed_once_it_refuses_a_node(b
     assert text_of(page, ".rules .now") == "room for nominated pods −1"
 
 
+@table("key, chips", {
+    "one that the tile leaves out": ("kubernetes.io/arch", []), "one that the node lacks": ("disk", ["no disk"])})
+def test_a_label_is_only_said_to_be_absent_if_the_node_lacks_it(key, chips, browse, tmp_path):
+    things = [node("a", labels={"kubernetes.io/arch": "amd64"}), pod("p", nodeSelector={key: "arm64"})]
+    (tmp_path / "cluster.json").write_text(json.dumps({"kind": "List", "items": things}))
+    page = browse("--cluster", tmp_path / "cluster.json", address="#pod=default/p")
+    assert [each.text for each in page.find_elements(By.CSS_SELECTOR, ".chip.label")] == chips
+
+
 def test_victims_are_framed_while_the_pod_waits_for_them(browse):
     page = browse("--cluster", EXAMPLES / "preemption.yaml", "--preempt")
     page.execute_script("""

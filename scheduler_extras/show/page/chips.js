@@ -11,9 +11,8 @@ function chips(node, decision, about, blame, fresh) {
   const marks = taintsOf(node);
   const labels = labelsOf(node, decision);
   labels.sort((a, b) => blame.has(b[0]) - blame.has(a[0]) || isAskedFor(b) - isAskedFor(a));
-  const absent = [...blame].filter(
-    each => each.startsWith('label:') && each !== HOSTNAME && !labels.some(([token]) => token === each)
-  );
+  const isKnown = token => WITHOUT_CHIP.test(token) || labels.some(each => each[0] === token);
+  const absent = [...blame].filter(each => each.startsWith('label:') && !isKnown(each));
   return h(
     'div.chips',
     {},
@@ -27,6 +26,9 @@ function chips(node, decision, about, blame, fresh) {
     labels.filter(each => !isEarly(each)).map(chip)
   );
 }
+
+// Labels that most nodes have, and that the records of nodes leave out (NOISE in records.py).
+const WITHOUT_CHIP = /^label:(beta\.)?kubernetes\.io\/(hostname|arch|os)$/;
 
 // What keeps pods away: [token, text, kind of chip].
 function taintsOf(node) {
