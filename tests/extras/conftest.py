@@ -1,6 +1,8 @@
 """Fixtures for the tests of the second program."""
 
 import inspect
+import math
+import time
 
 import pytest
 
@@ -15,7 +17,7 @@ from helpers.random_objects import changing_rules  # noqa: F401 (a fixture)
 from helpers.spy import spy  # noqa: F401 (a fixture)
 from helpers.workloads import controllers  # noqa: F401 (a fixture)
 from scheduler_extras.common.chance import CHANCE
-from scheduler_extras.common.clocks import STOP
+from scheduler_extras.common.clocks import HEARTBEAT, STOP
 from scheduler_extras.common.errors import FAILURE
 from scheduler_extras.common.log_texts import WARNED
 
@@ -56,8 +58,9 @@ def cache_mode(request):
 
 @pytest.fixture(autouse=True)
 def fresh_state():
-    """Reset the state of the process: messages that are logged once, the stop signal, and a failure."""
+    """Reset the state of the process: messages that are logged once, the heartbeat, the stop signal, and a failure."""
     WARNED.clear()
+    HEARTBEAT.at, HEARTBEAT.limit = time.monotonic(), math.inf
     STOP.clear()
     FAILURE.clear()
 
