@@ -49,11 +49,11 @@ import requests
 sys.path.insert(0, str(Path(__file__).parent.parent))
 from helpers.control_plane import ControlPlane, free_port
 from helpers.extras import ROOT, SCHEDULER, claim, node, pod, storage_class
+from helpers.policies import load_policies
 from scheduler_extras.live.cluster import LiveCluster
 from scheduler_extras.live.pod_record import PodRecord
 from scheduler_extras.manifests.in_memory_writer import WriterOfManifests
 from scheduler_extras.manifests.manifests import Manifests
-from scheduler_extras.policy.policy_file import load_policies
 from scheduler_extras.policy.schedule import schedule
 from scheduler_extras.reading.pods_and_nodes import FullPod
 from scheduler_extras.runs import attach_journal

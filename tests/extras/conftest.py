@@ -1,15 +1,13 @@
 """Fixtures for the tests of the second program."""
 
 import inspect
-import math
-import time
 
 import pytest
 
 from helpers.command_line import answering  # noqa: F401 (a fixture)
 from helpers.everywhere import MODULES, replace
 from helpers.extender import service  # noqa: F401 (a fixture)
-from helpers.extras import PATIENT, Running, compute_each_time, compute_for_all, index_all
+from helpers.extras import PATIENT, Running, compute_each_time, compute_for_all, index_all, reset_process
 from helpers.fake_api import clock, watched  # noqa: F401 (fixtures)
 from helpers.faults import start  # noqa: F401 (a fixture)
 from helpers.preempting import contested  # noqa: F401 (a fixture)
@@ -17,9 +15,6 @@ from helpers.random_objects import changing_rules  # noqa: F401 (a fixture)
 from helpers.spy import spy  # noqa: F401 (a fixture)
 from helpers.workloads import controllers  # noqa: F401 (a fixture)
 from scheduler_extras.common.chance import CHANCE
-from scheduler_extras.common.clocks import HEARTBEAT, STOP
-from scheduler_extras.common.errors import FAILURE
-from scheduler_extras.common.log_texts import WARNED
 
 
 @pytest.fixture
@@ -58,11 +53,8 @@ def cache_mode(request):
 
 @pytest.fixture(autouse=True)
 def fresh_state():
-    """Reset the state of the process: messages that are logged once, the heartbeat, the stop signal, and a failure."""
-    WARNED.clear()
-    HEARTBEAT.at, HEARTBEAT.limit = time.monotonic(), math.inf
-    STOP.clear()
-    FAILURE.clear()
+    """Begin each test as in a new process."""
+    reset_process()
 
 
 @pytest.fixture

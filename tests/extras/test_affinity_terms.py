@@ -10,9 +10,9 @@ import pytest
 
 from helpers.everywhere import replace
 from helpers.extras import cluster_of, new_cluster, node, pending_pods, pod
+from helpers.policies import load_policies
 from helpers.random_objects import DEFAULTS, HOSTNAME, ZONE, Server
 from scheduler_extras.deciding.rule import DURING_SCHEDULING
-from scheduler_extras.policy.policy_file import load_policies
 from scheduler_extras.policy.policy_reader import read_policy
 from scheduler_extras.policy.schedule import schedule
 from scheduler_extras.reading.pods_and_nodes import FullPod

@@ -9,6 +9,7 @@ import tracemalloc
 import pytest
 
 from helpers.extras import ROOT, claim, cluster_of, new_cluster, node, pending_pods, pod, storage_class, table
+from helpers.policies import load_policies
 from helpers.random_objects import HOSTNAME, POLICIES, ZONE, Server, everything
 from scheduler_extras.common.errors import Unschedulable
 from scheduler_extras.deciding import answers
@@ -26,7 +27,6 @@ from scheduler_extras.live.pod_record import PodRecord
 from scheduler_extras.policy.extenders import Extender
 from scheduler_extras.policy.own_rules import predicate, priority
 from scheduler_extras.policy.policy import FullPolicy
-from scheduler_extras.policy.policy_file import load_policies
 from scheduler_extras.policy.policy_reader import read_policy
 from scheduler_extras.policy.schedule import schedule
 from scheduler_extras.reading.pods_and_nodes import FullPod

@@ -13,13 +13,12 @@ import pytest
 from helpers.control_plane import wait_for
 from helpers.everywhere import replace
 from helpers.extras import new_cluster, node, pending_pods, pod, run_pass, table, wait_for_writes
-from helpers.fake_api import POLICY, Server, events_and_conditions, make_pass, scheduler_of
+from helpers.fake_api import POLICY, Server, events_and_conditions, make_pass, run_to_the_end, scheduler_of
 from scheduler_extras.api.client import ApiClient
 from scheduler_extras.api.responses import Conflict, TooLarge, error_of
 from scheduler_extras.common.errors import ApiError, ServerUnavailable, Unschedulable
 from scheduler_extras.deciding.rule import FullRule
 from scheduler_extras.live.pod_record import PodRecord, WaitsFor
-from scheduler_extras.live.session import run_to_the_end
 from scheduler_extras.live.writer import Result, Step, Writer
 from scheduler_extras.policy.policy import FullPolicy
 from scheduler_extras.policy.schedule import schedule

@@ -6,10 +6,11 @@ import threading
 
 from helpers.explain import DEMO, explained, manifest, read_scores
 from helpers.extras import ROOT, cluster_of, node, pending_pods, pod, run_scheduler, table
+from helpers.policies import load_policies
 from scheduler_extras.common.chance import CHANCE
 from scheduler_extras.manifests.manifests import Manifests
 from scheduler_extras.options import read_arguments
-from scheduler_extras.policy.policy_file import PolicyFile, load_policies
+from scheduler_extras.policy.policy_file import PolicyFile
 from scheduler_extras.policy.schedule import schedule
 from scheduler_extras.show.compare import compare
 from scheduler_extras.show.text import Screen

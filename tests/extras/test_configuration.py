@@ -5,23 +5,19 @@ from pathlib import Path
 
 import pytest
 
+import helpers.tutorial  # noqa: F401 (registers the rules of the example)
 from helpers.configuration import FILTERS, RULES, SCORES, configuration, load, plugins, rules
 from helpers.control_plane import wait_for
-from helpers.everywhere import replace
 from helpers.extras import cluster_of, decide, node, pending_pods, pod, table
+from helpers.policies import load_policies, read_configuration
 from scheduler_extras.common.errors import InputError
-from scheduler_extras.configuration.config_file import read_configuration
 from scheduler_extras.configuration.overrides.registry import OVERRIDES, override
 from scheduler_extras.deciding.rule import PREDICATES, PRIORITIES, FullRule
-from scheduler_extras.policy.own_rules import as_in_the_script, predicate, priority
-from scheduler_extras.policy.policy_file import PolicyFile, load_policies
+from scheduler_extras.policy.own_rules import predicate, priority
+from scheduler_extras.policy.policy_file import PolicyFile
 from scheduler_extras.policy.policy_reader import read_policy
 from scheduler_extras.policy.schedule import schedule
 from scheduler_extras.reading.pods_and_nodes import FullNode, FullPod
-
-
-with as_in_the_script():
-    import tutorial_rules  # noqa: F401 (registers its rules)
 
 
 def test_the_default_plugins():
@@ -123,7 +119,6 @@ def test_a_warning_is_logged_if_kube_scheduler_would_preempt(plugins, message, m
 
     rule = FullRule("Helps", helps, hooks={"post_filter": lambda *_: None}, plugin="Helps")
     monkeypatch.setitem(PREDICATES, "Helps", rule)
-    replace(monkeypatch, "WARNED", {})
     if isinstance(plugins, dict):
         policies = load({"plugins": plugins})
     else:

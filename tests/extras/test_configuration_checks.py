@@ -3,16 +3,12 @@
 import pytest
 import yaml
 
+import helpers.tutorial  # noqa: F401 (registers the rules of the example)
 from helpers.configuration import RULES, configuration, load, plugins, wrong
 from helpers.extras import ROOT, run_scheduler, table
+from helpers.policies import read_configuration
 from scheduler_extras.common.errors import InputError
-from scheduler_extras.configuration.config_file import read_configuration
 from scheduler_extras.deciding.rule import DURING_SCHEDULING
-from scheduler_extras.policy.own_rules import as_in_the_script
-
-
-with as_in_the_script():
-    import tutorial_rules  # noqa: F401 (registers its rules)
 
 
 @table("document, message", {

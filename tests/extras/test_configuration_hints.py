@@ -4,20 +4,16 @@ import re
 
 import pytest
 
+import helpers.tutorial  # noqa: F401 (registers the rules of the example)
 from helpers.configuration import FILTERS, SCORES, configuration, load, plugins, rules
 from helpers.extras import ROOT, table
+from helpers.policies import names_in_policies, read_configuration
 from scheduler_extras.common.errors import InputError
-from scheduler_extras.configuration.config_file import read_configuration
 from scheduler_extras.configuration.plugins import WITHOUT_EFFECT
 from scheduler_extras.deciding.rule import CATALOGUES
-from scheduler_extras.policy.own_rules import as_in_the_script
-from scheduler_extras.policy.policy_reader import known_names, read_policy
+from scheduler_extras.policy.policy_reader import read_policy
 from scheduler_extras.reading.hints import REPLACEMENTS
 from scheduler_extras.rules import PLUGIN_ORDER
-
-
-with as_in_the_script():
-    import tutorial_rules  # noqa: F401 (registers its rules)
 
 
 def test_a_resource_lock_other_than_leases_gives_a_notice():
@@ -144,7 +140,7 @@ def test_the_error_for_an_older_version_has_all_necessary_changes(version, body,
 OF_OLD = [name for name in REPLACEMENTS if name[0].isupper()]
 PLUGINS = {rule.plugin for rules in CATALOGUES.values() for rule in rules.values()}
 NAMES = sorted({*OF_OLD, *PLUGINS, *PLUGIN_ORDER, *WITHOUT_EFFECT,
-                *known_names("predicates"), *known_names("priorities")})
+                *names_in_policies()})
 
 
 def problem_of(place, name, argument):

@@ -10,10 +10,10 @@ import pytest
 
 from helpers.control_plane import free_port, wait_for
 from helpers.extras import MANDATORY_PREDICATES, ROOT, new_cluster, node, pod, run_pass, run_scheduler
+from helpers.policies import load_policies
 from scheduler_extras.api.client import ApiClient
 from scheduler_extras.api.responses import JSON
 from scheduler_extras.api.watch import list_all
-from scheduler_extras.policy.policy_file import load_policies
 
 
 def policy_file(tmp_path, predicates, **priorities):

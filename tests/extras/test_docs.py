@@ -14,13 +14,13 @@ import yaml
 from helpers.control_plane import free_port
 from helpers.documents import CHANGE, Document, edit, paste, placements, terminal
 from helpers.extras import run_scheduler
+from helpers.policies import REPLACED_BY_TAINTS, names_in_policies
 from helpers.script import ROOT, node, pod, run, scheduler, wait_for
 from scheduler_extras.common.api_groups import CORE, GROUPS
 from scheduler_extras.deciding.extension_points import EXTENSION_POINTS
 from scheduler_extras.deciding.rule import PREDICATES, PRIORITIES
 from scheduler_extras.manifests.manifests import Manifests
 from scheduler_extras.options import read_arguments
-from scheduler_extras.policy.policy_reader import REPLACED_BY_TAINTS, known_names
 from scheduler_extras.serve.gauges import ClusterGauges
 from scheduler_extras.serve.health import health_routes
 from scheduler_extras.serve.metrics import Observations
@@ -534,7 +534,7 @@ def test_the_command_that_copies_a_cluster_has_all_kinds_that_rules_use():
 def test_the_tables_of_the_documents_have_every_rule():
     rules = (ROOT / "scheduler_extras" / "docs" / "rules.md").read_text()
     tutorial = (ROOT / "scheduler_extras" / "examples" / "tutorial_rules.py").read_text()  # other tests may have registered these rules
-    names = [name for name in [*known_names("predicates"), *known_names("priorities")]
+    names = [name for name in names_in_policies()
              if f'("{name}"' not in tutorial]
     arguments = {rule.name: rule.member for rule in [*PREDICATES.values(), *PRIORITIES.values()]}
     assert [name for name in names if f"`{arguments.get(name) or name}`" not in rules] == []

@@ -11,6 +11,7 @@ from helpers.fake_api import Server
 from helpers.faults import DEADLINE, FEW, LEASE, election_file, leading, many, take_lease
 from helpers.faulty import ApiServer
 from scheduler_extras.api.election import LeaderElection
+from scheduler_extras.api.responses import error_of
 from scheduler_extras.live.session import run_session
 from scheduler_extras.options import read_arguments
 from scheduler_extras.policy.policy_file import PolicyFile
@@ -138,3 +139,121 @@ def test_a_lease_that_is_not_renewed_is_taken_after(of_the_lease, seconds, clock
     assert not election.acquire()
     clock.now += 2
     assert election.acquire()
+
+
+class Leases:
+    """An API server with a Lease, or one that answers with a status."""
+
+    def __init__(self, lease):
+        self.lease = lease
+
+    def request(self, method, path, body=None):
+        if method != "GET":
+            self.lease = {**body, "metadata": {**body["metadata"], "resourceVersion": "2"}}
+        if not isinstance(self.lease, dict):
+            raise error_of(self.lease, f"status {self.lease}")
+        return self.lease
+
+
+def held_by(identity, **more):
+    """A Lease with this holder."""
+    return {"metadata": {"name": "my-scheduler", "resourceVersion": "1"}, "spec": {
+        "holderIdentity": identity, "leaseTransitions": 4, **more}}
+
+
+@table("lease, after, held, message", {
+    "it does not exist": (404, 0, True, []),
+    "it has no holder": (held_by(""), 0, True, []),
+    "another replica holds it": (held_by("another"), 0, False, []),
+    "another replica has not renewed it, but it has not expired": (held_by("another"), 14.9, False, []),
+    "another replica has not renewed it, and it has expired": (held_by("another"), 15, True, []),
+    "it cannot be read": (403, 0, False, ["leader election: status 403"]),
+    "it is malformed": ({"metadata": {}, "spec": []}, 0, False, [
+        "leader election: spec: expected an object, got []"]),
+    "its number of transitions is a string": (held_by("", leaseTransitions="four"), 0, False, [
+        'leader election: can only concatenate str (not "int") to str']),
+})
+def test_the_lease_is_acquired_or_not(lease, after, held, message, monkeypatch, caplog):
+    now = [1000.0]
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    leases = Leases(lease)
+    election = LeaderElection(leases, "my-scheduler", {})
+    holds = [election.acquire()]
+    now[0] += after
+    holds.append(election.acquire())
+    assert (holds[-1], caplog.messages) == (held, message)
+    if held:
+        spec = leases.lease["spec"]
+        assert (spec["holderIdentity"], spec["leaseDurationSeconds"]) == (election.identity, 15)
+        assert spec["leaseTransitions"] == (0 if lease == 404 else 5)
+
+
+def test_the_age_of_a_lease_counts_from_the_answer_not_from_the_request(monkeypatch):
+    """It may have been renewed just before the answer, and then its holder still leads."""
+    now = [1000.0]
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    leases = Leases(held_by("another"))
+    plain = leases.request
+
+    def slow(method, path, body=None):
+        now[0] += 9 if method == "GET" else 0
+        return plain(method, path, body)
+
+    leases.request = slow
+    election = LeaderElection(leases, "my-scheduler", {})
+    assert not election.acquire()
+    leases.request = plain
+    now[0] += 14.9
+    assert not election.acquire()
+    now[0] += 0.1
+    assert election.acquire()
+
+
+def test_a_waiting_replica_logs_each_leader_once(caplog):
+    caplog.set_level("INFO", "scheduler")
+    leases, waits = Leases(held_by("another")), []
+
+    class Stop:
+        """An event that is set at the fourth wait. Before the third, another replica becomes the leader."""
+
+        def wait(self, seconds):
+            waits.append(seconds)
+            leases.lease = held_by("a third one" if len(waits) > 1 else "another")
+            return len(waits) == 4
+
+    election = LeaderElection(leases, "my-scheduler", {})
+    assert not election.lead(Stop())
+    assert caplog.messages == [f"{election.identity} waits: {leader} leads" for leader in ("another", "a third one")]
+
+
+def test_the_lease_may_have_another_name_and_namespace():
+    leases = Leases(404)
+    asked = []
+    plain = leases.request
+    leases.request = lambda method, path, body=None: asked.append((method, path)) or plain(method, path, body)
+    LeaderElection(leases, "my-scheduler", {"resourceName": "ours", "resourceNamespace": "team"}).acquire()
+    place = "/apis/coordination.k8s.io/v1/namespaces/team/leases"
+    assert asked == [("GET", f"{place}/ours"), ("POST", place)]
+    assert leases.lease["metadata"] == {"namespace": "team", "name": "ours", "resourceVersion": "2"}
+
+
+def test_a_conflict_on_the_lease_means_that_another_replica_leads(caplog):
+    leases = Leases(held_by(""))
+    election = LeaderElection(leases, "my-scheduler", {})
+
+    def conflict(method, path, body=None):
+        if method == "GET":
+            return leases.lease
+        raise error_of(409, "conflict")
+
+    leases.request = conflict
+    assert not election.acquire() and caplog.messages == []
+
+
+def test_an_answer_that_is_not_a_lease_does_not_make_a_leader(caplog):
+    leases = Leases(404)
+    plain = leases.request
+    leases.request = lambda method, path, body=None: {"items": 7} if method == "POST" else plain(method, path, body)
+    election = LeaderElection(leases, "my-scheduler", {})
+    assert not election.acquire() and not election.leads()
+    assert caplog.messages == ["leader election: the response about the Lease did not come from an API server"]

@@ -11,14 +11,13 @@ import pytest
 from helpers.control_plane import wait_for
 from helpers.everywhere import replace
 from helpers.extras import node, pod, run_pass, table, wait_for_writes
-from helpers.fake_api import POLICY, Server, events_and_conditions, make_pass, scheduler_of
+from helpers.fake_api import POLICY, Server, events_and_conditions, make_pass, run_to_the_end, scheduler_of
 from scheduler_extras.api.responses import error_of
 from scheduler_extras.common.errors import ServerUnavailable
 from scheduler_extras.deciding.decision import FullDecision
 from scheduler_extras.deciding.rule import FullRule
 from scheduler_extras.live.event_recorder import Recorder
 from scheduler_extras.live.pod_record import PodRecord, WaitsFor
-from scheduler_extras.live.session import run_to_the_end
 from scheduler_extras.live.writer import Writer
 from scheduler_extras.options import read_arguments
 from scheduler_extras.policy.policy import FullPolicy

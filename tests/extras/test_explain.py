@@ -8,9 +8,9 @@ import pytest
 from helpers.explain import DEMO, FORTY, REQUIRED, explained, manifest, policy, read_scores, shown, squeeze
 from helpers.extras import ROOT, cluster_of, decide, node, pending_pods, pod, run_scheduler, table
 from helpers.golden import DECISIONS, policy_of
+from helpers.policies import load_policies
 from scheduler_extras.deciding.decision import Vote
 from scheduler_extras.deciding.rule import DURING_SCHEDULING
-from scheduler_extras.policy.policy_file import load_policies
 from scheduler_extras.policy.schedule import schedule
 from scheduler_extras.show.explain import in_words
 from scheduler_extras.show.text import shorten

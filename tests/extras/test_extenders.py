@@ -18,8 +18,8 @@ from helpers.control_plane import free_port
 from helpers.extender import Service
 from helpers.extras import new_cluster, node, pod, run_pass, run_scheduler, table, wait_for_writes
 from helpers.fake_api import Server
+from helpers.policies import read_configuration
 from scheduler_extras.common.version import CONFIGURATION_VERSION
-from scheduler_extras.configuration.config_file import read_configuration
 from scheduler_extras.deciding.rule import FullRule
 from scheduler_extras.live.writer import Writer
 from scheduler_extras.policy.policy import FullPolicy

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
+import helpers.tutorial  # noqa: F401 (registers the rules of the example)
 from helpers.everywhere import replace
 from helpers.extras import cluster_of, new_cluster, node, pending_pods, pod, run_pass, run_scheduler, table
 from helpers.fake_api import Server
@@ -15,17 +16,12 @@ from scheduler_extras.common.errors import FAILURE, Malformed, ServerUnavailable
 from scheduler_extras.configuration.profile import Profile
 from scheduler_extras.deciding.rule import FullRule, Rejected
 from scheduler_extras.live.passes import make_passes
-from scheduler_extras.policy.own_rules import as_in_the_script
 from scheduler_extras.policy.policy import FullPolicy
 from scheduler_extras.policy.schedule import schedule
 from scheduler_extras.serve.gauges import ClusterGauges
 from scheduler_extras.show.explain import explain, in_words
 from scheduler_extras.show.report import in_json
 from scheduler_extras.show.text import Screen
-
-
-with as_in_the_script():
-    import tutorial_rules  # noqa: F401 (registers its rules)
 
 
 def test_extension_points_are_called_in_the_order_of_the_framework(spy):

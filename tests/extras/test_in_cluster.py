@@ -22,8 +22,6 @@ from packaging.requirements import Requirement
 from helpers.control_plane import free_port, wait_for
 from helpers.extras import MANIFESTS, ROOT, node, pod, run_scheduler, table
 from scheduler_extras.api.client import ApiClient
-from scheduler_extras.api.election import LeaderElection
-from scheduler_extras.api.responses import error_of
 from scheduler_extras.common.errors import ApiError
 
 
@@ -243,124 +241,6 @@ def test_a_leader_that_cannot_renew_stops(no_lease, tmp_path, start_scheduler):
     assert leader.wait(60) == 1
     assert message()[3:] == ["leader election lost", "bound 0, 0 pending"]
     assert lease(control_plane)["spec"]["holderIdentity"] == "somebody"
-
-
-class Leases:
-    """An API server with a Lease, or one that answers with a status."""
-
-    def __init__(self, lease):
-        self.lease = lease
-
-    def request(self, method, path, body=None):
-        if method != "GET":
-            self.lease = {**body, "metadata": {**body["metadata"], "resourceVersion": "2"}}
-        if not isinstance(self.lease, dict):
-            raise error_of(self.lease, f"status {self.lease}")
-        return self.lease
-
-
-def held_by(identity, **more):
-    """A Lease with this holder."""
-    return {"metadata": {"name": "my-scheduler", "resourceVersion": "1"}, "spec": {
-        "holderIdentity": identity, "leaseTransitions": 4, **more}}
-
-
-@table("lease, after, held, message", {
-    "it does not exist": (404, 0, True, []),
-    "it has no holder": (held_by(""), 0, True, []),
-    "another replica holds it": (held_by("another"), 0, False, []),
-    "another replica has not renewed it, but it has not expired": (held_by("another"), 14.9, False, []),
-    "another replica has not renewed it, and it has expired": (held_by("another"), 15, True, []),
-    "it cannot be read": (403, 0, False, ["leader election: status 403"]),
-    "it is malformed": ({"metadata": {}, "spec": []}, 0, False, [
-        "leader election: spec: expected an object, got []"]),
-    "its number of transitions is a string": (held_by("", leaseTransitions="four"), 0, False, [
-        'leader election: can only concatenate str (not "int") to str']),
-})
-def test_the_lease_is_acquired_or_not(lease, after, held, message, monkeypatch, caplog):
-    now = [1000.0]
-    monkeypatch.setattr(time, "monotonic", lambda: now[0])
-    leases = Leases(lease)
-    election = LeaderElection(leases, "my-scheduler", {})
-    holds = [election.acquire()]
-    now[0] += after
-    holds.append(election.acquire())
-    assert (holds[-1], caplog.messages) == (held, message)
-    if held:
-        spec = leases.lease["spec"]
-        assert (spec["holderIdentity"], spec["leaseDurationSeconds"]) == (election.identity, 15)
-        assert spec["leaseTransitions"] == (0 if lease == 404 else 5)
-
-
-def test_the_age_of_a_lease_counts_from_the_answer_not_from_the_request(monkeypatch):
-    """It may have been renewed just before the answer, and then its holder still leads."""
-    now = [1000.0]
-    monkeypatch.setattr(time, "monotonic", lambda: now[0])
-    leases = Leases(held_by("another"))
-    plain = leases.request
-
-    def slow(method, path, body=None):
-        now[0] += 9 if method == "GET" else 0
-        return plain(method, path, body)
-
-    leases.request = slow
-    election = LeaderElection(leases, "my-scheduler", {})
-    assert not election.acquire()
-    leases.request = plain
-    now[0] += 14.9
-    assert not election.acquire()
-    now[0] += 0.1
-    assert election.acquire()
-
-
-def test_a_waiting_replica_logs_each_leader_once(caplog):
-    caplog.set_level("INFO", "scheduler")
-    leases, waits = Leases(held_by("another")), []
-
-    class Stop:
-        """An event that is set at the fourth wait. Before the third, another replica becomes the leader."""
-
-        def wait(self, seconds):
-            waits.append(seconds)
-            leases.lease = held_by("a third one" if len(waits) > 1 else "another")
-            return len(waits) == 4
-
-    election = LeaderElection(leases, "my-scheduler", {})
-    assert not election.lead(Stop())
-    assert caplog.messages == [f"{election.identity} waits: {leader} leads" for leader in ("another", "a third one")]
-
-
-def test_the_lease_may_have_another_name_and_namespace():
-    leases = Leases(404)
-    asked = []
-    plain = leases.request
-    leases.request = lambda method, path, body=None: asked.append((method, path)) or plain(method, path, body)
-    LeaderElection(leases, "my-scheduler", {"resourceName": "ours", "resourceNamespace": "team"}).acquire()
-    place = "/apis/coordination.k8s.io/v1/namespaces/team/leases"
-    assert asked == [("GET", f"{place}/ours"), ("POST", place)]
-    assert leases.lease["metadata"] == {"namespace": "team", "name": "ours", "resourceVersion": "2"}
-
-
-def test_a_conflict_on_the_lease_means_that_another_replica_leads(caplog):
-    leases = Leases(held_by(""))
-    election = LeaderElection(leases, "my-scheduler", {})
-
-    def conflict(method, path, body=None):
-        if method == "GET":
-            return leases.lease
-        raise error_of(409, "conflict")
-
-    leases.request = conflict
-    assert not election.acquire() and caplog.messages == []
-
-
-def test_an_answer_that_is_not_a_lease_does_not_make_a_leader(caplog):
-    leases = Leases(404)
-    plain = leases.request
-    leases.request = lambda method, path, body=None: {"items": 7} if method == "POST" else plain(method, path, body)
-    election = LeaderElection(leases, "my-scheduler", {})
-    assert not election.acquire() and not election.leads()
-    assert caplog.messages == ["leader election: the response about the Lease did not come from an API server"]
 
 
 # ---- the permissions -----------------------------------------------------------------------------------

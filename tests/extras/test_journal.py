@@ -14,7 +14,7 @@ from helpers.control_plane import free_port, wait_for
 from helpers.everywhere import replace
 from helpers.extras import ROOT, decide, node, pod, run_scheduler, table
 from helpers.faulty import ApiServer
-from scheduler_extras.policy.policy_file import load_policies
+from helpers.policies import load_policies
 from scheduler_extras.policy.policy_reader import read_policy
 from scheduler_extras.rules.spreading import HOSTNAME
 from scheduler_extras.serve.pages import events_of

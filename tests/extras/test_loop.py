@@ -24,12 +24,11 @@ from helpers.extras import (
     run_pass,
     table,
 )
-from helpers.fake_api import POLICY, Clock, Server, make_pass, scheduler_of, without_streams
+from helpers.fake_api import POLICY, Clock, Server, make_pass, run_to_the_end, scheduler_of, without_streams
 from scheduler_extras.api.responses import error_of
 from scheduler_extras.common.errors import ApiError, Malformed, ServerUnavailable
 from scheduler_extras.deciding.rule import PREDICATES, PRIORITIES, FullRule
 from scheduler_extras.live.pass_errors import PassErrors
-from scheduler_extras.live.session import run_to_the_end
 from scheduler_extras.live.writer import Writer
 from scheduler_extras.policy.own_rules import predicate, priority
 from scheduler_extras.policy.policy import FullPolicy

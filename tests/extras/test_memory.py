@@ -15,11 +15,11 @@ import pytest
 
 from helpers.everywhere import replace, script
 from helpers.extras import ROOT, claim, cluster_of, new_cluster, node, pod, storage_class, volume
+from helpers.policies import load_policies, read_configuration
 from helpers.random_objects import HOSTNAME, OWNERS, POLICIES, ZONE, Server, everything, random_owner
 from scheduler import Rule, Taint
 from scheduler_extras.common.errors import Unschedulable
 from scheduler_extras.common.version import CONFIGURATION_VERSION
-from scheduler_extras.configuration.config_file import read_configuration
 from scheduler_extras.configuration.overrides.registry import OVERRIDES
 from scheduler_extras.configuration.profile import Profile
 from scheduler_extras.deciding.prepared_rules import prepare
@@ -28,7 +28,6 @@ from scheduler_extras.deciding.rule import CATALOGUES, PREDICATES, PRIORITIES
 from scheduler_extras.live.pod_record import PodRecord
 from scheduler_extras.policy.own_rules import predicate, priority
 from scheduler_extras.policy.policy import FullPolicy
-from scheduler_extras.policy.policy_file import load_policies
 from scheduler_extras.policy.policy_reader import read_policy
 from scheduler_extras.policy.schedule import schedule
 from scheduler_extras.reading.fields import pick

@@ -23,10 +23,10 @@ from helpers.extras import (
     volume,
 )
 from helpers.golden import recorded
+from helpers.policies import read_configuration
 from scheduler_extras.api.responses import error_of
 from scheduler_extras.common.errors import ApiError
 from scheduler_extras.common.version import CONFIGURATION_VERSION
-from scheduler_extras.configuration.config_file import read_configuration
 from scheduler_extras.deciding.recorded_reads import signature
 from scheduler_extras.manifests.manifests import Manifests
 from scheduler_extras.policy.policy_file import lines_of

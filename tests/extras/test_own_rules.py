@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
+import helpers.tutorial  # noqa: F401 (registers the rules of the example)
 from helpers.extras import MANDATORY_PREDICATES, ROOT, decide, node, pod, run_afresh, run_scheduler, table
+from helpers.policies import read_configuration
 from helpers.spy import RULES, built, policy
 from scheduler_extras.common.errors import InputError
 from scheduler_extras.common.version import CONFIGURATION_VERSION
-from scheduler_extras.configuration.config_file import read_configuration
 from scheduler_extras.deciding.rule import CATALOGUES, PREDICATES, PRIORITIES
 from scheduler_extras.policy.own_rules import (
-    as_in_the_script,
     checked_rule,
     load_plugins,
     predicate,
@@ -23,10 +23,6 @@ from scheduler_extras.policy.own_rules import (
 )
 from scheduler_extras.policy.policy_file import PolicyFile
 from scheduler_extras.rules.script_rules import IN_THE_SCRIPT
-
-
-with as_in_the_script():
-    import tutorial_rules  # noqa: F401 (registers its rules)
 
 
 @table("wanted, feasible", {

@@ -4,6 +4,7 @@ import json
 import time
 from collections import Counter
 
+import helpers.tutorial  # noqa: F401 (registers the rules of the example)
 from helpers.control_plane import wait_for
 from helpers.extras import new_cluster, node, pod, run_pass, table
 from helpers.fake_api import Clock, Server
@@ -13,13 +14,8 @@ from scheduler_extras.common.errors import Unschedulable
 from scheduler_extras.configuration.profile import Profile
 from scheduler_extras.deciding.rule import FullRule
 from scheduler_extras.live.pod_record import WaitsFor
-from scheduler_extras.policy.own_rules import as_in_the_script
 from scheduler_extras.policy.policy import FullPolicy
 from scheduler_extras.policy.policy_reader import read_policy
-
-
-with as_in_the_script():
-    import tutorial_rules  # noqa: F401 (registers its rules)
 
 
 def test_permit_is_not_called_again_after_it_has_approved(spy):

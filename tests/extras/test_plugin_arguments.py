@@ -2,18 +2,14 @@
 
 import pytest
 
+import helpers.tutorial  # noqa: F401 (registers the rules of the example)
 from helpers.configuration import FILTERS, SCORES, load, plugins, rules
 from helpers.extras import decide, node, pod, table
 from scheduler_extras.common.election_defaults import ELECTION
 from scheduler_extras.deciding.rule import PREDICATES
-from scheduler_extras.policy.own_rules import as_in_the_script
 from scheduler_extras.policy.policy_reader import set_up
 from scheduler_extras.reading.pods_and_nodes import FullNode, FullPod
 from scheduler_extras.rules.spreading import DEFAULT_SPREAD
-
-
-with as_in_the_script():
-    import tutorial_rules  # noqa: F401 (registers its rules)
 
 
 def test_arguments_change_a_plugin():

@@ -8,11 +8,12 @@ import pytest
 
 from helpers.extras import MANDATORY_PREDICATES, ROOT, decide, node, pod, run_scheduler, table
 from helpers.golden import recorded
+from helpers.policies import load_policies
 from scheduler_extras.common.errors import InputError
 from scheduler_extras.common.version import CONFIGURATION_VERSION
 from scheduler_extras.deciding.rule import PREDICATES
 from scheduler_extras.policy.own_rules import unplug
-from scheduler_extras.policy.policy_file import PolicyFile, lines_of, load_policies
+from scheduler_extras.policy.policy_file import PolicyFile, lines_of
 from scheduler_extras.policy.policy_reader import ACCEPTED, REPLACED_BY_TAINTS, read_policy
 
 

@@ -16,6 +16,7 @@ import re
 import signal
 import string
 import tempfile
+import threading
 from datetime import timedelta
 from pathlib import Path
 
@@ -29,12 +30,11 @@ from helpers.everywhere import replace
 from helpers.extras import ROOT, node, pod
 from helpers.fake_api import without_streams
 from helpers.faulty import ApiServer, ExtenderServer
+from helpers.policies import load_policies
 from scheduler_extras.api.election import LeaderElection
 from scheduler_extras.api.responses import read_json
 from scheduler_extras.command_line import command_line
-from scheduler_extras.common.log_texts import WARNED
 from scheduler_extras.live.writer import Writer
-from scheduler_extras.policy.policy_file import load_policies
 from scheduler_extras.policy.policy_reader import read_policy
 from scheduler_extras.reading.quantities import quantity
 
@@ -62,8 +62,10 @@ def ask_extender(url, verb, incoming, nodes):
 
 
 def hold_lease(api):
-    """Try to acquire a Lease; return whether that succeeded."""
-    return LeaderElection(api, "my-scheduler", {}).acquire()
+    """Try once to acquire a Lease; return whether that succeeded."""
+    stop = threading.Event()
+    stop.set()
+    return LeaderElection(api, "my-scheduler", {}).lead(stop)
 
 
 def read_quantity(text):
@@ -101,7 +103,7 @@ def leaving_nothing():
 
 def run(*arguments):
     """Run the command line in this process; return its exit code, output and log."""
-    WARNED.clear()
+    extras.reset_process()
     out, err, handlers = io.StringIO(), io.StringIO(), logging.root.handlers
     signals = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     logging.root.handlers = []

@@ -14,8 +14,8 @@ from helpers.extras import (
     run_scheduler,
     table,
 )
+from helpers.policies import load_policies
 from scheduler_extras.api.client import ApiClient
-from scheduler_extras.policy.policy_file import load_policies
 from scheduler_extras.policy.schedule import schedule
 from scheduler_extras.reading.pods_and_nodes import FullPod
 

@@ -23,6 +23,7 @@ from helpers.extras import (
 )
 from helpers.fake_api import WatchedCluster
 from helpers.faulty import ApiServer
+from helpers.policies import load_policies
 from helpers.preempting import budget, built, incoming, running
 from scheduler_extras.api.responses import TooLarge
 from scheduler_extras.common.clocks import HEARTBEAT
@@ -32,7 +33,6 @@ from scheduler_extras.deciding import prepared_rules
 from scheduler_extras.deciding.decision import combine_refusals
 from scheduler_extras.deciding.rule import DURING_SCHEDULING, FullRule
 from scheduler_extras.policy.policy import FullPolicy
-from scheduler_extras.policy.policy_file import load_policies
 from scheduler_extras.policy.schedule import schedule
 from scheduler_extras.show.explain import in_words
 

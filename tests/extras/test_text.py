@@ -10,7 +10,7 @@ import pytest
 from helpers.control_plane import free_port
 from helpers.explain import DEMO, FORTY, policy, read_scores, shown
 from helpers.extras import ROOT, SCHEDULER, cluster_of, decide, node, pod, run_scheduler, table
-from scheduler_extras.policy.policy_file import load_policies
+from helpers.policies import load_policies
 from scheduler_extras.show.explain import explain
 from scheduler_extras.show.picture import picture, pods_without_node
 from scheduler_extras.show.text import BOLD, Screen, align, short_names

@@ -3,14 +3,10 @@
 import json
 from collections import Counter
 
+import helpers.tutorial  # noqa: F401 (registers the rules of the example)
 from helpers.extras import decide, node, pod, run_scheduler, table
+from helpers.policies import load_policies
 from helpers.spy import RULES, SAMPLE, built, policy
-from scheduler_extras.policy.own_rules import as_in_the_script
-from scheduler_extras.policy.policy_file import load_policies
-
-
-with as_in_the_script():
-    import tutorial_rules  # noqa: F401 (registers its rules)
 
 
 def terminating(name, **options):

@@ -5,7 +5,6 @@ import threading
 import time
 
 from helpers.control_plane import wait_for
-from helpers.everywhere import replace
 from helpers.extras import (
     ROOT,
     new_cluster,
@@ -18,6 +17,7 @@ from helpers.extras import (
     wait_for_writes,
 )
 from helpers.fake_api import Server, without_streams
+from helpers.policies import load_policies
 from helpers.preempting import (
     POLICY,
     TERMINATING,
@@ -35,7 +35,6 @@ from scheduler_extras.api.responses import error_of
 from scheduler_extras.deciding.rule import PREDICATES, FullRule
 from scheduler_extras.live.pod_record import WaitsFor
 from scheduler_extras.manifests.manifests import Manifests
-from scheduler_extras.policy.policy_file import load_policies
 
 
 @table("kind", {"that is watched": [new_live_cluster], "that is listed": [new_cluster]})
@@ -172,8 +171,7 @@ def test_deletions_and_nominations_when_a_request_fails(failures, done, nominate
     assert bool(decision.remedy) == (done == ALL_DELETED)
 
 
-def test_missing_permission_to_delete_is_logged_once(monkeypatch, caplog):
-    replace(monkeypatch, "WARNED", {})
+def test_missing_permission_to_delete_is_logged_once(caplog):
     server = Server(node("n", cpu="2"), running("a", "n"), running("b", "n"), incoming(), incoming(name="q"))
     carry_out = server.request
 

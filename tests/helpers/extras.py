@@ -1,19 +1,23 @@
 """Helpers for the tests of the second program: the program as a command, short constructors for objects, clusters of objects."""
 
 import contextlib
+import math
 import os
 import re
 import resource
 import subprocess
 import sys
 import threading
+import time
 
 import pytest
 
 from helpers.control_plane import wait_for
 from helpers.everywhere import ROOT
 from helpers.forked import Command, run_to_end
-from scheduler_extras.common.errors import Malformed
+from scheduler_extras.common.clocks import HEARTBEAT, STOP
+from scheduler_extras.common.errors import FAILURE, Malformed
+from scheduler_extras.common.log_texts import WARNED
 from scheduler_extras.deciding.rule import PREDICATES
 from scheduler_extras.live.cluster import ListedCluster, LiveCluster
 from scheduler_extras.live.loop import schedule_pending_pods
@@ -71,6 +75,14 @@ TIME = re.compile(r"^\d\d:\d\d:\d\d  ", re.M)  # each line starts with the time 
 def without_timing(text):
     """Remove the times, and the warnings that appear only on a busy machine."""
     return SLOWNESS.sub("", TIME.sub("", text))
+
+
+def reset_process():
+    """Reset the state of the process: messages that are logged once, the heartbeat, the stop signal, and a failure."""
+    WARNED.clear()
+    HEARTBEAT.at, HEARTBEAT.limit = time.monotonic(), math.inf
+    STOP.clear()
+    FAILURE.clear()
 
 
 def run_scheduler(*arguments, **options):

@@ -8,15 +8,15 @@ import pytest
 
 from helpers.everywhere import replace
 from helpers.extras import ROOT, new_cluster, new_live_cluster, run_pass, wait_for_writes
+from helpers.policies import load_policies
 from scheduler_extras.api.responses import error_of
 from scheduler_extras.api.watch import Reflector
 from scheduler_extras.common.errors import ApiError, Malformed
 from scheduler_extras.live.object_store import version_of
-from scheduler_extras.live.session import keep_up
+from scheduler_extras.live.session import keep_up, run_to_the_end  # noqa: F401 (for the tests)
 from scheduler_extras.manifests.kinds import kind_of
 from scheduler_extras.manifests.manifests import Manifests
 from scheduler_extras.manifests.objects import place_of
-from scheduler_extras.policy.policy_file import load_policies
 from scheduler_extras.policy.schedule import schedule
 
 
