@@ -1,5 +1,6 @@
 """The command line: its output and its exit codes."""
 
+import contextlib
 import json
 import re
 import signal
@@ -123,12 +124,19 @@ def test_wrong_usage_gives_exit_code_2(arguments, message):
     assert message in run.stderr and "Traceback" not in run.stderr and "secret" not in run.stderr
 
 
+def close_connections(server):
+    """Close each connection at once, until the server is closed."""
+    with contextlib.suppress(OSError):
+        while True:
+            server.accept()[0].close()
+
+
 @table("server", {
     "the port is closed": "http://127.0.0.1:{free}", "the host does not exist": "http://nowhere.invalid:8001",
     "the server closes the connection": "http://127.0.0.1:{silent}"})
 def test_the_error_for_an_unreachable_proxy_has_the_reason_and_a_hint_if(server):
     with socket.create_server(("127.0.0.1", 0)) as silent:
-        threading.Thread(target=lambda: [silent.accept()[0].close() for _ in range(9)], daemon=True).start()
+        threading.Thread(target=close_connections, args=[silent], daemon=True).start()
         url = server.format(silent=silent.getsockname()[1], free=free_port())
         run = run_scheduler("--server", url, "--once")
     assert run.returncode == 1

@@ -6,10 +6,19 @@ from pathlib import Path
 import pytest
 
 import helpers.tutorial  # noqa: F401 (registers the rules of the example)
-from helpers.configuration import FILTERS, RULES, SCORES, configuration, load, plugins, rules
+from helpers.configuration import (
+    FILTERS,
+    RULES,
+    SCORES,
+    configuration,
+    load,
+    plugins,
+    read_configuration,
+    rules,
+)
 from helpers.control_plane import wait_for
 from helpers.extras import cluster_of, decide, node, pending_pods, pod, table
-from helpers.policies import load_policies, read_configuration
+from helpers.policies import load_policies
 from scheduler_extras.common.errors import InputError
 from scheduler_extras.configuration.overrides.registry import OVERRIDES, override
 from scheduler_extras.deciding.rule import PREDICATES, PRIORITIES, FullRule

@@ -4,9 +4,8 @@ import pytest
 import yaml
 
 import helpers.tutorial  # noqa: F401 (registers the rules of the example)
-from helpers.configuration import RULES, configuration, load, plugins, wrong
+from helpers.configuration import RULES, configuration, load, plugins, read_configuration, wrong
 from helpers.extras import ROOT, run_scheduler, table
-from helpers.policies import read_configuration
 from scheduler_extras.common.errors import InputError
 from scheduler_extras.deciding.rule import DURING_SCHEDULING
 

@@ -5,9 +5,9 @@ import re
 import pytest
 
 import helpers.tutorial  # noqa: F401 (registers the rules of the example)
-from helpers.configuration import FILTERS, SCORES, configuration, load, plugins, rules
+from helpers.configuration import FILTERS, SCORES, configuration, load, plugins, read_configuration, rules
 from helpers.extras import ROOT, table
-from helpers.policies import names_in_policies, read_configuration
+from helpers.policies import names_in_policies
 from scheduler_extras.common.errors import InputError
 from scheduler_extras.configuration.plugins import WITHOUT_EFFECT
 from scheduler_extras.deciding.rule import CATALOGUES

@@ -14,11 +14,11 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.x509.oid import NameOID
 
 from helpers import extras
+from helpers.configuration import read_configuration
 from helpers.control_plane import free_port
 from helpers.extender import Service
 from helpers.extras import new_cluster, node, pod, run_pass, run_scheduler, table, wait_for_writes
 from helpers.fake_api import Server
-from helpers.policies import read_configuration
 from scheduler_extras.common.version import CONFIGURATION_VERSION
 from scheduler_extras.deciding.rule import FullRule
 from scheduler_extras.live.writer import Writer

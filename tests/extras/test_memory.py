@@ -13,9 +13,10 @@ import re
 
 import pytest
 
+from helpers.configuration import read_configuration
 from helpers.everywhere import replace, script
 from helpers.extras import ROOT, claim, cluster_of, new_cluster, node, pod, storage_class, volume
-from helpers.policies import load_policies, read_configuration
+from helpers.policies import load_policies
 from helpers.random_objects import HOSTNAME, OWNERS, POLICIES, ZONE, Server, everything, random_owner
 from scheduler import Rule, Taint
 from scheduler_extras.common.errors import Unschedulable

@@ -7,6 +7,7 @@ import re
 
 import pytest
 
+from helpers.configuration import read_configuration
 from helpers.extras import (
     claim,
     cluster_of,
@@ -23,7 +24,6 @@ from helpers.extras import (
     volume,
 )
 from helpers.golden import recorded
-from helpers.policies import read_configuration
 from scheduler_extras.api.responses import error_of
 from scheduler_extras.common.errors import ApiError
 from scheduler_extras.common.version import CONFIGURATION_VERSION

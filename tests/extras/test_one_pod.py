@@ -5,11 +5,11 @@ import re
 
 import pytest
 
+from helpers.configuration import read_configuration
 from helpers.control_plane import free_port
 from helpers.explain import DEMO, REQUIRED, TERM, explained, manifest, policy, read_scores, shown, squeeze
 from helpers.extras import MANDATORY_PREDICATES, ROOT, decide, node, pod, run_scheduler, table
 from helpers.faulty import ApiServer, answering
-from helpers.policies import read_configuration
 from scheduler_extras.common.version import CONFIGURATION_VERSION
 from scheduler_extras.deciding.rule import DURING_SCHEDULING
 from scheduler_extras.show.explain import in_words

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 import helpers.tutorial  # noqa: F401 (registers the rules of the example)
+from helpers.configuration import read_configuration
 from helpers.extras import MANDATORY_PREDICATES, ROOT, decide, node, pod, run_afresh, run_scheduler, table
-from helpers.policies import read_configuration
 from helpers.spy import RULES, built, policy
 from scheduler_extras.common.errors import InputError
 from scheduler_extras.common.version import CONFIGURATION_VERSION

@@ -4,9 +4,9 @@ import itertools
 
 import pytest
 
+from helpers.configuration import read_configuration
 from helpers.extras import node, pod
 from helpers.fake_api import Clock, Server, make_pass, scheduler_of, times_tried
-from helpers.policies import read_configuration
 from scheduler_extras.common.version import CONFIGURATION_VERSION
 from scheduler_extras.configuration.profile import Profile
 from scheduler_extras.deciding.rule import FullRule

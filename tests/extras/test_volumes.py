@@ -9,9 +9,9 @@ import time
 import pytest
 
 from helpers import extras
+from helpers.configuration import read_configuration
 from helpers.control_plane import wait_for
 from helpers.extras import node, pod, run_pass, table
-from helpers.policies import read_configuration
 from scheduler_extras.common.version import CONFIGURATION_VERSION
 from scheduler_extras.deciding.rule import FullRule
 from scheduler_extras.deciding.snapshot import FullSnapshot

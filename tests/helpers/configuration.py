@@ -1,7 +1,7 @@
 """Short constructors for KubeSchedulerConfigurations."""
 
 from helpers.extras import ROOT
-from helpers.policies import read_configuration
+from scheduler_extras.configuration.config_file import read_configuration
 
 
 RULES = ROOT / "scheduler_extras" / "examples" / "tutorial_rules.py"

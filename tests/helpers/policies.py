@@ -1,6 +1,5 @@
-"""How the tests read Policies and configurations."""
+"""How the tests read Policies."""
 
-from scheduler_extras.configuration.config_file import read_configuration  # noqa: F401 (for the tests)
 from scheduler_extras.policy.policy_file import load_policies  # noqa: F401 (for the tests)
 from scheduler_extras.policy.policy_reader import REPLACED_BY_TAINTS, known_names  # noqa: F401 (for the tests)
 

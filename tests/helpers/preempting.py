@@ -49,7 +49,7 @@ def anti_affinity(app, **more):
 
 def configured(**profile):
     """A KubeSchedulerConfiguration with one profile, in the form that the loop takes."""
-    from scheduler_extras.configuration.config_file import read_configuration  # the folder may be deleted
+    from helpers.configuration import read_configuration  # the folder may be deleted
     return read_configuration(configuration(**profile), "my-scheduler")
 
 
