@@ -1,4 +1,4 @@
-"""Settings of the C library: less memory for threads, and an exit without an abort.
+"""Settings of the C library: less unused memory, and an exit without an abort.
 
 live/session.py calls them before it starts threads.
 """
@@ -7,14 +7,21 @@ import contextlib
 import ctypes
 
 
-def share_memory_among_threads() -> None:
-    """Make all threads share two malloc arenas, which halves the memory of the process.
+# Parameters of mallopt(3).
+M_MMAP_THRESHOLD = -3
+M_ARENA_MAX = -8
 
-    By default, glibc gives each thread an arena, and keeps its memory. Other C libraries have no arenas.
+
+def limit_unused_memory() -> None:
+    """Limit what malloc keeps unused, which halves the memory of the process.
+
+    By default, glibc gives each thread an arena, and keeps its memory. It also keeps large blocks, such as the
+    buffers of responses, once it has seen one freed. Other C libraries do neither.
     """
-    arena_max = -8  # M_ARENA_MAX, see mallopt(3)
     with contextlib.suppress(AttributeError, OSError, TypeError):
-        ctypes.CDLL(None).mallopt(arena_max, 2)
+        libc = ctypes.CDLL(None)
+        libc.mallopt(M_ARENA_MAX, 2)
+        libc.mallopt(M_MMAP_THRESHOLD, 2**17)  # glibc's own threshold, which no longer grows
 
 
 def load_libgcc() -> None:

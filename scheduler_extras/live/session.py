@@ -14,7 +14,7 @@ from scheduler import log
 from scheduler_extras.api.election import LeaderElection
 from scheduler_extras.common.clocks import HEARTBEAT
 from scheduler_extras.common.errors import ApiError
-from scheduler_extras.common.libc import load_libgcc, share_memory_among_threads
+from scheduler_extras.common.libc import limit_unused_memory, load_libgcc
 from scheduler_extras.live.cache import Cache
 from scheduler_extras.live.cluster import LiveCluster
 from scheduler_extras.live.loop import run_loop
@@ -25,7 +25,7 @@ from scheduler_extras.policy.policy_file import PolicyFile
 def run_session(cluster: LiveCluster, policy_file: PolicyFile, stop: threading.Event,
                 options: argparse.Namespace, election: LeaderElection | None) -> int:
     """Schedule a live cluster's pods, with leader election only while leading. Return the exit code."""
-    share_memory_among_threads()
+    limit_unused_memory()
     load_libgcc()
     if election and not election.lead(stop, lambda: keep_up(cluster.cache)):
         return int(options.once)
