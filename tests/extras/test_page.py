@@ -351,6 +351,11 @@ def files(tmp_path_factory):
     return folder
 
 
+def paths(options, folder):
+    """Options, with the paths of the files of a folder for their names."""
+    return [folder / each if (folder / str(each)).exists() else each for each in options]
+
+
 MEASURE = """return decisions().flatMap(decision => ['nodes', 'matrix'].map(mode => {
     view.mode = mode;
     go(decision);
@@ -402,7 +407,7 @@ def test_on_a_telephone_the_answer_stays_on_top_with_the_winner_below(browse, fi
 
 @table("options", SHOWN)
 def test_each_decision_fits_the_screen_in_large_letters(options, browse, files):
-    page = browse(*[files / each if (files / str(each)).exists() else each for each in map(str, options)])
+    page = browse(*paths(options, files))
     try:
         for width, height, colours in SCREENS.values():
             show_on(page, width, height, colours)
@@ -965,30 +970,62 @@ def test_only_names_of_nodes_lose_the_domain(text, shown, browse):
     assert page.execute_script("places.domain = '.x.org'; return withoutDomain(arguments[0])", text) == shown
 
 
-@table("keys", {"on a projector": [], "in large letters": ["b"]})
-def test_what_if_leaves_the_priorities_in_sight(keys, browse, files):
-    page = browse("--cluster", files / "workers-12.json", "--policy=DefaultProvider", address="#pod=default/p")
+MOVING = """
+    whoMoves = () => ({count: 9, of: 9, unknown: 0, moved: Array(9).fill({pod: 'default/frontend-1', from: 'worker-01.example.com', to: 'worker-02.example.com'})});
+    switchOff('PodToleratesNodeTaints');
+    const box = document.querySelector('.what-if'), inside = box.getBoundingClientRect();
+    const isWhole = each => each.scrollWidth <= each.clientWidth && each.getBoundingClientRect().bottom <= inside.bottom;
+    return [[...box.querySelectorAll('.move')].map(each => each.innerText), document.querySelector('.more-moves').innerText,
+            [...box.querySelectorAll('p, button')].every(isWhole),
+            document.querySelector('.lists').getBoundingClientRect().bottom <= inside.top && inside.bottom <= innerHeight,
+            document.querySelector('.lists').scrollHeight <= document.querySelector('.lists').clientHeight];"""
+
+
+@table("options, keys, move, whole", {
+    "on a projector": (["--policy=DefaultProvider"], [], "frontend-1: …01 → …02", True),
+    "in large letters": (["--policy=DefaultProvider"], ["b"], "frontend-1 → …02", True),
+    "with 40 rules, which scroll": (["--plugins", "rules.py", "--policy", "rules.json"], ["b"], "frontend-1 → …02", False)})
+def test_a_what_if_names_pods_that_would_move_in_whole_lines_below_the_rules(options, keys, move, whole, browse, files):
+    page = browse("--cluster", *paths(["workers-12.json", *options], files), address="#pod=default/p")
     press(page, *keys)
-    page.execute_script("""
-        whoMoves = () => ({count: 9, of: 9, unknown: 0, moved: Array(9).fill({pod: 'default/p', from: 'worker-01.example.com', to: 'worker-02.example.com'})});
-        switchOff('PodToleratesNodeTaints');""")
-    assert page.execute_script("""
-        const [rules, box, moves] = ['.weights', '.what-if', '.moves'].map(each => document.querySelector(each).getBoundingClientRect());
-        const buttons = [...document.querySelectorAll('.what-if button')].map(each => each.getBoundingClientRect().bottom);
-        return [rules.bottom <= box.top, Math.max(...buttons) <= box.bottom, box.bottom <= innerHeight];""") == [True] * 3
+    moves, more, *about = page.execute_script(MOVING)
+    assert about == [True, True, whole] and {" ".join(each.split()) for each in moves} == {move}
+    assert len(moves) > 1 and f"and {9 - len(moves)} more" == more.strip()
 
 
-@table("selector, room", {"the last decisions": (".lasts", 100), "pods that would move": (".moves", 35)})
-def test_a_list_shows_whole_lines_only(selector, room, browse):
+def test_the_last_decisions_have_whole_lines_only(browse):
     page = browse("--cluster", DEMO, address="#pod=default/ingress-1")
-    page.execute_script("switchOff('PodToleratesNodeTaints')")
     inside = page.execute_script("""
-        const list = document.querySelector(arguments[0]);
-        list.style.height = `${arguments[1]}px`;
+        const list = document.querySelector('.lasts');
+        list.style.height = '100px';
         const outer = list.getBoundingClientRect();
-        return [...list.children].map(each => each.getBoundingClientRect()).filter(each => each.left < outer.right).map(each => each.bottom <= outer.bottom);""",
-        selector, room)
+        return [...list.children].map(each => each.getBoundingClientRect()).filter(each => each.left < outer.right).map(each => each.bottom <= outer.bottom);""")
     assert inside and all(inside) and len(inside) < 4
+
+
+SCROLL = """
+    const [selector, scrolled, done] = arguments, list = document.querySelector(selector);
+    list.scrollTop = scrolled;
+    requestAnimationFrame(() => requestAnimationFrame(() => {
+      const end = list.getBoundingClientRect().top + list.clientHeight;
+      const rows = [...list.querySelectorAll('tr, li')].map(each => each.getBoundingClientRect());
+      const cut = rows.filter(each => each.top < end - 1 && each.bottom > end + 1);
+      const covered = end - parseFloat(getComputedStyle(list, '::after').height);
+      done([cut.length, cut.every(each => covered < each.top + 2), rows.some(each => each.bottom <= covered + 1 && each.bottom > covered - 5)]);
+    }));"""
+
+
+@table("mode, selector", {"the matrix": ("m", ".matrix"), "the timeline": ("t", ".timeline"), "the rules": ("n", ".lists")})
+def test_a_list_that_scrolls_shows_whole_rows_only(mode, selector, browse, files):
+    page = browse(*paths(["--cluster", "marked-24.json", "--plugins", "rules.py", "--policy", "rules.json"], files))
+    page.execute_script("for (let i = 0; i < 30; i++) take({...decisions()[0], n: 1000 + i})")
+    for key in ("b", "b"):
+        press(page, mode, key)
+        found = [page.execute_async_script(SCROLL, selector, scrolled) for scrolled in range(0, 30, 5)]
+        assert any(cut for cut, _, _ in found) and all(is_covered for _, is_covered, _ in found)
+        assert any(is_whole for _, _, is_whole in found)
+        if mode != "n":
+            press(page, mode)
 
 
 @table("keys, shown", {"on a projector": ([], "LeastRequestedPriority × 1"), "in large letters": (["b"], "LeastRequested × 1")})

@@ -15,6 +15,8 @@ const MIN_TALL = 6.8; // rem: the height from which a tile has room for a name o
 // Make everything fit: whole words and lines, or fewer. Points for which a bar has no room are left out.
 function fitAll() {
   fitSquares();
+  fitMoves();
+  fitRows();
   const heading = document.querySelector('h1');
   heading.classList.toggle('small', [...heading.children].some(isCut));
   document.querySelectorAll('.race i').forEach(each => {
@@ -28,6 +30,30 @@ function fitAll() {
     else tile.parentNode.classList.add('small');
   }
   tiles.forEach(tile => fitTile(tile, isTall(tile)));
+}
+
+// Lists that scroll show whole rows: what is left of one at their lower end is covered.
+function fitRows() {
+  for (const list of document.querySelectorAll('.lists, .matrix, .timeline, .pending')) {
+    const end = list.getBoundingClientRect().top + list.clientHeight;
+    const starts = [...list.querySelectorAll('h2, li, tr, p, article')]
+      .map(row => row.getBoundingClientRect())
+      .filter(row => row.top < end && row.bottom > end + 1 && row.height < list.clientHeight)
+      .map(row => row.top + 1); // the line above it stays
+    list.style.setProperty('--cut', `${end - Math.min(end, ...starts)}px`);
+  }
+}
+addEventListener('scroll', fitRows, true);
+
+// Pods that would move and for which the box of a what-if has no room are counted.
+function fitMoves() {
+  const moves = document.querySelector('.moves');
+  if (!moves) return;
+  for (let count = Number(moves.dataset.more); ; count++) {
+    document.querySelector('.more-moves').textContent = count ? `and ${count} more ` : '';
+    if (!isHigh(moves) || moves.childElementCount === 1) return;
+    moves.lastChild.remove();
+  }
 }
 
 // In this order, a tile gives up: what the pod adds, decimals, labels and pods, effects of taints, amounts, bars (of
