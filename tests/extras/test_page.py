@@ -327,6 +327,10 @@ CLUSTERS = {
     "marked-24.json": [*(node(f"worker-{i:02}", cpu="4", labels={"disk": "ssd" if i % 4 else "hdd", "zone": f"eu-west-1{'abc'[i // 8]}"}, **MARKED[i % 4])
                          for i in range(24)), *(pod(f"base-{i}", nodeName=f"worker-{i:02}") for i in range(24)),
                        pod("p", {"cpu": "1"}, nodeSelector={"disk": "ssd"}), pod("q", {"cpu": "1"}, nodeSelector={"disk": "ssd"})],
+    "draining-12.json": [*(node(f"worker-{i:03}", labels={"zone": f"eu-west-1{'abc'[i % 3]}"},
+                                taints=[{"key": "drain-soon", "value": "today", "effect": "PreferNoSchedule"}]) for i in range(12)),
+                         *(pod(f"base-{i}", nodeName=f"worker-{i:03}") for i in range(12)),
+                         pod("p", {"cpu": "1"}), pod("large", {"cpu": "40", "memory": "200Gi"})],
     "tied.json": [*(node(name) for name in "abc"), pod("p")],
     "reserved.json": [node("a"), node("b", cpu="1"), pod("p", {"cpu": "1"}),
                       pod("vip", {"cpu": "4"}, status={"nominatedNodeName": "a"}, schedulingGates=[{"name": "later"}])],
@@ -906,14 +910,15 @@ def test_a_tile_shows_whole_names_lines_and_bars(count, keys, browse, files):
                 const inner = each.getBoundingClientRect(), outer = (each.closest('.name') || tile).getBoundingClientRect();
                 return inner.width > outer.width + .1 || inner.right > outer.right + 1 || inner.bottom > outer.bottom + 1 || each.scrollWidth > each.clientWidth + 1;
             };
-            return parts.filter(isCut).map(each => each.innerText);
+            const isAlone = each => each.previousSibling.offsetTop + each.previousSibling.offsetHeight <= each.offsetTop;
+            return [...parts.filter(isCut), ...[...tile.querySelectorAll('.rest')].filter(isAlone)].map(each => each.innerText);
         })""")
         names = [re.search(r"(worker-|…)\d\d", text)[0] for text in tiles(page).values()]
         assert cut == [] and names == [f"{'worker-' if count < 10 else '…'}{i:02}" for i in range(count)]
         size, *rest = page.execute_script("""
             const best = document.querySelector('.tile.best'), {fontSize, fontWeight} = getComputedStyle(best.querySelector('.name'));
-            return [Math.round(parseFloat(fontSize)), fontWeight, best.querySelector('.chip.new').innerText];""")
-        assert size >= (22 if keys else 18) and rest == ["700", f"+ {name}"]
+            return [Math.round(parseFloat(fontSize)), fontWeight, best.querySelector('.chip.new')?.innerText];""")
+        assert size >= (22 if keys else 18) and rest == ["700", None if count == 24 and keys else f"+ {name}"]
         press(page, Keys.ARROW_DOWN)
 
 
@@ -1189,8 +1194,8 @@ def test_the_numbers_fade_in_when_the_points_have_grown(browse):
     assert [points for _, points in seen][:2] == ["rgba(0, 0, 0, 0)"] * 2 and seen[2][1] != "rgba(0, 0, 0, 0)"
 
 
-@table("height", {"on a projector": 720, "with very small tiles": 400})
-def test_a_new_taint_is_highlighted_even_if_labels_do_not_fit(height, browse):
+@table("height, is_counted", {"on a projector": (720, True), "with very small tiles": (400, False)})
+def test_a_new_taint_is_highlighted_even_if_labels_do_not_fit(height, is_counted, browse):
     page = browse("--cluster", DEMO)
     show_on(page, 1280, height, "light")
     page.execute_script("""
@@ -1207,7 +1212,7 @@ def test_a_new_taint_is_highlighted_even_if_labels_do_not_fit(height, browse):
     chips = page.execute_script("return [...document.querySelectorAll('[data-node=node-b] .chip')].map(each => [each.innerText, each.className])")
     show_on(page, *SCREENS["a projector"])
     assert [text for text, kind in chips if "changed" in kind] == ["today:NoSchedule"]
-    assert [text for text, kind in chips if re.fullmatch("[+][0-9]+", text)]
+    assert any(re.fullmatch("[+][0-9]+", text) for text, _ in chips) == is_counted, "only beside another chip"
 
 
 NEW_TAINT = """
@@ -1225,15 +1230,38 @@ NEW_TAINT = """
     });"""
 
 
-@table("file, keys", {
-    "12 nodes": ("workers-12.json", []), "12 nodes in large letters": ("workers-12.json", ["b"]),
-    "24 nodes": ("workers-24.json", []), "24 nodes in large letters": ("workers-24.json", ["b"])})
-def test_the_winner_shows_a_new_taint_beside_its_pod(file, keys, browse, files):
+@table("file, keys, shown", {
+    "12 nodes, beside its pod": ("workers-12.json", [], ["+ q", "today"]),
+    "12 nodes in large letters, beside its pod": ("workers-12.json", ["b"], ["+ q", "today"]),
+    "24 nodes": ("workers-24.json", [], ["+ q", "today"]), "24 nodes in large letters": ("workers-24.json", ["b"], ["today"])})
+def test_the_winner_shows_a_new_taint(file, keys, shown, browse, files):
     page = browse("--cluster", files / file)
     press(page, *keys)
     chips = page.execute_script(NEW_TAINT)
-    assert [text.partition(":")[0] for text, _ in chips] == [chips[0][0], "today"] and chips[0][0].startswith("+ ")
-    assert [is_visible for _, is_visible in chips] == [True, True]
+    assert [text.partition(":")[0] for text, _ in chips] == shown and all(is_visible for _, is_visible in chips)
+
+
+@table("count, keys", {f"{count} nodes{', in large letters' if keys else ''}": (count, keys) for count in (5, 12, 24) for keys in ([], ["b"])})
+def test_the_winner_keeps_its_bars(count, keys, browse, files):
+    """Its pod is named on top, too."""
+    page = browse("--cluster", files / f"workers-{count}.json", address="#pod=default/q")
+    press(page, *keys)
+    assert page.execute_script("return [...document.querySelectorAll('.tile.best .bar')].filter(each => each.offsetHeight).length") == 2
+
+
+@table("keys", {"on a projector": [], "in large letters": ["b"]})
+def test_a_tile_with_room_shows_each_resource_that_a_pod_lacks(keys, browse, files):
+    page = browse("--cluster", files / "draining-12.json", address="#pod=default/large")
+    press(page, *keys)
+    assert page.execute_script("return [...document.querySelectorAll('.bar.blamed')].filter(each => each.offsetHeight).length") == 24
+
+
+@table("keys", {"on a projector": [], "in large letters": ["b"]})
+def test_a_winner_with_room_shows_a_taint_in_two_lines(keys, browse, files):
+    page = browse("--cluster", files / "draining-12.json", address="#pod=default/p")
+    press(page, *keys)
+    assert text_of(page, ".tile.best .mark:not(h3 *)") == "drain-soon:Prefer…"
+    assert page.execute_script("const chip = document.querySelector('.tile.best .chip.mark'); return chip.scrollWidth <= chip.clientWidth")
 
 
 def test_nodes_that_tie_with_the_winner_have_a_frame(browse, files):
