@@ -910,8 +910,7 @@ def test_a_tile_shows_whole_names_lines_and_bars(count, keys, browse, files):
                 const inner = each.getBoundingClientRect(), outer = (each.closest('.name') || tile).getBoundingClientRect();
                 return inner.width > outer.width + .1 || inner.right > outer.right + 1 || inner.bottom > outer.bottom + 1 || each.scrollWidth > each.clientWidth + 1;
             };
-            const isAlone = each => each.previousSibling.offsetTop + each.previousSibling.offsetHeight <= each.offsetTop;
-            return [...parts.filter(isCut), ...[...tile.querySelectorAll('.rest')].filter(isAlone)].map(each => each.innerText);
+            return parts.filter(isCut).map(each => each.innerText);
         })""")
         names = [re.search(r"(worker-|…)\d\d", text)[0] for text in tiles(page).values()]
         assert cut == [] and names == [f"{'worker-' if count < 10 else '…'}{i:02}" for i in range(count)]
@@ -1264,6 +1263,14 @@ def test_a_winner_with_room_shows_a_taint_in_two_lines(keys, browse, files):
     assert page.execute_script("const chip = document.querySelector('.tile.best .chip.mark'); return chip.scrollWidth <= chip.clientWidth")
 
 
+@table("pod, keys", {"on a projector": ("p", []), "in large letters": ("p", ["b"]), "of a node that falls": ("large", [])})
+def test_other_chips_are_only_counted_beside_one(pod, keys, browse, files):
+    page = browse("--cluster", files / "draining-12.json", address=f"#pod=default/{pod}")
+    press(page, *keys)
+    rows = page.execute_script("return [...document.querySelectorAll('.tile .rest')].map(each => each.previousSibling.offsetTop + each.previousSibling.offsetHeight > each.offsetTop)")
+    assert all(rows)
+
+
 def test_nodes_that_tie_with_the_winner_have_a_frame(browse, files):
     page = browse("--cluster", files / "tied.json", address="#pod=default/p")
     assert page.execute_script("return document.querySelectorAll('.tile.tied').length") == 2
@@ -1283,6 +1290,31 @@ def test_a_rule_that_the_policy_does_not_name_is_listed_once_it_refuses_a_node(b
     page = browse("--cluster", files / "reserved.json", address="#pod=default/p")
     page.execute_script("view.step = 1; render()")
     assert text_of(page, ".rules .now") == "room for nominated pods −1"
+
+
+@table("node, shown", {
+    "the node that keeps room": ("a", ["cpu: 0 in use, 4 reserved for vip, 4 in all", True, ["reserved", "over"]]),
+    "another node": ("b", ["cpu: 0 in use, 1 in all", False, []])})
+def test_room_for_nominated_pods_is_hatched(node, shown, browse, files):
+    page = browse("--cluster", files / "reserved.json", address="#pod=default/p")
+    assert page.execute_script("""
+        const bar = document.querySelector(`[data-node=${arguments[0]}] .bar`);
+        return [bar.title, bar.matches('.blamed'), [...bar.querySelectorAll('.reserved, .over')].filter(each => each.offsetWidth > 9).map(each => each.className)];""", node) == shown
+
+
+def test_the_square_of_the_winner_has_a_frame_of_the_colour_of_its_tile(browse, files):
+    page = browse("--cluster", files / "300.json", address="#pod=default/p")
+    square, tile = page.execute_script("""
+        return [getComputedStyle(document.querySelector('.map .best')).outlineColor, getComputedStyle(document.querySelector('.tile.best')).borderTopColor];""")
+    assert square == tile
+
+
+def test_the_bars_below_a_name_of_two_lines_have_the_same_width(browse):
+    page = browse("--cluster", DEMO, address="#pod=default/ingress-1")
+    page.execute_script("switchOff('PodToleratesNodeTaints')")
+    press(page, "b")
+    widths = page.execute_script("return [...document.querySelectorAll('.tile.best .wraps ~ .bars .track')].map(each => each.offsetWidth)")
+    assert len(widths) == 2 and len({*widths}) == 1
 
 
 @table("key, chips", {
