@@ -1,5 +1,6 @@
 """The page of --output html and of --listen in a real browser. For the page's data, see test_journal.py."""
 
+import base64
 import json
 import os
 import re
@@ -455,22 +456,34 @@ def test_with_a_thousand_nodes_the_legend_names_the_reason(browse, files):
     assert text_of(page, ".legend").endswith("taint gpu")
 
 
-def test_a_print_has_the_tiles_the_matrix_and_the_timeline(browse):
+def test_a_print_has_the_tiles_and_the_matrix(browse):
     page = browse("--cluster", DEMO, address="#pod=default/report")
     page.execute_script("onbeforeprint()")
-    paper = text_of(page, ".paper")
-    assert "1 → 100 × 2" in paper and "training → node-gpu" in paper and len(tiles(page)) == 5
+    assert "1 → 100 × 2" in text_of(page, ".paper") and len(tiles(page)) == 5
+    page.execute_script("onafterprint()")
+    assert page.execute_script("return document.querySelectorAll('.on-paper, .paper').length") == 0
+
+
+@table("cluster, keys, count", {
+    "24 nodes": ("marked-24.json", "", 2), "in large letters": ("marked-24.json", "b", 2), "many nodes": ("300.json", "", 2),
+    "the timeline": ("marked-24.json", "t", 1)})
+def test_a_print_has_landscape_pages(cluster, keys, count, browse, files):
+    page = browse("--cluster", files / cluster, "--policy=DefaultProvider", address="#pod=default/p")
+    press(page, *keys)
+    text = base64.b64decode(page.execute_cdp_cmd("Page.printToPDF", {"preferCSSPageSize": True})["data"])
+    sizes = re.findall(rb"/MediaBox ?\[0 0 ([0-9.]+) ([0-9.]+)\]", text)
+    assert [float(width) > float(height) for width, height in sizes] == [True] * count
 
 
 def test_a_print_has_colours_and_all_columns_and_no_scroll_bars(browse, files):
     page = browse("--cluster", files / "marked-24.json", "--policy=DefaultProvider", address="#pod=default/p")
     try:
-        show_on(page, 717, 1000, "light")  # A4 without its margins
+        show_on(page, 1060, 730, "light")  # A4 without its margins
         page.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
         found = page.execute_script("""
             onbeforeprint();
             const styles = [...document.querySelectorAll('main, main *')].map(each => getComputedStyle(each));
-            return [document.querySelector('.matrix table').getBoundingClientRect().right < 700,
+            return [document.querySelector('.matrix table').getBoundingClientRect().right < 1060,
                     [...document.querySelectorAll('button')].filter(each => each.offsetHeight).length,
                     styles.filter(each => [each.overflowX, each.overflowY].some(one => ['auto', 'scroll'].includes(one))).length,
                     styles.filter(each => each.printColorAdjust !== 'exact').length];""")
