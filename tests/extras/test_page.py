@@ -676,6 +676,14 @@ def test_an_edited_rule_is_marked_beside_a_decision(is_after, browse):
     assert page.execute_script(EDITED, is_after) == ["HostName gone", "NodeAffinity ×2 → ×20"]
 
 
+@table("id, count", {"the scheduler has restarted": ("1764000000.5", 1), "the page has reconnected": (None, 0)})
+def test_the_timeline_says_that_decisions_before_a_restart_are_gone(id, count, browse):
+    page = browse("--cluster", DEMO)
+    page.execute_script("begin({...data, id: arguments[0] || data.id}); view.mode = 'timeline'; render()", id)
+    lines = [each.text for each in page.find_elements(By.CSS_SELECTOR, ".timeline li")]
+    assert len(lines) >= 8 and len(re.findall(r"the scheduler restarted at \d\d:\d\d: decisions before that are gone", lines[-1])) == count
+
+
 def test_the_timeline_counts_what_it_has_found(browse):
     page = browse("--cluster", DEMO)
     press(page, "/", *"node-gpu")
@@ -1424,6 +1432,8 @@ def test_the_page_is_live(chromium, tmp_path, start_scheduler):
     becomes("#status", "LOST")
     start_scheduler(*options)
     becomes("#status", "● LIVE")
+    press(chromium, "t")
+    becomes(".timeline ol", "the scheduler restarted at ")
     chromium.get("about:blank")
 
 
