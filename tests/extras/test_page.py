@@ -352,7 +352,7 @@ def files(tmp_path_factory):
     for name, objects in CLUSTERS.items():
         (folder / name).write_text(json.dumps({"kind": "List", "items": objects}))
     (folder / "rules.py").write_text(RULES)
-    (folder / "rules.json").write_text(json.dumps(NAMED))
+    (folder / "rules.json").write_text(json.dumps(NAMED, indent=1))
     return folder
 
 
@@ -1033,17 +1033,18 @@ SCROLL = """
     list.scrollTop = scrolled;
     requestAnimationFrame(() => requestAnimationFrame(() => {
       const end = list.getBoundingClientRect().top + list.clientHeight;
-      const rows = [...list.querySelectorAll('tr, li')].map(each => each.getBoundingClientRect());
+      const rows = [...list.querySelectorAll('tr, li, pre > div')].map(each => each.getBoundingClientRect());
       const cut = rows.filter(each => each.top < end - 1 && each.bottom > end + 1);
       const covered = end - parseFloat(getComputedStyle(list, '::after').height);
       done([cut.length, cut.every(each => covered < each.top + 2), rows.some(each => each.bottom <= covered + 1 && each.bottom > covered - 5)]);
     }));"""
 
 
-@table("mode, selector", {"the matrix": ("m", ".matrix"), "the timeline": ("t", ".timeline"), "the rules": ("n", ".lists")})
+@table("mode, selector", {"the matrix": ("m", ".matrix"), "the timeline": ("t", ".timeline"), "the rules": ("n", ".lists"),
+                         "the Policy": ("e", ".text"), "a manifest": ("y", ".text")})
 def test_a_list_that_scrolls_shows_whole_rows_only(mode, selector, browse, files):
     page = browse(*paths(["--cluster", "marked-24.json", "--plugins", "rules.py", "--policy", "rules.json"], files))
-    page.execute_script("for (let i = 0; i < 30; i++) take({...decisions()[0], n: 1000 + i})")
+    page.execute_script("for (let i = 0; i < 30; i++) take({...decisions()[0], n: 1000 + i}); view.at.yaml = 'a: b\\n\\n'.repeat(30)")
     for key in ("b", "b"):
         press(page, mode, key)
         found = [page.execute_async_script(SCROLL, selector, scrolled) for scrolled in range(0, 30, 5)]

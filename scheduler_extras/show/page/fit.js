@@ -15,8 +15,6 @@ const MIN_TALL = 6.8; // rem: the height from which a tile has room for a name o
 // Make everything fit: whole words and lines, or fewer. Points for which a bar has no room are left out.
 function fitAll() {
   fitSquares();
-  fitMoves();
-  fitRows();
   const heading = document.querySelector('h1');
   heading.classList.toggle('small', [...heading.children].some(isCut));
   document.querySelectorAll('.race i').forEach(each => {
@@ -30,16 +28,19 @@ function fitAll() {
     else tile.parentNode.classList.add('small');
   }
   tiles.forEach(tile => fitTile(tile, isTall(tile)));
+  fitMoves();
+  fitRows();
 }
 
 // Lists that scroll show whole rows: what is left of one at their lower end is covered.
 function fitRows() {
-  for (const list of document.querySelectorAll('.lists, .matrix, .timeline, .pending')) {
+  const LINE = 1; // pixel between the rows of a table
+  for (const list of document.querySelectorAll('.lists, .matrix, .timeline, .pending, .text')) {
     const end = list.getBoundingClientRect().top + list.clientHeight;
-    const starts = [...list.querySelectorAll('h2, li, tr, p, article')]
+    const starts = [...list.querySelectorAll('h2, li, tr, p, article, pre > div')]
       .map(row => row.getBoundingClientRect())
       .filter(row => row.top < end && row.bottom > end + 1 && row.height < list.clientHeight)
-      .map(row => row.top + 1); // the line above it stays
+      .map(row => row.top + (list.matches('.matrix') ? LINE : 0));
     list.style.setProperty('--cut', `${end - Math.min(end, ...starts)}px`);
   }
 }
@@ -51,9 +52,10 @@ function fitMoves() {
   if (!moves) return;
   for (let count = Number(moves.dataset.more); ; count++) {
     document.querySelector('.more-moves').textContent = count ? `and ${count} more ` : '';
-    if (!isHigh(moves) || moves.childElementCount === 1) return;
+    if (!isHigh(moves) || moves.childElementCount === 1) break;
     moves.lastChild.remove();
   }
+  moves.parentNode.style.minHeight = 'auto'; // room that is left is for the rules
 }
 
 // In this order, a tile gives up: what the pod adds, decimals, labels and pods, effects of taints, amounts, the pod that
