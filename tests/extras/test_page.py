@@ -1442,6 +1442,7 @@ def test_a_link_to_a_live_page_opens_its_decision(chromium, start_scheduler):
     port = free_port()
     running = start_scheduler("--cluster", DEMO, "--listen", port)
     wait_for("the page is served", lambda: f"serving http://127.0.0.1:{port}/" in running.err)
+    wait_for("the last pod is decided about", lambda: "default/warehouse stays pending" in running.out)
     chromium.get("about:blank")
     chromium.get(f"http://127.0.0.1:{port}/#pod=default/ingress-1")
     for _ in range(2):
