@@ -1265,9 +1265,11 @@ def test_the_winner_shows_a_new_taint(file, keys, shown, browse, files):
 @table("count, keys", {f"{count} nodes{', in large letters' if keys else ''}": (count, keys) for count in (5, 12, 24) for keys in ([], ["b"])})
 def test_the_winner_keeps_its_bars(count, keys, browse, files):
     """Its pod is named on top, too."""
-    page = browse("--cluster", files / f"workers-{count}.json", address="#pod=default/q")
+    page = browse("--cluster", files / f"workers-{count}.json", address="#pod=default/p")
     press(page, *keys)
-    assert page.execute_script("return [...document.querySelectorAll('.tile.best .bar')].filter(each => each.offsetHeight).length") == 2
+    for _ in "pq":
+        assert page.execute_script("return [...document.querySelectorAll('.tile.best .bar')].filter(each => each.offsetHeight).length") == 2
+        press(page, Keys.ARROW_DOWN)
 
 
 @table("keys", {"on a projector": [], "in large letters": ["b"]})

@@ -59,9 +59,9 @@ function fitMoves() {
 }
 
 // In this order, a tile gives up: what the pod adds, decimals, labels and pods, effects of taints, amounts, the pod that
-// it gets (the frame and the heading say so, too), bars (if there is a taint, or a label that the winner's pod asks for),
-// what the pod asks for and taints, large letters, further lines of its name, and words of the reason. A low one gives
-// up amounts before it gives up labels and pods, and so does one that lacks several resources.
+// it gets (the frame and the heading say so, too), bars (of nodes with taints), what the pod asks for and taints, large
+// letters, further lines of its name, and words of the reason. A low one gives up amounts before it gives up labels and
+// pods, and so does one that lacks several resources.
 function fitTile(tile, isTall) {
   tile.querySelectorAll('.bar').forEach(bar => {
     const amounts = bar.querySelector('.amounts');
@@ -80,7 +80,7 @@ function fitTile(tile, isTall) {
     () => tile.querySelectorAll('.chip.mark').forEach(shortenTaint),
     () => bars.classList.add('half'),
     () => tile.querySelector('.chip.new')?.remove(),
-    () => tile.matches('.best:has(.asked), :has(.chip.mark):not(.out)') && bars.remove(),
+    () => tile.matches(':has(.chip.mark):not(.out)') && bars.remove(),
     ...chips.filter(isMain).map(rest.giveUp),
     rest.end,
     () => tile.classList.add('small'),
