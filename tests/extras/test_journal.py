@@ -75,6 +75,14 @@ def test_well_known_labels_are_shown_without_their_domain():
     assert decision["asks"] == [["affinity", "podAntiAffinity: required: topologyKey: hostname, app: db"]]
 
 
+@table("priority, reserved", {
+    "a more important pod": (9, {"a": {"for": "vip", "amounts": {"cpu": 1000}}}), "a less important pod": (-9, {})})
+def test_a_decision_has_what_is_reserved_for_nominated_pods(priority, reserved):
+    vip = pod("vip", {"cpu": "1"}, priority=priority, status={"nominatedNodeName": "a"})
+    [decision] = frames(journal_of(decide(SHIPPED, pod("p"), node("a"), vip)))
+    assert decision["reserved"] == reserved
+
+
 LABELLED = {"labels": {"app": "db"}}
 APART = {"affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [
     {"topologyKey": "zone", "labelSelector": {"matchLabels": {"app": "db"}}}]}}}
@@ -99,7 +107,7 @@ def about(decision, name):
         pod("p", {"memory": "9Gi"}), [node("a")], "needs memory 9Gi, free 8Gi", ["room:memory"], "1Gi memory more on a"),
     "the room is reserved for a nominated pod": (
         pod("p", {"cpu": "1"}), [node("a"), pod("vip", {"cpu": "4"}, priority=9, status={"nominatedNodeName": "a"})],
-        "reserved for vip", [], ""),
+        "reserved for vip", ["room:cpu"], ""),
     "the node is full": (pod("p"), [node("a", pods="0")], "has 0 of 0 pods", ["room:pods"], "a pod less on a"),
     "a taint": (
         pod("p"), [node("a", taints=[{"key": "x/gpu", "value": "true", "effect": "NoSchedule"}])],

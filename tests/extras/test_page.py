@@ -1,5 +1,6 @@
 """The page of --output html and of --listen in a real browser. For the page's data, see test_journal.py."""
 
+import base64
 import json
 import os
 import re
@@ -327,6 +328,10 @@ CLUSTERS = {
     "marked-24.json": [*(node(f"worker-{i:02}", cpu="4", labels={"disk": "ssd" if i % 4 else "hdd", "zone": f"eu-west-1{'abc'[i // 8]}"}, **MARKED[i % 4])
                          for i in range(24)), *(pod(f"base-{i}", nodeName=f"worker-{i:02}") for i in range(24)),
                        pod("p", {"cpu": "1"}, nodeSelector={"disk": "ssd"}), pod("q", {"cpu": "1"}, nodeSelector={"disk": "ssd"})],
+    "draining-12.json": [*(node(f"worker-{i:03}", labels={"zone": f"eu-west-1{'abc'[i % 3]}"},
+                                taints=[{"key": "drain-soon", "value": "today", "effect": "PreferNoSchedule"}]) for i in range(12)),
+                         *(pod(f"base-{i}", nodeName=f"worker-{i:03}") for i in range(12)),
+                         pod("p", {"cpu": "1"}), pod("large", {"cpu": "40", "memory": "200Gi"})],
     "tied.json": [*(node(name) for name in "abc"), pod("p")],
     "reserved.json": [node("a"), node("b", cpu="1"), pod("p", {"cpu": "1"}),
                       pod("vip", {"cpu": "4"}, status={"nominatedNodeName": "a"}, schedulingGates=[{"name": "later"}])],
@@ -347,8 +352,13 @@ def files(tmp_path_factory):
     for name, objects in CLUSTERS.items():
         (folder / name).write_text(json.dumps({"kind": "List", "items": objects}))
     (folder / "rules.py").write_text(RULES)
-    (folder / "rules.json").write_text(json.dumps(NAMED))
+    (folder / "rules.json").write_text(json.dumps(NAMED, indent=1))
     return folder
+
+
+def paths(options, folder):
+    """Options, with the paths of the files of a folder for their names."""
+    return [folder / each if (folder / str(each)).exists() else each for each in options]
 
 
 MEASURE = """return decisions().flatMap(decision => ['nodes', 'matrix'].map(mode => {
@@ -402,7 +412,7 @@ def test_on_a_telephone_the_answer_stays_on_top_with_the_winner_below(browse, fi
 
 @table("options", SHOWN)
 def test_each_decision_fits_the_screen_in_large_letters(options, browse, files):
-    page = browse(*[files / each if (files / str(each)).exists() else each for each in map(str, options)])
+    page = browse(*paths(options, files))
     try:
         for width, height, colours in SCREENS.values():
             show_on(page, width, height, colours)
@@ -446,22 +456,34 @@ def test_with_a_thousand_nodes_the_legend_names_the_reason(browse, files):
     assert text_of(page, ".legend").endswith("taint gpu")
 
 
-def test_a_print_has_the_tiles_the_matrix_and_the_timeline(browse):
+def test_a_print_has_the_tiles_and_the_matrix(browse):
     page = browse("--cluster", DEMO, address="#pod=default/report")
     page.execute_script("onbeforeprint()")
-    paper = text_of(page, ".paper")
-    assert "1 → 100 × 2" in paper and "training → node-gpu" in paper and len(tiles(page)) == 5
+    assert "1 → 100 × 2" in text_of(page, ".paper") and len(tiles(page)) == 5
+    page.execute_script("onafterprint()")
+    assert page.execute_script("return document.querySelectorAll('.on-paper, .paper').length") == 0
+
+
+@table("cluster, keys, count", {
+    "24 nodes": ("marked-24.json", "", 2), "in large letters": ("marked-24.json", "b", 2), "many nodes": ("300.json", "", 2),
+    "the timeline": ("marked-24.json", "t", 1)})
+def test_a_print_has_landscape_pages(cluster, keys, count, browse, files):
+    page = browse("--cluster", files / cluster, "--policy=DefaultProvider", address="#pod=default/p")
+    press(page, *keys)
+    text = base64.b64decode(page.execute_cdp_cmd("Page.printToPDF", {"preferCSSPageSize": True})["data"])
+    sizes = re.findall(rb"/MediaBox ?\[0 0 ([0-9.]+) ([0-9.]+)\]", text)
+    assert [float(width) > float(height) for width, height in sizes] == [True] * count
 
 
 def test_a_print_has_colours_and_all_columns_and_no_scroll_bars(browse, files):
     page = browse("--cluster", files / "marked-24.json", "--policy=DefaultProvider", address="#pod=default/p")
     try:
-        show_on(page, 717, 1000, "light")  # A4 without its margins
+        show_on(page, 1060, 730, "light")  # A4 without its margins
         page.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
         found = page.execute_script("""
             onbeforeprint();
             const styles = [...document.querySelectorAll('main, main *')].map(each => getComputedStyle(each));
-            return [document.querySelector('.matrix table').getBoundingClientRect().right < 700,
+            return [document.querySelector('.matrix table').getBoundingClientRect().right < 1060,
                     [...document.querySelectorAll('button')].filter(each => each.offsetHeight).length,
                     styles.filter(each => [each.overflowX, each.overflowY].some(one => ['auto', 'scroll'].includes(one))).length,
                     styles.filter(each => each.printColorAdjust !== 'exact').length];""")
@@ -652,6 +674,14 @@ EDITED = """
 def test_an_edited_rule_is_marked_beside_a_decision(is_after, browse):
     page = browse("--cluster", DEMO)
     assert page.execute_script(EDITED, is_after) == ["HostName gone", "NodeAffinity ×2 → ×20"]
+
+
+@table("id, count", {"the scheduler has restarted": ("1764000000.5", 1), "the page has reconnected": (None, 0)})
+def test_the_timeline_says_that_decisions_before_a_restart_are_gone(id, count, browse):
+    page = browse("--cluster", DEMO)
+    page.execute_script("begin({...data, id: arguments[0] || data.id}); view.mode = 'timeline'; render()", id)
+    lines = [each.text for each in page.find_elements(By.CSS_SELECTOR, ".timeline li")]
+    assert len(lines) >= 8 and len(re.findall(r"the scheduler restarted at \d\d:\d\d: decisions before that are gone", lines[-1])) == count
 
 
 def test_the_timeline_counts_what_it_has_found(browse):
@@ -907,8 +937,8 @@ def test_a_tile_shows_whole_names_lines_and_bars(count, keys, browse, files):
         assert cut == [] and names == [f"{'worker-' if count < 10 else '…'}{i:02}" for i in range(count)]
         size, *rest = page.execute_script("""
             const best = document.querySelector('.tile.best'), {fontSize, fontWeight} = getComputedStyle(best.querySelector('.name'));
-            return [Math.round(parseFloat(fontSize)), fontWeight, best.querySelector('.chip.new').innerText];""")
-        assert size >= (22 if keys else 18) and rest == ["700", f"+ {name}"]
+            return [Math.round(parseFloat(fontSize)), fontWeight, best.querySelector('.chip.new')?.innerText];""")
+        assert size >= (22 if keys else 18) and rest == ["700", None if count == 24 and keys else f"+ {name}"]
         press(page, Keys.ARROW_DOWN)
 
 
@@ -965,30 +995,63 @@ def test_only_names_of_nodes_lose_the_domain(text, shown, browse):
     assert page.execute_script("places.domain = '.x.org'; return withoutDomain(arguments[0])", text) == shown
 
 
-@table("keys", {"on a projector": [], "in large letters": ["b"]})
-def test_what_if_leaves_the_priorities_in_sight(keys, browse, files):
-    page = browse("--cluster", files / "workers-12.json", "--policy=DefaultProvider", address="#pod=default/p")
+MOVING = """
+    whoMoves = () => ({count: 9, of: 9, unknown: 0, moved: Array(9).fill({pod: 'default/frontend-1', from: 'worker-01.example.com', to: 'worker-02.example.com'})});
+    switchOff('PodToleratesNodeTaints');
+    const box = document.querySelector('.what-if'), inside = box.getBoundingClientRect();
+    const isWhole = each => each.scrollWidth <= each.clientWidth && each.getBoundingClientRect().bottom <= inside.bottom;
+    return [[...box.querySelectorAll('.move')].map(each => each.innerText), document.querySelector('.more-moves').innerText,
+            [...box.querySelectorAll('p, button')].every(isWhole),
+            document.querySelector('.lists').getBoundingClientRect().bottom <= inside.top && inside.bottom <= innerHeight,
+            document.querySelector('.lists').scrollHeight <= document.querySelector('.lists').clientHeight];"""
+
+
+@table("options, keys, move, whole", {
+    "on a projector": (["--policy=DefaultProvider"], [], "frontend-1: …01 → …02", True),
+    "in large letters": (["--policy=DefaultProvider"], ["b"], "frontend-1 → …02", True),
+    "with 40 rules, which scroll": (["--plugins", "rules.py", "--policy", "rules.json"], ["b"], "frontend-1 → …02", False)})
+def test_a_what_if_names_pods_that_would_move_in_whole_lines_below_the_rules(options, keys, move, whole, browse, files):
+    page = browse("--cluster", *paths(["workers-12.json", *options], files), address="#pod=default/p")
     press(page, *keys)
-    page.execute_script("""
-        whoMoves = () => ({count: 9, of: 9, unknown: 0, moved: Array(9).fill({pod: 'default/p', from: 'worker-01.example.com', to: 'worker-02.example.com'})});
-        switchOff('PodToleratesNodeTaints');""")
-    assert page.execute_script("""
-        const [rules, box, moves] = ['.weights', '.what-if', '.moves'].map(each => document.querySelector(each).getBoundingClientRect());
-        const buttons = [...document.querySelectorAll('.what-if button')].map(each => each.getBoundingClientRect().bottom);
-        return [rules.bottom <= box.top, Math.max(...buttons) <= box.bottom, box.bottom <= innerHeight];""") == [True] * 3
+    moves, more, *about = page.execute_script(MOVING)
+    assert about == [True, True, whole] and {" ".join(each.split()) for each in moves} == {move}
+    assert len(moves) > 1 and f"and {9 - len(moves)} more" == more.strip()
 
 
-@table("selector, room", {"the last decisions": (".lasts", 100), "pods that would move": (".moves", 35)})
-def test_a_list_shows_whole_lines_only(selector, room, browse):
+def test_the_last_decisions_have_whole_lines_only(browse):
     page = browse("--cluster", DEMO, address="#pod=default/ingress-1")
-    page.execute_script("switchOff('PodToleratesNodeTaints')")
     inside = page.execute_script("""
-        const list = document.querySelector(arguments[0]);
-        list.style.height = `${arguments[1]}px`;
+        const list = document.querySelector('.lasts');
+        list.style.height = '100px';
         const outer = list.getBoundingClientRect();
-        return [...list.children].map(each => each.getBoundingClientRect()).filter(each => each.left < outer.right).map(each => each.bottom <= outer.bottom);""",
-        selector, room)
+        return [...list.children].map(each => each.getBoundingClientRect()).filter(each => each.left < outer.right).map(each => each.bottom <= outer.bottom);""")
     assert inside and all(inside) and len(inside) < 4
+
+
+SCROLL = """
+    const [selector, scrolled, done] = arguments, list = document.querySelector(selector);
+    list.scrollTop = scrolled;
+    requestAnimationFrame(() => requestAnimationFrame(() => {
+      const end = list.getBoundingClientRect().top + list.clientHeight;
+      const rows = [...list.querySelectorAll('tr, li, pre > div')].map(each => each.getBoundingClientRect());
+      const cut = rows.filter(each => each.top < end - 1 && each.bottom > end + 1);
+      const covered = end - parseFloat(getComputedStyle(list, '::after').height);
+      done([cut.length, cut.every(each => covered < each.top + 2), rows.some(each => each.bottom <= covered + 1 && each.bottom > covered - 5)]);
+    }));"""
+
+
+@table("mode, selector", {"the matrix": ("m", ".matrix"), "the timeline": ("t", ".timeline"), "the rules": ("n", ".lists"),
+                         "the Policy": ("e", ".text"), "a manifest": ("y", ".text")})
+def test_a_list_that_scrolls_shows_whole_rows_only(mode, selector, browse, files):
+    page = browse(*paths(["--cluster", "marked-24.json", "--plugins", "rules.py", "--policy", "rules.json"], files))
+    page.execute_script("for (let i = 0; i < 30; i++) take({...decisions()[0], n: 1000 + i}); view.at.yaml = 'a: b\\n\\n'.repeat(30)")
+    for key in ("b", "b"):
+        press(page, mode, key)
+        found = [page.execute_async_script(SCROLL, selector, scrolled) for scrolled in range(0, 30, 5)]
+        assert any(cut for cut, _, _ in found) and all(is_covered for _, is_covered, _ in found)
+        assert any(is_whole for _, _, is_whole in found)
+        if mode != "n":
+            press(page, mode)
 
 
 @table("keys, shown", {"on a projector": ([], "LeastRequestedPriority × 1"), "in large letters": (["b"], "LeastRequested × 1")})
@@ -1152,8 +1215,8 @@ def test_the_numbers_fade_in_when_the_points_have_grown(browse):
     assert [points for _, points in seen][:2] == ["rgba(0, 0, 0, 0)"] * 2 and seen[2][1] != "rgba(0, 0, 0, 0)"
 
 
-@table("height", {"on a projector": 720, "with very small tiles": 400})
-def test_a_new_taint_is_highlighted_even_if_labels_do_not_fit(height, browse):
+@table("height, is_counted", {"on a projector": (720, True), "with very small tiles": (400, False)})
+def test_a_new_taint_is_highlighted_even_if_labels_do_not_fit(height, is_counted, browse):
     page = browse("--cluster", DEMO)
     show_on(page, 1280, height, "light")
     page.execute_script("""
@@ -1170,7 +1233,7 @@ def test_a_new_taint_is_highlighted_even_if_labels_do_not_fit(height, browse):
     chips = page.execute_script("return [...document.querySelectorAll('[data-node=node-b] .chip')].map(each => [each.innerText, each.className])")
     show_on(page, *SCREENS["a projector"])
     assert [text for text, kind in chips if "changed" in kind] == ["today:NoSchedule"]
-    assert [text for text, kind in chips if re.fullmatch("[+][0-9]+", text)]
+    assert any(re.fullmatch("[+][0-9]+", text) for text, _ in chips) == is_counted, "only beside another chip"
 
 
 NEW_TAINT = """
@@ -1188,15 +1251,48 @@ NEW_TAINT = """
     });"""
 
 
-@table("file, keys", {
-    "12 nodes": ("workers-12.json", []), "12 nodes in large letters": ("workers-12.json", ["b"]),
-    "24 nodes": ("workers-24.json", []), "24 nodes in large letters": ("workers-24.json", ["b"])})
-def test_the_winner_shows_a_new_taint_beside_its_pod(file, keys, browse, files):
+@table("file, keys, shown", {
+    "12 nodes, beside its pod": ("workers-12.json", [], ["+ q", "today"]),
+    "12 nodes in large letters, beside its pod": ("workers-12.json", ["b"], ["+ q", "today"]),
+    "24 nodes": ("workers-24.json", [], ["+ q", "today"]), "24 nodes in large letters": ("workers-24.json", ["b"], ["today"])})
+def test_the_winner_shows_a_new_taint(file, keys, shown, browse, files):
     page = browse("--cluster", files / file)
     press(page, *keys)
     chips = page.execute_script(NEW_TAINT)
-    assert [text.partition(":")[0] for text, _ in chips] == [chips[0][0], "today"] and chips[0][0].startswith("+ ")
-    assert [is_visible for _, is_visible in chips] == [True, True]
+    assert [text.partition(":")[0] for text, _ in chips] == shown and all(is_visible for _, is_visible in chips)
+
+
+@table("count, keys", {f"{count} nodes{', in large letters' if keys else ''}": (count, keys) for count in (5, 12, 24) for keys in ([], ["b"])})
+def test_the_winner_keeps_its_bars(count, keys, browse, files):
+    """Its pod is named on top, too."""
+    page = browse("--cluster", files / f"workers-{count}.json", address="#pod=default/p")
+    press(page, *keys)
+    for _ in "pq":
+        assert page.execute_script("return [...document.querySelectorAll('.tile.best .bar')].filter(each => each.offsetHeight).length") == 2
+        press(page, Keys.ARROW_DOWN)
+
+
+@table("keys", {"on a projector": [], "in large letters": ["b"]})
+def test_a_tile_with_room_shows_each_resource_that_a_pod_lacks(keys, browse, files):
+    page = browse("--cluster", files / "draining-12.json", address="#pod=default/large")
+    press(page, *keys)
+    assert page.execute_script("return [...document.querySelectorAll('.bar.blamed')].filter(each => each.offsetHeight).length") == 24
+
+
+@table("keys", {"on a projector": [], "in large letters": ["b"]})
+def test_a_winner_with_room_shows_a_taint_in_two_lines(keys, browse, files):
+    page = browse("--cluster", files / "draining-12.json", address="#pod=default/p")
+    press(page, *keys)
+    assert text_of(page, ".tile.best .mark:not(h3 *)") == "drain-soon:Prefer…"
+    assert page.execute_script("const chip = document.querySelector('.tile.best .chip.mark'); return chip.scrollWidth <= chip.clientWidth")
+
+
+@table("pod, keys", {"on a projector": ("p", []), "in large letters": ("p", ["b"]), "of a node that falls": ("large", [])})
+def test_other_chips_are_only_counted_beside_one(pod, keys, browse, files):
+    page = browse("--cluster", files / "draining-12.json", address=f"#pod=default/{pod}")
+    press(page, *keys)
+    rows = page.execute_script("return [...document.querySelectorAll('.tile .rest')].map(each => each.previousSibling.offsetTop + each.previousSibling.offsetHeight > each.offsetTop)")
+    assert all(rows)
 
 
 def test_nodes_that_tie_with_the_winner_have_a_frame(browse, files):
@@ -1218,6 +1314,31 @@ def test_a_rule_that_the_policy_does_not_name_is_listed_once_it_refuses_a_node(b
     page = browse("--cluster", files / "reserved.json", address="#pod=default/p")
     page.execute_script("view.step = 1; render()")
     assert text_of(page, ".rules .now") == "room for nominated pods −1"
+
+
+@table("node, shown", {
+    "the node that keeps room": ("a", ["cpu: 0 in use, 4 reserved for vip, 4 in all", True, ["reserved", "over"]]),
+    "another node": ("b", ["cpu: 0 in use, 1 in all", False, []])})
+def test_room_for_nominated_pods_is_hatched(node, shown, browse, files):
+    page = browse("--cluster", files / "reserved.json", address="#pod=default/p")
+    assert page.execute_script("""
+        const bar = document.querySelector(`[data-node=${arguments[0]}] .bar`);
+        return [bar.title, bar.matches('.blamed'), [...bar.querySelectorAll('.reserved, .over')].filter(each => each.offsetWidth > 9).map(each => each.className)];""", node) == shown
+
+
+def test_the_square_of_the_winner_has_a_frame_of_the_colour_of_its_tile(browse, files):
+    page = browse("--cluster", files / "300.json", address="#pod=default/p")
+    square, tile = page.execute_script("""
+        return [getComputedStyle(document.querySelector('.map .best')).outlineColor, getComputedStyle(document.querySelector('.tile.best')).borderTopColor];""")
+    assert square == tile
+
+
+def test_the_bars_below_a_name_of_two_lines_have_the_same_width(browse):
+    page = browse("--cluster", DEMO, address="#pod=default/ingress-1")
+    page.execute_script("switchOff('PodToleratesNodeTaints')")
+    press(page, "b")
+    widths = page.execute_script("return [...document.querySelectorAll('.tile.best .wraps ~ .bars .track')].map(each => each.offsetWidth)")
+    assert len(widths) == 2 and len({*widths}) == 1
 
 
 @table("key, chips", {
@@ -1314,6 +1435,8 @@ def test_the_page_is_live(chromium, tmp_path, start_scheduler):
     becomes("#status", "LOST")
     start_scheduler(*options)
     becomes("#status", "● LIVE")
+    press(chromium, "t")
+    becomes(".timeline ol", "the scheduler restarted at ")
     chromium.get("about:blank")
 
 
@@ -1321,6 +1444,7 @@ def test_a_link_to_a_live_page_opens_its_decision(chromium, start_scheduler):
     port = free_port()
     running = start_scheduler("--cluster", DEMO, "--listen", port)
     wait_for("the page is served", lambda: f"serving http://127.0.0.1:{port}/" in running.err)
+    wait_for("the last pod is decided about", lambda: "default/warehouse stays pending" in running.out)
     chromium.get("about:blank")
     chromium.get(f"http://127.0.0.1:{port}/#pod=default/ingress-1")
     for _ in range(2):

@@ -1,7 +1,9 @@
 // The bars of a tile: resources in use, and points as in a race.
 
-// What others use of a node, what the pod would add (hatched), and by how much that is too much (red).
-function bars(node, decision, about, blame) {
+// What others use of a node, what is reserved for nominated pods, what the pod would add (both hatched), and by how much
+// that is too much (red).
+function bars(name, decision, about, blame) {
+  const node = nodes.get(name);
   const wanted = decision ? decision.requests : {};
   const special = Object.keys({...node.room, ...node.used}).filter(each => each.includes('/'));
   const blamed = blame.has('room:pods') ? ['pods'] : [];
@@ -10,30 +12,36 @@ function bars(node, decision, about, blame) {
   return h(
     'div.bars',
     {},
-    shown.map(resource => bar(resource, node, decision, about, blame.has(`room:${resource}`)))
+    shown.map(resource => bar(resource, node, decision, about, blame.has(`room:${resource}`), decision?.reserved[name]))
   );
 }
 
-function bar(resource, node, decision, about, isBlamed) {
+// reservation: for which pods what is reserved, if anything is.
+function bar(resource, node, decision, about, isBlamed, reservation) {
   const wanted = decision?.requests[resource] || 0;
   const isHere = decision && node.pods.some(([key]) => key === decision.pod);
   const room = node.room[resource] || 0;
   const used = (node.used[resource] || 0) - (isHere ? wanted : 0);
   // While somebody guesses, this is left out: it would show where the pod does not fit.
   const adds = (about.is === 'out' && !isBlamed) || isGuessing(decision) ? 0 : wanted;
-  const over = Math.max(used + adds - room, 0);
-  const percent = value => `${Math.min((100 * value) / Math.max(room, used + adds, 1), 100)}%`;
+  const reserved = reservation?.amounts[resource] || 0;
+  const taken = used + reserved;
+  const over = Math.max(taken + adds - room, 0);
+  const percent = value => `${Math.min((100 * value) / Math.max(room, taken + adds, 1), 100)}%`;
   const rounded = `${tenths(resource, used)}/${tenths(resource, room)}${unitOf(resource)[1]}`;
-  const start = percent(Math.max(room, used));
+  const start = percent(Math.max(room, taken));
+  const held = reserved > 0 && `${amount(resource, reserved)} reserved for ${reservation.for}`;
+  const title = [`${amount(resource, used)} in use`, held, `${amount(resource, room)} in all`];
   return h(
     `div.bar${isBlamed ? '.blamed' : ''}`,
-    {title: `${resource}: ${amount(resource, used)} in use, ${amount(resource, room)} in all`},
+    {title: `${resource}: ${title.filter(Boolean).join(', ')}`},
     h('span', {}, resourceName(resource)),
     h(
       'i.track',
       {'aria-hidden': 'true'},
       h('i.used', {style: {width: percent(used)}}),
-      adds > 0 && h('i.adds', {style: {left: percent(used), width: percent(adds - over)}}),
+      reserved > 0 && h('i.reserved', {style: {left: percent(used), width: percent(reserved)}}),
+      adds > 0 && h('i.adds', {style: {left: percent(taken), width: percent(adds - over)}}),
       over > 0 && h('i.over', {style: {left: start, width: percent(Math.min(over, adds))}})
     ),
     h(

@@ -5,6 +5,7 @@ records.py asks for the cause of each node in a small cluster.
 
 from __future__ import annotations
 
+import collections
 import itertools
 import math
 from collections.abc import Callable, Iterator
@@ -72,7 +73,11 @@ def reserved(decision: FullDecision, node: FullNode) -> Cause:
     nominated = decision.snapshot.nominated if decision.snapshot else []
     there = [other for other in nominated if other.nominated_node == node.name and other.uid != pod.uid]
     rivals = [other for other in there if other.priority >= pod.priority]
-    return Cause(f"reserved for {names_of(rivals)}")
+    taken = requests_of(rivals)
+    taken.update(node.requested)
+    lacking = [resource for resource, wanted in pod.requests.items()
+               if taken[resource] + wanted > node.allocatable.get(resource, 0)]
+    return Cause(f"reserved for {names_of(rivals)}", [f"room:{resource}" for resource in lacking])
 
 
 def lack(decision: FullDecision, node: FullNode, reason: str) -> Cause:
@@ -209,6 +214,14 @@ def names_of(pods: list[FullPod]) -> str:
     """Return the names of the first two pods, and the number of others."""
     others = f" and {len(pods) - 2} more" if pods[2:] else ""
     return ", ".join(pod.key.removeprefix("default/") for pod in pods[:2]) + others
+
+
+def requests_of(pods: list[FullPod]) -> collections.Counter[str]:
+    """Return what these pods request together."""
+    total: collections.Counter[str] = collections.Counter()
+    for pod in pods:
+        total.update(pod.requests)
+    return total
 
 
 def pods_to_blame(pods: list[FullPod]) -> list[str]:

@@ -48,9 +48,9 @@ const isAskedFor = ([, , kind]) => kind === 'label.asked';
 
 // The effect of a taint is a word of its own: a line breaks before it, not within it.
 function wordsOfChip(text) {
-  const plainText = text.replace(/[\w.-]+\//, '').replace(/=$/, '');
-  return plainText.split(/(?<=:)(?=\w+$)/).map(each => h('span', {}, each));
+  return inLines(text.replace(/[\w.-]+\//, '').replace(/=$/, ''));
 }
+const inLines = text => text.split(/(?<=:)(?=\w+…?$)/).map(each => h('span', {}, each));
 
 // The other pods, the newest one first; before them those to blame, then those that are preempted.
 function podChips(node, decision, blame) {

@@ -28,11 +28,40 @@ function fitAll() {
     else tile.parentNode.classList.add('small');
   }
   tiles.forEach(tile => fitTile(tile, isTall(tile)));
+  fitMoves();
+  fitRows();
 }
 
-// In this order, a tile gives up: what the pod adds, decimals, labels and pods, effects of taints, amounts, bars (of
-// the winner, and of nodes with taints), what the pod asks for and taints, large letters, the pod that it gets, further
-// lines of its name, and words of the reason. A low one gives up amounts before it gives up labels and pods.
+// Lists that scroll show whole rows: what is left of one at their lower end is covered.
+function fitRows() {
+  const LINE = 1; // pixel between the rows of a table
+  for (const list of document.querySelectorAll('.lists, .matrix, .timeline, .pending, .text')) {
+    const end = list.getBoundingClientRect().top + list.clientHeight;
+    const starts = [...list.querySelectorAll('h2, li, tr, p, article, pre > div')]
+      .map(row => row.getBoundingClientRect())
+      .filter(row => row.top < end && row.bottom > end + 1 && row.height < list.clientHeight)
+      .map(row => row.top + (list.matches('.matrix') ? LINE : 0));
+    list.style.setProperty('--cut', `${end - Math.min(end, ...starts)}px`);
+  }
+}
+addEventListener('scroll', fitRows, true);
+
+// Pods that would move and for which the box of a what-if has no room are counted.
+function fitMoves() {
+  const moves = document.querySelector('.moves');
+  if (!moves) return;
+  for (let count = Number(moves.dataset.more); ; count++) {
+    document.querySelector('.more-moves').textContent = count ? `and ${count} more ` : '';
+    if (!isHigh(moves) || moves.childElementCount === 1) break;
+    moves.lastChild.remove();
+  }
+  moves.parentNode.style.minHeight = 'auto'; // room that is left is for the rules
+}
+
+// In this order, a tile gives up: what the pod adds, decimals, labels and pods, effects of taints, amounts, the pod that
+// it gets (the frame and the heading say so, too), bars (of nodes with taints), what the pod asks for and taints, large
+// letters, further lines of its name, and words of the reason. A low one gives up amounts before it gives up labels and
+// pods, and so does one that lacks several resources.
 function fitTile(tile, isTall) {
   tile.querySelectorAll('.bar').forEach(bar => {
     const amounts = bar.querySelector('.amounts');
@@ -43,23 +72,24 @@ function fitTile(tile, isTall) {
   if (!isHigh(tile)) return;
   const bars = tile.querySelector('.bars');
   const chips = chipsByRank(tile);
-  const rest = counterOf(tile, chips, isTall);
+  const rest = counterOf(tile, chips);
   const isMain = chip => chip.matches('.mark, .asked, .blamed');
   const steps = [
-    () => bars.classList.toggle('half', !isTall),
+    () => bars.classList.toggle('half', !isTall || tile.matches(':has(.blamed ~ .bar.blamed)')),
     ...chips.filter(each => !isMain(each)).map(rest.giveUp),
     () => tile.querySelectorAll('.chip.mark').forEach(shortenTaint),
     () => bars.classList.add('half'),
-    () => tile.matches('.best, :has(.mark):not(.out)') && bars.remove(),
+    () => tile.querySelector('.chip.new')?.remove(),
+    () => tile.matches(':has(.chip.mark):not(.out)') && bars.remove(),
     ...chips.filter(isMain).map(rest.giveUp),
     rest.end,
     () => tile.classList.add('small'),
     () => tile.querySelectorAll('.chip.label.changed').forEach(each => each.remove()),
-    () => tile.querySelector('.chip.new')?.remove(),
     () => wrap(tile.querySelector('.name'), false)
   ];
   while (steps.length && isHigh(tile)) steps.shift()();
   if (!isHigh(tile)) rest.end();
+  tile.querySelectorAll('.chip.short').forEach(chip => unfold(chip, tile));
   fitWords(tile);
 }
 
@@ -79,6 +109,17 @@ function shortenTaint(chip) {
   if (isWide(chip)) chip.textContent = text.replace(/=[^:]*/, '');
 }
 
+// A taint that is still too wide has two lines where these have room.
+function unfold(chip, tile) {
+  const text = chip.textContent;
+  if (!isWide(chip)) return;
+  chip.classList.remove('short');
+  chip.replaceChildren(...inLines(text));
+  if (!isHigh(tile)) return;
+  chip.classList.add('short');
+  chip.textContent = text;
+}
+
 // The key of a label that the pod asks for stands at the left, too.
 function withoutKey(chip) {
   if (isWide(chip)) chip.textContent = chip.textContent.replace(/^[^=]*=/, '');
@@ -96,20 +137,19 @@ function chipsByRank(tile) {
   return [...tile.querySelectorAll('.chip:not(.changed, .new)')].sort((a, b) => rank(a) - rank(b)).reverse();
 }
 
-// Chips for which a tile has no room are counted instead: in a low one only if the count takes the room of no other
-// chip.
-function counterOf(tile, all, isTall) {
+// Chips for which a tile has no room are counted, if the count has room beside others.
+function counterOf(tile, all) {
   const rest = h('span.chip.rest', {title: all.map(each => each.title || each.textContent).join('\n')});
   const chips = tile.querySelector('.chips');
   let count = 0;
   const giveUp = chip => () => {
     chip.remove();
     rest.textContent = `+${++count}`;
-    if (isTall) chips.append(rest);
   };
   const end = () => {
     if (count > 0) chips.append(rest);
-    const isAlone = chips.childElementCount === 1;
+    const before = rest.previousSibling;
+    const isAlone = !before || rest.offsetTop >= before.offsetTop + before.offsetHeight;
     if (isAlone || isHigh(tile)) rest.remove();
   };
   return {giveUp, end};

@@ -19,7 +19,7 @@ function connect() {
     'state',
     hears(event => {
       const state = JSON.parse(event.data);
-      const wasAt = view.live ? null : view.at;
+      const wasAt = view.live || known.id !== state.id ? null : view.at;
       const isFirst = known.id === null;
       halt();
       begin(state);

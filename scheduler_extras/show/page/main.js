@@ -254,12 +254,17 @@ onkeydown = event => {
   action();
 };
 
-// On paper: the tiles, the matrix and the timeline, below each other.
+// On paper: what is shown, on a landscape page, and after the nodes the matrix on another one.
 onbeforeprint = () => {
-  const other = view.at && supposed(view.at);
-  document.querySelector('main').append(h('div.paper', {}, other && matrix(other), timeline()));
+  document.documentElement.classList.add('on-paper');
+  render();
+  const other = view.mode === 'nodes' && view.at && supposed(view.at);
+  if (other) document.body.append(h('div.paper', {}, matrix(other)));
 };
-onafterprint = render;
+onafterprint = () => {
+  document.documentElement.classList.remove('on-paper');
+  render();
+};
 onhashchange = fromAddress;
 onresize = () => view.mode === 'nodes' && render();
 

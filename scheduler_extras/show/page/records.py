@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from scheduler_extras.deciding.decision import FullDecision, Vote
+from scheduler_extras.deciding.rule import SKIP
 from scheduler_extras.policy.policy_file import lines_of
 from scheduler_extras.reading.pods_and_nodes import FullNode
+from scheduler_extras.rules.always import rivals_of
 from scheduler_extras.rules.script_rules import TAINT, insufficient
 from scheduler_extras.rules.spreading import HOSTNAME
 from scheduler_extras.show.explain import invalid_terms, merged_entries
-from scheduler_extras.show.page.causes import Cause, cause_of
+from scheduler_extras.show.page.causes import Cause, cause_of, names_of, requests_of
 from scheduler_extras.show.page.manifest import asks_of, manifest_of
 from scheduler_extras.show.text import shorten
 
@@ -53,9 +55,20 @@ def decision_record(decision: FullDecision, without: dict) -> dict:
         "requests": nonzero(pod.requests), "asks": asks_of(pod), "yaml": manifest_of(pod),
         "node": decision.node, "message": decision.message or "", "nodes": len(decision.nodes),
         "rules": list(dict.fromkeys(predicates)), "all": policy.always_check_all,
-        **node_answers, "notes": notes,
+        **node_answers, "notes": notes, "reserved": reserved_record(decision),
         "without": {title: answers_record(decision, *answers) for title, answers in without.items()},
         "help": helps(decision, without)}
+
+
+def reserved_record(decision: FullDecision) -> dict:
+    """Return what is reserved for nominated pods, {node: {"for": their names, "amounts": their requests}}."""
+    if decision.snapshot is None:
+        return {}
+    rivals = rivals_of(decision.pod, [*decision.nodes.values()], decision.snapshot)
+    if rivals is SKIP:
+        return {}
+    return {name: {"for": names_of(pods), "amounts": nonzero(requests_of(pods))}
+            for name, pods in rivals.on_nodes.items()}
 
 
 def answers_record(decision: FullDecision, failed: dict, total: dict, votes: Iterable[Vote]) -> dict:

@@ -38,10 +38,14 @@ function rightSide(decision, step) {
   return h(
     'aside.right',
     {},
-    h('h2', {}, 'Predicates', h('small', {}, ' (click: what if?)')),
-    predicatesList(decision, step, rules, before),
-    h('h2', {}, 'Priorities × weight', h('small', {}, ' (hover: − +)')),
-    prioritiesList(rules, before),
+    h(
+      'div.lists',
+      {},
+      h('h2', {}, 'Predicates', h('small', {}, ' (click: what if?)')),
+      predicatesList(decision, step, rules, before),
+      h('h2', {}, 'Priorities × weight', h('small', {}, ' (hover: − +)')),
+      prioritiesList(rules, before)
+    ),
     isWhatIf() && whatIfBox(decision, whoMoves())
   );
 }
@@ -137,6 +141,8 @@ function priorityLine(title, inForce, before) {
   );
 }
 
+const MAX_MOVES = 20; // in the box; fit.js leaves out those without room
+
 function whatIfBox(decision, moves) {
   const limit = decision?.nodes > 500 ? ': only up to 500 nodes' : '';
   return h(
@@ -150,23 +156,31 @@ function whatIfBox(decision, moves) {
     ),
     h(
       'div.moves',
-      {},
-      moves.moved.slice(0, 3).map(moveInWords),
-      moves.count > 3 && h('p', {}, `and ${moves.count - 3} more`)
+      {'data-more': Math.max(moves.count - MAX_MOVES, 0)},
+      moves.moved.slice(0, MAX_MOVES).map(moveInWords)
     ),
     h(
       'p',
       {},
+      h('span.more-moves'),
       h('button', {onclick: forgetWhatIf}, 'back'),
       editedPolicy() && h('button', {onclick: () => show('policy')}, 'copy Policy')
     )
   );
 }
 
-// One line, with the names of nodes as on their tiles.
+// With the names of nodes as on their tiles. In large letters without the node that it would leave.
 function moveInWords({pod, from, to}) {
-  const words = nameOf => `${short(pod)}: ${from ? nameOf(from) : 'pending'} → ${to ? nameOf(to) : 'pending'}`;
-  return h('p', {title: words(String)}, words(nodeOnTile));
+  const [before, after] = [from, to].map(name => (name ? nodeOnTile(name) : 'pending'));
+  return h(
+    'p.move',
+    {title: `${short(pod)}: ${from || 'pending'} → ${to || 'pending'}`},
+    h('span', {}, briefly(pod), h('span.leaves', {}, ':')),
+    ' ',
+    h('span.leaves', {}, before),
+    ' ',
+    h('span', {}, `→\u00a0${after}`)
+  );
 }
 
 function forgetWhatIf() {

@@ -13,8 +13,9 @@ const known = {
 const nodes = new Map(); // name -> record, as of `applied` changes
 let applied = 0;
 
-// Begin with a state: {id, nodes, policy, frames}.
+// Begin with a state: {id, nodes, policy, frames}. Its id is the time at which the scheduler started.
 function begin(state) {
+  const isRestart = known.id !== null && known.id !== state.id;
   Object.assign(known, {
     id: state.id,
     last: 0,
@@ -27,6 +28,8 @@ function begin(state) {
   nodes.clear();
   applied = 0;
   Object.entries(state.nodes).forEach(([name, record]) => nodes.set(name, record));
+  const text = `the scheduler restarted at ${clock(state.id).slice(0, 5)}: decisions before that are gone`;
+  if (isRestart) take({kind: 'note', n: 0, at: Number(state.id), text});
   state.frames.forEach(take);
 }
 

@@ -94,7 +94,7 @@ function tile(name, decision, step) {
     {'data-node': name, onclick: () => clickNode(name), title: [name, ...reasons].join('\n')},
     tileHeading(name, decision, about, blame, isScored),
     guess.choice === name && h('p.guessed', {}, guessInWords(decision, name, step)),
-    bars(node, decision, about, blame),
+    bars(name, decision, about, blame),
     about.words && h('p.why', {}, whyInWords(about.words)),
     isScored && race(decision, name),
     chips(node, decision, about, blame, fresh)

@@ -182,15 +182,26 @@ function pendingBoard() {
 }
 
 function manifestOf(decision) {
-  return h('pre', {}, decision ? decision.yaml : '');
+  return h('div.text', {}, textInLines(decision ? decision.yaml : ''));
 }
+
+// A text whose lines are elements, for fitRows.
+const textInLines = (text, id) =>
+  h(
+    'pre',
+    {id},
+    text
+      .trimEnd()
+      .split('\n')
+      .map(each => h('div', {}, each || h('br')))
+  );
 
 function policyView() {
   const text = isWhatIf() ? editedPolicy() : known.policy?.text;
   if (isWhatIf() && text) navigator.clipboard?.writeText(text).catch(() => {});
   const rules = known.policy ? Object.entries(known.policy.by) : [];
   return h(
-    'div.policy',
+    'div.text',
     {},
     h(
       'p',
@@ -199,11 +210,7 @@ function policyView() {
         ? `${known.policy.path}, as it would be. Nothing is written; copy it yourself.`
         : known.policy?.path || ''
     ),
-    h(
-      'pre',
-      {id: 'policy-text'},
-      text || rules.map(([name, each]) => `${name}:\n  ${each.lines.join('\n  ')}`).join('\n')
-    )
+    textInLines(text || rules.map(([name, each]) => `${name}:\n  ${each.lines.join('\n  ')}`).join('\n'), 'policy-text')
   );
 }
 
