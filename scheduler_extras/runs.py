@@ -68,12 +68,12 @@ def attach_journal(cluster: LiveCluster, journal: Journal) -> None:
     cluster.on_decided = functools.partial(journal.decided, cluster)
 
 
-def both(*functions: Callable) -> Callable[..., None]:
-    """Return a function that calls all of these with its arguments."""
+def both(first: Callable, second: Callable) -> Callable[..., None]:
+    """Return a function that calls both of these with its arguments."""
     def call(*arguments: Any) -> None:
-        """Call each function."""
-        for function in functions:
-            function(*arguments)
+        """Call one after the other."""
+        first(*arguments)
+        second(*arguments)
     return call
 
 

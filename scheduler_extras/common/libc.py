@@ -15,8 +15,8 @@ M_ARENA_MAX = -8
 def limit_unused_memory() -> None:
     """Limit what malloc keeps unused, which halves the memory of the process.
 
-    By default, glibc gives each thread an arena, and keeps its memory. It also keeps large blocks, such as the
-    buffers of responses, once it has seen one freed. Other C libraries do neither.
+    By default, glibc gives each thread an arena, and keeps its memory. Once a large block was freed, such as
+    the buffer of a response, it also keeps blocks of that size. Other C libraries do neither.
     """
     with contextlib.suppress(AttributeError, OSError, TypeError):
         libc = ctypes.CDLL(None)

@@ -6,10 +6,10 @@ The loop and the connections call an Observations. gauges.py adds the gauges, an
 from __future__ import annotations
 
 import collections
-import operator
 import random
 import threading
 import time
+from operator import sub
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
@@ -25,7 +25,7 @@ from scheduler_extras.serve.prometheus_text import Counter, Histogram, Metric, e
 # Names, labels and buckets are those of kube-scheduler 1.36. Where 1.20 has another name for a metric, it is
 # exported under both, because public dashboards use either. Upstream: pkg/scheduler/metrics, and client-go.
 
-SAMPLED = 0.1  # the share of attempts in which rules are timed, as upstream
+SAMPLED = 0.02  # the share of attempts in which rules are timed; upstream: 0.1
 BATCH_SIZE = 500  # attempts that are counted together
 MAX_ATTEMPTS = 15  # from which on the label `attempts` is 15+
 SECONDS = exponential(0.001, 2, 15)
@@ -34,16 +34,18 @@ STEPS = {"predicates": ("Filter", "PreFilter"), "priorities": ("Score", "PreScor
 
 
 class Attempts(NamedTuple):
-    """Attempts to schedule pods, as columns: item i of each belongs to attempt i. Times are in seconds."""
+    """Attempts to schedule pods, as columns: item i of each belongs to attempt i.
 
-    profile: tuple[str, ...]
-    result: tuple[str, ...]
-    seconds: tuple[float, ...]  # the whole attempt
-    filtering: tuple[float, ...]
-    scoring: tuple[float, ...]
-    binding: tuple[float, ...]
-    number: tuple[int, ...]  # how many attempts the pod has had, this one included
-    waited: tuple[float, ...]  # since the pod entered the queue
+    Moments are in monotonic seconds.
+    """
+
+    added_at: tuple[float, ...]  # when the pod entered the queue
+    began_at: tuple[float, ...]
+    filtered_at: tuple[float, ...]  # 0: a predicate has failed
+    decided_at: tuple[float, ...]
+    ended_at: tuple[float, ...]
+    binding_seconds: tuple[float, ...]
+    failures: tuple[int, ...]  # earlier attempts of the pod
 
 
 class RecordedMetrics:
@@ -69,7 +71,7 @@ class RecordedMetrics:
             exponential(0.0001, 2, 12), "extension_point", "status", "profile")
         self.rule_seconds = Histogram(
             "scheduler_plugin_execution_duration_seconds",
-            "Seconds that a plugin took for all nodes, in a tenth of the attempts.",
+            "Seconds that a plugin took for all nodes, in 2 % of the attempts.",
             exponential(0.00001, 1.5, 20), "plugin", "extension_point", "status")
         self.pod_seconds = Histogram(
             "scheduler_pod_scheduling_sli_duration_seconds",
@@ -106,55 +108,67 @@ class Observations(RecordedMetrics, Observer):
         self.snapshot = cluster.snapshot
         self.lock = threading.Lock()  # held while a request is counted
         self.counting = threading.Lock()  # held while attempts are counted
-        self.ended: collections.deque[tuple] = collections.deque()  # attempts that are not yet counted
-        self.timed: collections.deque[tuple] = collections.deque()  # likewise, calls of rules
+        self.new_pods = 0
+        # Not yet counted: attempts by profile and result, each with the fields of Attempts; calls of rules.
+        self.ended: dict[tuple[str, str], collections.deque] = collections.defaultdict(collections.deque)
+        self.timed: collections.deque[tuple] = collections.deque()
         self.host = urlsplit(cluster.api.server).netloc
-        self.start_sampling()
 
     def queued(self) -> None:
         """Count a new pod."""
-        self.incoming.add("active", "PodAdd")
+        self.new_pods += 1
 
     def attempted(self, decision: Any, result: str) -> None:
-        """Record an attempt and the durations of its steps."""
+        """Record an attempt, and decide at random whether rules are timed in the next one.
+
+        This is called for each pod: what can wait is left to `count_attempts`.
+        """
         record = decision.pod.record
-        moment = time.monotonic()
-        self.ended.append((
-            decision.pod.scheduler, result, moment - decision.began_at,
-            decision.filtered_at - decision.began_at, decision.decided_at - decision.filtered_at,
-            decision.binding_seconds, record.retry.failures + 1, moment - record.added_at))
+        ended = self.ended[decision.pod.scheduler, result]
+        ended.append((record.added_at, decision.began_at, decision.filtered_at, decision.decided_at,
+                      time.monotonic(), decision.binding_seconds, record.retry.failures))
         if result != "scheduled":
             self.note_failure(decision, record)
-        if len(self.ended) >= BATCH_SIZE:
+        if len(ended) >= BATCH_SIZE:
             self.count_attempts()
-        self.start_sampling()
+        self.snapshot.time_rule = self.time_rule if random.random() < SAMPLED else None
 
     def count_attempts(self) -> None:
         """Count the recorded attempts together, which is several times faster than one by one."""
         with self.counting:
-            ended = [self.ended.popleft() for _ in range(len(self.ended))]
-            for profile, result in {attempt[:2] for attempt in ended}:
-                those = [attempt for attempt in ended if attempt[:2] == (profile, result)]
-                attempts = Attempts(*zip(*those, strict=True))
-                self.attempts.add(result, profile, amount=len(attempts.seconds))
-                self.attempt_seconds.observe_all(attempts.seconds, result, profile)
-                filtering = [each for each in attempts.filtering if each >= 0]  # < 0: a predicate has failed
-                self.point_seconds.observe_all(filtering, "Filter", "Success", profile)
-                if result == "scheduled":
-                    self.count_bindings(profile, attempts)
+            for (profile, result), ended in list(self.ended.items()):
+                rows = [ended.popleft() for _ in range(len(ended))]
+                if rows:
+                    self.count_those(profile, result, Attempts(*zip(*rows, strict=True)))
             self.count_rules()
+            if self.new_pods:
+                self.incoming.numbers["active", "PodAdd"] = self.new_pods
+
+    def count_those(self, profile: str, result: str, attempts: Attempts) -> None:
+        """Count attempts of a profile with the same result."""
+        self.attempts.add(result, profile, amount=len(attempts.ended_at))
+        self.attempt_seconds.observe_all(map(sub, attempts.ended_at, attempts.began_at), result, profile)
+        filtering = map(sub, attempts.filtered_at, attempts.began_at)
+        successful = [seconds for seconds in filtering if seconds >= 0]
+        self.point_seconds.observe_all(successful, "Filter", "Success", profile)
+        if result == "scheduled":
+            self.count_bindings(profile, attempts)
 
     def count_bindings(self, profile: str, attempts: Attempts) -> None:
-        """Count the attempts of a profile whose pods were bound."""
-        self.pod_attempts.observe_all(attempts.number)
-        for number in set(attempts.number):
-            waited = [each for each, of in zip(attempts.waited, attempts.number, strict=True) if of == number]
+        """Count attempts of a profile whose pods were bound."""
+        numbers = [each + 1 for each in attempts.failures]
+        self.pod_attempts.observe_all(numbers)
+        waited = [*map(sub, attempts.ended_at, attempts.added_at)]
+        for number in set(numbers):
             label = str(number) if number < MAX_ATTEMPTS else f"{MAX_ATTEMPTS}+"
-            self.pod_seconds.observe_all(waited, label)
-        self.algorithm_seconds.observe_all(map(operator.add, attempts.filtering, attempts.scoring))
-        self.point_seconds.observe_all(attempts.scoring, "Score", "Success", profile)
-        self.binding_seconds.observe_all(attempts.binding)
-        self.point_seconds.observe_all(attempts.binding, "Bind", "Success", profile)
+            those = [seconds for seconds, of in zip(waited, numbers, strict=True) if of == number]
+            self.pod_seconds.observe_all(those, label)
+        self.algorithm_seconds.observe_all(map(sub, attempts.decided_at, attempts.began_at))
+        scoring = map(sub, attempts.decided_at, attempts.filtered_at)
+        self.point_seconds.observe_all(scoring, "Score", "Success", profile)
+        binding = sorted(attempts.binding_seconds)
+        self.binding_seconds.observe_all(binding)
+        self.point_seconds.observe_all(binding, "Bind", "Success", profile)
 
     def note_failure(self, decision: Any, record: PodRecord) -> None:
         """Count a failed attempt: the pod's queue, the plugins that rejected it, and its victims."""
@@ -167,11 +181,6 @@ class Observations(RecordedMetrics, Observer):
             victims = count_deletions(decision.requests)
             if victims:
                 self.victims.observe(victims)
-
-    def start_sampling(self) -> None:
-        """Decide at random whether rules are timed in the next attempt."""
-        is_sampled = random.random() < SAMPLED
-        self.snapshot.time_rule = self.time_rule if is_sampled else None
 
     def time_rule(self, rule: FullRule, is_metadata: bool, seconds: float) -> None:
         """Record how long a rule took for all nodes."""

@@ -34,7 +34,7 @@ from scheduler_extras.show.what_if import WhatIf
 # on it; of decisions beyond that, only the outcome is recorded. While a page is open, an idle loop records
 # them all.
 
-UNWATCHED = 0.005, 0.1  # a share of the loop's time; the seconds that may be saved up for a burst of pods
+UNWATCHED = 0.001, 0.1  # a share of the loop's time; the seconds that may be saved up for a burst of pods
 WATCHED = 0.03, 0.1  # the same while a page is open
 ALL = math.inf, 0  # no limit
 IDLE = 0.5  # seconds without a decision, or between records of changes, after which the loop is idle
@@ -49,16 +49,6 @@ class Budget:
         self.share = share
         self.window = most / share  # the seconds in which `most` is saved up
         self.free_at = -math.inf  # when more may be spent, in monotonic seconds
-
-    def is_left(self) -> bool:
-        """Return whether time may be spent now."""
-        return time.monotonic() >= self.free_at
-
-    def context(self, is_free: bool) -> contextlib.AbstractContextManager | None:
-        """Return the context in which to spend time, or None if none is left. is_free: do not count it."""
-        if self.is_left():
-            return self.spending()
-        return warn_if_broken("the page") if is_free else None
 
     @contextlib.contextmanager
     def spending(self) -> Iterator[None]:
@@ -91,8 +81,11 @@ class Journal:
 
     def decided(self, cluster: LiveCluster, decision: FullDecision) -> None:
         """Record a decision before it is carried out."""
-        time_to_record = self.time_to_record(self.decided_at)
-        self.decided_at = time.monotonic()
+        moment = time.monotonic()
+        time_to_record = None
+        if moment >= self.unwatched.free_at or self.frames.readers:  # most often neither, which costs little
+            time_to_record = self.time_to_record(moment, self.decided_at)
+        self.decided_at = moment
         if time_to_record:
             with time_to_record:
                 self.record(cluster, decision)
@@ -111,7 +104,8 @@ class Journal:
 
     def note_changes(self, cluster: LiveCluster) -> None:
         """Record changes of the cluster between decisions."""
-        time_to_record = self.time_to_record(max(self.decided_at, self.changes_noted_at))
+        busy_at = max(self.decided_at, self.changes_noted_at)
+        time_to_record = self.time_to_record(time.monotonic(), busy_at)
         if time_to_record:
             with time_to_record:
                 self.note_skipped()
@@ -128,11 +122,16 @@ class Journal:
         self.frames.add("run", {"text": text})
         self.last.clear()
 
-    def time_to_record(self, busy_at: float) -> contextlib.AbstractContextManager | None:
-        """Return the context in which to record, or None without time. busy_at: when the loop was busy."""
+    def time_to_record(self, moment: float, busy_at: float) -> contextlib.AbstractContextManager | None:
+        """Return the context in which to record, or None if there is no time for it.
+
+        moment: now. busy_at: when the loop was last busy. Both are in monotonic seconds.
+        """
         budget = self.watched if self.frames.readers else self.unwatched
-        is_idle = self.frames.readers > 0 and time.monotonic() >= busy_at + IDLE
-        return budget.context(is_idle)
+        if moment >= budget.free_at:
+            return budget.spending()
+        is_idle = self.frames.readers > 0 and moment >= busy_at + IDLE
+        return warn_if_broken("the page") if is_idle else None
 
     def record(self, cluster: LiveCluster, decision: FullDecision) -> None:
         """Add the frames of a decision, unless it repeats the last one about the pod."""

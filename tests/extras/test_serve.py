@@ -287,7 +287,7 @@ def test_labels_types_and_buckets_match_a_real_kube_scheduler(control_plane, sta
     assert [(name, ours[name], of_1_20[name]) for name in both if ours[name] != of_1_20[name]] == []
 
 
-SAMPLED = "scheduler_plugin_execution_duration_seconds"  # both observe a tenth of the attempts, so possibly none
+SAMPLED = "scheduler_plugin_execution_duration_seconds"  # both observe a share of the attempts, so possibly none
 
 
 def schema(port, wanted):
