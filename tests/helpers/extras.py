@@ -1,6 +1,7 @@
 """Helpers for the tests of the second program: the program as a command, short constructors for objects, clusters of objects."""
 
 import contextlib
+import logging
 import math
 import os
 import re
@@ -15,6 +16,8 @@ import pytest
 from helpers.control_plane import wait_for
 from helpers.everywhere import ROOT
 from helpers.forked import Command, run_to_end
+from scheduler import log
+from scheduler_extras.common.chance import CHANCE
 from scheduler_extras.common.clocks import HEARTBEAT, STOP
 from scheduler_extras.common.errors import FAILURE, Malformed
 from scheduler_extras.common.log_texts import WARNED
@@ -78,7 +81,9 @@ def without_timing(text):
 
 
 def reset_process():
-    """Reset the state of the process: messages that are logged once, the heartbeat, the stop signal, and a failure."""
+    """Reset the state of the process, which a command that ran in it may have left: see the modules of common/."""
+    log.setLevel(logging.NOTSET)
+    CHANCE.seed = None
     WARNED.clear()
     HEARTBEAT.at, HEARTBEAT.limit = time.monotonic(), math.inf
     STOP.clear()
