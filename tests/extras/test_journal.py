@@ -102,9 +102,12 @@ def about(decision, name):
 
 @table("incoming, objects, words, blame, help", {
     "too little cpu": (
-        pod("p", {"cpu": "9"}), [node("a"), pod("q", {"cpu": "1"}, nodeName="a")], "needs cpu 9, free 3", ["room:cpu"], "6 cpu more on a"),
+        pod("p", {"cpu": "9"}), [node("a"), pod("q", {"cpu": "1"}, nodeName="a")], "cpu 9 > 3 free", ["room:cpu"], "6 cpu more on a"),
     "too little memory": (
-        pod("p", {"memory": "9Gi"}), [node("a")], "needs memory 9Gi, free 8Gi", ["room:memory"], "1Gi memory more on a"),
+        pod("p", {"memory": "9Gi"}), [node("a")], "mem 9 > 8 free", ["room:memory"], "1Gi memory more on a"),
+    "too little of several resources": (
+        pod("p", {"cpu": "9", "memory": "9Gi"}), [node("a")], "cpu 9 > 4, mem 9 > 8 free", ["room:cpu", "room:memory"],
+        "5 cpu more on a and 1Gi memory more on a"),
     "the room is reserved for a nominated pod": (
         pod("p", {"cpu": "1"}), [node("a"), pod("vip", {"cpu": "4"}, priority=9, status={"nominatedNodeName": "a"})],
         "reserved for vip", ["room:cpu"], ""),
@@ -128,7 +131,11 @@ def about(decision, name):
         pod("p", **TOGETHER), ZONED[:2], "no pod that it wants in zone east", ["label:zone"], "a pod that it wants near a"),
     "more than maxSkew": (
         pod("p", **SPREAD), [*ZONED[:1], node("b", labels={"zone": "west"}, cpu="0", unschedulable=True), ZONED[2]],
-        "1 in zone east, 0 in west, maxSkew 1", ["label:zone"], "uncordon b")})
+        "1 in zone east, 0 in west, maxSkew 1", ["label:zone"], "uncordon b"),
+    "more than maxSkew, in zones whose names share a prefix": (
+        pod("p", **SPREAD), [node("a", labels={"zone": "eu-1a"}), node("b", labels={"zone": "eu-1b"}, unschedulable=True),
+                             pod("q", metadata=LABELLED, nodeName="a")],
+        "1 in zone …1a, 0 in …1b, maxSkew 1", ["label:zone"], "uncordon b")})
 def test_the_cause_and_the_smallest_change_that_helps_for_a_node_that_does_not_fit(incoming, objects, words, blame, help):
     [decision] = frames(journal_of(decide(ALL, incoming, *objects)))
     assert about(decision, "a") == (words, blame) and decision["help"] == help

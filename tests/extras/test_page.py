@@ -172,7 +172,7 @@ def test_missing_resources_are_red_and_the_smallest_change_that_helps_is_named(b
     page = browse("--cluster", DEMO, address="#pod=default/warehouse")
     help, message = page.find_element(By.CSS_SELECTOR, ".because").text.splitlines()
     assert help == "It would help to tolerate gpu=true." and message.startswith("0/5 nodes are available: 1 Insufficient memory,")
-    assert "needs cpu 12, free 7" in tiles(page)["node-b"] and len(page.find_elements(By.CSS_SELECTOR, ".bar.blamed .over")) == 4
+    assert "cpu 12 > 7 free" in tiles(page)["node-b"] and len(page.find_elements(By.CSS_SELECTOR, ".bar.blamed .over")) == 4
     press(page, "p")
     assert text_of(page, ".pending").startswith("warehouse pending It would help to tolerate gpu=true 0/5 nodes are available:")
 
@@ -315,6 +315,22 @@ def workers(count):
             for i in range(count)]
 
 
+def zones(count):
+    """Nodes in three zones, and pods that spread over them, prefer one of them, or fit nowhere."""
+    sizes = [("4", "16Gi"), ("8", "32Gi"), ("15", "64Gi")]
+    taints = {3: {"key": "spot", "value": "true", "effect": "PreferNoSchedule"}, 5: {"key": "dedicated", "value": "batch", "effect": "NoSchedule"},
+              10: {"key": "node.kubernetes.io/memory-pressure", "effect": "NoSchedule"}}
+    constraint = {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule", "labelSelector": {"matchLabels": {"app": "web"}}}
+    preference = {"weight": 50, "preference": {"matchExpressions": [{"key": "zone", "operator": "In", "values": ["eu-west-1c"]}]}}
+    return [
+        *(node(f"worker-{i:03}", cpu=sizes[i // 3 % 3][0], memory=sizes[i // 3 % 3][1], labels={"zone": f"eu-west-1{'abc'[i % 3]}", "disk": "hdd"},
+               taints=[taints[i % 12]] if i % 12 in taints else []) for i in range(count)),
+        *(pod(f"base-{i}", {"cpu": "250m"}, nodeName=f"worker-{i:03}") for i in range(count)),
+        *(pod(f"web-{i}", {"cpu": "500m", "memory": "1Gi"}, metadata={"labels": {"app": "web"}}, topologySpreadConstraints=[constraint]) for i in (1, 2)),
+        pod("prefers", {"cpu": "1"}, affinity={"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [preference]}}),
+        pod("huge", {"cpu": "15.5", "memory": "20Gi"})]
+
+
 SSD = {"disk": "ssd"}
 OBSTACLES = [{"labels": SSD}, {"labels": {"disk": "hdd"}}, {"labels": SSD, "cpu": "2"}, {"labels": SSD, "unschedulable": True},
              *({"labels": SSD, "taints": [{"key": key, "effect": "NoSchedule"}]} for key in ("gpu", "batch"))]
@@ -335,7 +351,9 @@ CLUSTERS = {
     "tied.json": [*(node(name) for name in "abc"), pod("p")],
     "reserved.json": [node("a"), node("b", cpu="1"), pod("p", {"cpu": "1"}),
                       pod("vip", {"cpu": "4"}, status={"nominatedNodeName": "a"}, schedulingGates=[{"name": "later"}])],
-    "mixed.json": [*(node(f"n{i}", **OBSTACLES[i % 6]) for i in range(60)), pod("p", {"cpu": "3"}, nodeSelector={"disk": "ssd"})],
+    "mixed.json": [*(node(f"n{i}", **OBSTACLES[i % 6]) for i in range(60)), pod("p", {"cpu": "3"}, nodeSelector={"disk": "ssd"}),
+                   pod("q", {"cpu": "3"}, tolerations=[{"key": "gpu", "operator": "Exists"}])],
+    **{f"zones-{count}.json": zones(count) for count in (12, 24)},
     "long.json": [*(node(f"{LONG}-{i}", labels={f"{LONG}/{LONG}": LONG}) for i in "abc"),
                   *(pod(f"{LONG}-{i}", {"cpu": "3"}, nodeSelector={f"{LONG}/{LONG}": LONG}) for i in "abcd")]}
 SHOWN = {
@@ -785,6 +803,9 @@ def test_the_rate_and_the_age_of_the_oldest_pod_are_shown_beside_a_cluster(opera
     assert re.fullmatch(words, shown)
 
 
+PROBLEM = 'policy.json: unknown predicate "Fit"'
+
+
 def test_live_the_page_says_how_many_decisions_follow_and_lists_none_of_them(browse):
     page = browse("--cluster", DEMO)
     found = page.execute_script("""
@@ -793,17 +814,20 @@ def test_live_the_page_says_how_many_decisions_follow_and_lists_none_of_them(bro
         render();
         return [document.getElementById('status').textContent, [...document.querySelectorAll('.lasts li > span:first-child')].map(each => each.innerText)];""")
     assert found == ["● LIVE · 6 more: →", ["web-2", "web-1"]]
+    press(page, Keys.ARROW_LEFT)
+    assert text_of(page, "#status") == "❚❚ PAUSED · 6 newer"
 
 
-def test_a_broken_policy_is_named_on_top_and_below(browse):
+@table("live, shown", {"on top while LIVE": (True, [PROBLEM, None]), "below while PAUSED": (False, [None, PROBLEM])})
+def test_a_broken_policy_is_named_once(live, shown, browse):
     page = browse("--cluster", DEMO)
     found = page.execute_script("""
         connection.is = 'live';
-        Object.assign(view, {live: true, at: decisions()[1], step: Infinity, next: []});
-        take({kind: 'note', n: known.last + 1, at: 1, problem: true, text: 'policy.json: unknown predicate "Fit"'});
+        Object.assign(view, {live: arguments[0], at: decisions()[1], step: Infinity, next: []});
+        take({kind: 'note', n: known.last + 1, at: 1, problem: true, text: arguments[1]});
         render();
-        return ['.news', 'footer .no'].map(each => document.querySelector(each).innerText);""")
-    assert found == ['policy.json: unknown predicate "Fit"'] * 2
+        return ['.because', 'footer'].map(each => document.querySelector(each).innerText.includes(arguments[1]));""", live, PROBLEM)
+    assert [PROBLEM if each else None for each in found] == shown
 
 
 @table("keys", {"on a projector": [], "in large letters": ["b"]})
@@ -815,15 +839,18 @@ def test_a_remark_about_the_answer_is_shown_in_full(keys, browse):
 
 
 @table("keys", {"on a projector": [], "in large letters": ["b"]})
-def test_a_long_line_about_a_broken_policy_is_shown_in_full(keys, browse):
+def test_a_long_line_about_a_broken_policy_does_not_move_the_tiles(keys, browse):
     page = browse("--cluster", DEMO)
     press(page, Keys.END, *keys)
-    assert page.execute_script("""
+    top, text, (before, after) = page.execute_script("""
+        const top = () => document.querySelector('.tiles').offsetTop, before = top();
+        connection.is = 'live';
         view.live = true;
-        take({kind: 'note', n: known.last + 1, at: 1, problem: true, text: 'policy.json: ' + 'unknown predicate "Fits"; '.repeat(5)});
+        take({kind: 'note', n: known.last + 1, at: 1, problem: true, text: 'policy.json: ' + 'unknown predicate "Fits"; '.repeat(9)});
         render();
-        const problem = document.querySelector('.problem'), box = document.querySelector('.because');
-        return [problem.scrollWidth <= problem.clientWidth, problem.scrollHeight <= problem.clientHeight, box.scrollHeight <= box.clientHeight];""") == [True] * 3
+        const problem = document.querySelector('.problem');
+        return [problem.getBoundingClientRect().height / parseFloat(getComputedStyle(problem).lineHeight), problem.title, [before, top()]];""")
+    assert round(top) == 2 and text.count("unknown") == 9 and before == after
 
 
 def test_more_than_two_nodes_tie(browse, tmp_path):
@@ -1341,6 +1368,153 @@ def test_the_bars_below_a_name_of_two_lines_have_the_same_width(browse):
     assert len(widths) == 2 and len({*widths}) == 1
 
 
+@table("keys", {"on a projector": [], "in large letters": ["b"]})
+@pytest.mark.parametrize("has_changed", [False, True])
+def test_the_line_on_top_adds_up(has_changed, keys, browse):
+    """What has no room is added up; below a line about a change, there is one line."""
+    page = browse("--cluster", DEMO, address="#pod=default/web-1")
+    press(page, *keys)
+    words, is_whole = page.execute_script("""
+        const [decision] = decisions(), lead = (title, points) => ({title, weight: 1, raw: null, reduced: false, points});
+        decision.votes.push(lead('NodeAffinityPriority', [0, 60]), lead('SelectorSpreadPriority', [0, 50]), lead('InterPodAffinityPriority', [40, 0]),
+                            lead('ImageLocalityPriority', [30, 0]));
+        known.entries.splice(known.entries.indexOf(decision) + 1);
+        Object.assign(view, {live: true, at: decision});
+        if (arguments[0]) take({kind: 'nodes', n: known.last + 1, at: 1, nodes: {'node-b': {...nodes.get('node-b'), taints: ['today:NoSchedule']}}});
+        render();
+        const line = document.querySelector('.leads');
+        return [line.innerText, line.scrollHeight <= line.clientHeight + 1];""", has_changed)
+    ahead, *leads = [int(each.replace("−", "-")) for each in re.findall(r"(?:by |[+])(\d+)|(−\d+)", words) for each in each if each]
+    assert is_whole and ahead == sum(leads) and len(leads) > 1 and ("more: " in words or not has_changed)
+
+
+def test_small_bars_show_each_resource_that_a_pod_lacks(browse):
+    page = browse("--cluster", DEMO, address="#pod=default/training")
+    assert page.execute_script("""
+        const bars = document.querySelector('[data-node=node-a] .bars');
+        bars.classList.add('half');
+        return [...bars.children].filter(each => each.offsetHeight).map(each => each.innerText);""") == ["cpu", "mem", "gpu"]
+
+
+@table("pod", {"that one node fits": "training", "that no node fits": "warehouse"})
+def test_a_node_that_lacks_several_resources_keeps_amounts_rather_than_labels(pod, browse):
+    page = browse("--cluster", DEMO, address=f"#pod=default/{pod}")
+    assert page.execute_script("return [...document.querySelectorAll('[data-node=node-a] .amounts')].every(each => each.offsetHeight)")
+
+
+@table("keys", {"on a projector": [], "in large letters": ["b"]})
+def test_a_taint_to_blame_has_its_whole_words(keys, browse, files):
+    page = browse("--cluster", files / "zones-12.json", "--policy=DefaultProvider", address="#pod=default/web-2")
+    press(page, *keys)
+    assert page.execute_script("""return [...document.querySelectorAll('.chip.blamed')].map(
+        each => [each.innerText.split(':')[0].replace('\\n', ''), each.scrollWidth <= each.clientWidth]).filter(([text]) => text.startsWith('memory'));""") == [
+            ["memory-pressure", True]]
+
+
+def test_a_winner_gives_up_labels_before_amounts(browse, files):
+    page = browse("--cluster", files / "zones-12.json", "--policy=DefaultProvider", address="#pod=default/web-1")
+    press(page, "b")
+    assert page.execute_script("return document.querySelector('.tile.best .amounts').offsetHeight") > 0
+
+
+def test_points_are_shown_if_they_have_room(browse, files):
+    page = browse("--cluster", files / "workers-24.json", address="#pod=default/p")
+    press(page, "b")
+    margins = page.execute_script("""
+        const [decision] = decisions(), margins = [];
+        for (let points = 100; points < 400; points += 3) {
+          decision.votes = [100, 10 + points].map((each, i) => ({title: `P${i}`, weight: 1, raw: null, reduced: false, points: decision.fit.map((_, j) => each - (j % 2))}));
+          render();
+          for (const part of document.querySelectorAll('.race i')) {
+            const text = new Range();
+            text.selectNodeContents(part);
+            if (part.textContent) margins.push(part.getBoundingClientRect().width - text.getBoundingClientRect().width);
+          }
+        }
+        return margins;""")
+    assert len(margins) > 100 and min(margins) >= 1
+
+
+@table("address", {"at the first decision": "", "at a later one": "#pod=default/q"})
+def test_colours_do_not_depend_on_where_somebody_opens_the_page(address, browse, files):
+    page = browse("--cluster", files / "mixed.json", address=address)
+    places = page.execute_script("return decisions().map(each => Object.fromEntries(each.against.map((_, group) => [kindOf(each, group), coloursOf(each).get(group)])))")
+    assert all(places[0][kind] == place for kind, place in places[1].items()) and len({*places[0].values()}) == 5
+    assert page.execute_script("return [...colourOfKind.keys()]")[:2] == ["cordoned", "disk is not ssd"]
+
+
+@table("keys", {"on a projector": [], "in large letters": ["b"]})
+@pytest.mark.parametrize("pod", ["web-2", "huge"])
+def test_each_of_24_nodes_shows_its_whole_reason(pod, keys, browse, files):
+    page = browse("--cluster", files / "zones-24.json", "--policy=DefaultProvider", address=f"#pod=default/{pod}")
+    press(page, *keys)
+    words, bars = page.execute_script("""return [[...document.querySelectorAll('.tile.out .why')].map(each => each.innerText.replaceAll('\\u00a0', ' ')),
+        [...document.querySelectorAll('.bar.blamed')].filter(each => each.offsetHeight).length];""")
+    start, end = {"web-2": ("1 in zone …1", ", maxSkew 1"), "huge": ("cpu 15.5 > ", " free")}[pod]
+    about = [each for each in words if not each.startswith("taint")]
+    assert len(about) > 5 and all(each.startswith(start) and each.endswith(end) for each in about)
+    assert bars == (sum(each.count(">") for each in about) if pod == "huge" else 0)
+
+
+@table("pod, keys, shown", {
+    "beside the label that its pod asks for": ("web-1", [], ["✓", "+ web-1", "…1"]),
+    "in large letters, without its pod": ("web-1", ["b"], ["✓", None, None])})
+def test_the_winner_of_24_nodes_names_its_pod(pod, keys, shown, browse, files):
+    page = browse("--cluster", files / "zones-24.json", "--policy=DefaultProvider", address=f"#pod=default/{pod}")
+    press(page, *keys)
+    found = page.execute_script("return ['h3 .mark', '.new', '.asked'].map(each => [...document.querySelectorAll(`.tile.best ${each}`)].find(one => one.offsetHeight)?.innerText)")
+    assert [each and each[:2] if each and each[0] == "…" else each for each in found] == shown
+
+
+@table("keys", {"on a projector": [], "in large letters": ["b"]})
+def test_each_of_24_nodes_shows_the_label_that_a_pod_prefers(keys, browse, files):
+    page = browse("--cluster", files / "zones-24.json", "--policy=DefaultProvider", address="#pod=default/prefers")
+    press(page, *keys)
+    shown = page.execute_script("return [...document.querySelectorAll('.tile:is(.best, .fits):not(:has(.chip.mark))')].map(each => each.querySelector('.asked')?.innerText)")
+    assert len(shown) > 9 and all(re.search("1[abc]$", each) for each in shown)
+
+
+def test_squares_stay_where_they_are_in_large_letters(browse, files):
+    page = browse("--cluster", files / "300.json", address="#pod=default/p")
+    places = "return [...document.querySelectorAll('.map .square, .heat .tile')].map(each => [each.offsetLeft, each.offsetTop, each.offsetWidth])"
+    before = page.execute_script(places)
+    press(page, "b")
+    assert page.execute_script(places) == before
+
+
+@table("keys", {"on a projector": [], "in large letters": ["b"]})
+def test_the_timeline_opens_at_the_decision_that_is_shown(keys, browse):
+    page = browse("--cluster", DEMO, address="#pod=default/web-1")
+    press(page, *keys)
+    is_visible, lines = page.execute_script("""
+        const last = decisions().at(-1);
+        for (let i = 0; i < 30; i++) take({...last, pod: `default/p${i}`, n: known.last + 1, message: last.message.repeat(9)});
+        show('timeline');
+        const [list, current] = ['.timeline', '.current'].map(each => document.querySelector(each).getBoundingClientRect());
+        const height = each => each.getBoundingClientRect().height / parseFloat(getComputedStyle(each).lineHeight);
+        return [current.top >= list.top && current.bottom <= list.bottom + 1, Math.max(...[...document.querySelectorAll('.timeline a')].map(height))];""")
+    assert is_visible and round(lines) == 2
+
+
+def test_the_pending_pods_are_those_of_the_queue_with_the_one_that_is_shown_first(browse):
+    page = browse("--cluster", DEMO, address="#pod=default/web-1")
+    press(page, "p")
+    assert text_of(page, ".left").startswith("Queue: 7 pending") and len(page.find_elements(By.CSS_SELECTOR, ".pending article")) == 7
+    page.execute_script("known.queue = {count: 2, oldest: 0, pods: ['default/other', 'default/warehouse'].map(pod => ({pod, attempts: 1, for: 'node', again: 0}))};"
+                        "Object.assign(view, {live: true, at: decisions().at(-1)}); render()")
+    assert [each.text.split()[0] for each in page.find_elements(By.CSS_SELECTOR, ".pending h3")] == ["warehouse", "other"]
+
+
+def test_on_a_telephone_the_rows_of_the_matrix_have_one_line(browse, files):
+    page = browse("--cluster", files / "zones-24.json", "--policy=DefaultProvider", address="#pod=default/web-2")
+    show_on(page, *SCREENS["a telephone"])
+    try:
+        press(page, "m")
+        assert page.execute_script("return Math.max(...[...document.querySelectorAll('.matrix tbody tr')].map(each => each.offsetHeight))") < 30
+    finally:
+        show_on(page, *SCREENS["a projector"])
+
+
 @table("key, chips", {
     "one that the tile leaves out": ("kubernetes.io/arch", []), "one that the node lacks": ("disk", ["no disk"])})
 def test_a_label_is_only_said_to_be_absent_if_the_node_lacks_it(key, chips, browse, tmp_path):
@@ -1416,7 +1590,7 @@ def test_the_page_is_live(chromium, tmp_path, start_scheduler):
     becomes("h1", "Where does web-1 go? To node-a")
     becomes("footer", "node-b: cordoned")
     edit(tmp_path / "policy.json", "PodFitsResources", "PodFits")
-    becomes("footer .no", 'unknown predicate "PodFits"')
+    becomes(".problem", 'unknown predicate "PodFits"')
     becomes("#status", "● LIVE")
     chromium.execute_script("""
         known.policy = structuredClone(known.policy);
@@ -1429,7 +1603,7 @@ def test_the_page_is_live(chromium, tmp_path, start_scheduler):
     press(chromium, Keys.END)
     becomes("#status", "● LIVE")
     edit(tmp_path / "policy.json", '"PodFits"', '"PodFitsResources"')
-    wait_for("the problem is over", lambda: not chromium.find_elements(By.CSS_SELECTOR, "footer .no"))
+    wait_for("the problem is over", lambda: not chromium.find_elements(By.CSS_SELECTOR, ".problem"))
     running.kill()
     running.wait()
     becomes("#status", "LOST")

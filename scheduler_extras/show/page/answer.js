@@ -23,22 +23,19 @@ function answer(decision, other) {
   return h('span.no', {}, decision.outcome?.remedy ? 'It waits for room' : 'Nowhere yet');
 }
 
-// What decides, in one line; below it what has happened since and, at the end, what to know about the answer.
+// What decides, in one line; below it what has happened since and, at the end, what to know about the answer. A file
+// that cannot be read takes both lines.
 function because(decision, step) {
   const isOver = decision && isEnd(decision, step);
   const last = decision && newsAbout(decision).at(-1);
   const change = last && `${last.n > decision.n ? 'Since then' : 'Decided again after'}: ${editInWords(last)}`;
   const problem = view.live && withoutFolder(known.problem);
-  const news = (isOver && aboutNext(decision)) || change || (isOver && remark(decision));
+  const news = (isOver && aboutNext(decision)) || change;
   const message = isOver ? !decision.node && decision.message : decision && leftOut(decision, step);
-  return h('div.because', {}, h('div', {}, reason(decision, step), ' ', secondLine(problem, news, message)));
-}
-
-// The most urgent of these texts, if there is one.
-function secondLine(problem, news, message) {
-  if (problem) return h('p.news.problem', {title: problem}, withoutDomain(problem));
-  if (news) return h('p.news', {title: news}, withoutDomain(news));
-  return message && h('p.message', {title: message}, withoutDomain(message));
+  const line = (kind, text) => text && h(`p.${kind}`, {title: text}, withoutDomain(text));
+  const second = line('news', news) || line('news.remark', isOver && remark(decision)) || line('message', message);
+  const lines = problem ? line('problem', problem) : [reason(decision, step), ' ', second];
+  return h('div.because', {}, h('div', {role: problem ? 'alert' : null}, lines));
 }
 
 // While the points come up: what their bars leave out.
@@ -122,19 +119,22 @@ function reason(decision, step) {
     .map((part, i) => [part - partsOf(decision, second)[i], i])
     .filter(([lead]) => lead);
   leads.sort(([a], [b]) => b - a);
+  const inWords = ([lead, i]) => `${means(decision.votes[i].title)}\u00a0${signedNumber(lead)}`;
   return h(
-    'p',
-    {},
+    'p.leads',
+    {title: leads.map(inWords).join(' · ')},
     h('b', {}, `wins by ${number(ahead)}`),
-    ` over ${nodeInShort(second)}: `,
-    leads.map(([lead, i], place) => [
-      place > 0 && ' · ',
+    h('span.whom', {}, ` over ${nodeInShort(second)}`),
+    ': ',
+    leads.map(([lead, i], place) =>
       h(
-        `b.t${hue(decision.votes[i].title)}`,
-        {title: decision.votes[i].title},
-        `${means(decision.votes[i].title)}\u00a0${lead > 0 ? '+' : '−'}${number(Math.abs(lead))}`
+        'span.lead',
+        {'data-lead': lead},
+        place > 0 && ' · ',
+        h(`b.t${hue(decision.votes[i].title)}`, {title: decision.votes[i].title}, inWords([lead, i]))
       )
-    ]),
+    ),
+    h('span.other-leads'),
     note
   );
 }

@@ -8,6 +8,7 @@ from __future__ import annotations
 import collections
 import itertools
 import math
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
@@ -62,6 +63,7 @@ def cause_of(decision: FullDecision, name: str, against: dict) -> Cause:
     precise = [reason for reason in reasons if reason != IN_GENERAL] or reasons
     causes = [function_for(reason)(decision, node, reason) for reason in precise]
     words = ", ".join(dict.fromkeys(cause.words for cause in causes)) or "no reason given"
+    words = re.sub(r" free(?=, [\w-]+ [\d.]+ > )", "", words)  # of several amounts, only the last says "free"
     blame = [each for cause in causes for each in cause.blame]
     change = " and ".join(cause.change for cause in causes)
     return Cause(words, blame, change, max((cause.size for cause in causes), default=1))
@@ -87,9 +89,10 @@ def lack(decision: FullDecision, node: FullNode, reason: str) -> Cause:
     used = node.requested.get(resource, 0) - (wanted if pod.uid in node.pods else 0)
     free = node.allocatable.get(resource, 0) - used
     name = resource.rpartition("/")[2]
-    needs = f"needs {name} {amounts_of(resource, wanted)}, free {amounts_of(resource, max(free, 0))}"
+    amounts = [amounts_of(resource, each).removesuffix("Gi") for each in (wanted, max(free, 0))]
+    words = f"{'mem' if name == 'memory' else name} {' > '.join(amounts)} free"
     more = f"{amounts_of(resource, wanted - free)} {name} more on {{node}}"
-    return Cause(needs, [f"room:{resource}"], more, (wanted - free) / max(wanted, 1))
+    return Cause(words, [f"room:{resource}"], more, (wanted - free) / max(wanted, 1))
 
 
 def too_many_pods(decision: FullDecision, node: FullNode, reason: str) -> Cause:
@@ -179,8 +182,17 @@ def skew(decision: FullDecision, node: FullNode, reason: str) -> Cause:
     """Return the Cause: the pod would exceed maxSkew in the node's domain."""
     obstacles = Obstacles(decision)
     words = "; ".join(skews(obstacles, node)) or "no label to spread over"
+    for _, counts in obstacles.spread:
+        shared = shared_prefix([domain for domain in counts if domain])
+        words = words.replace(f" {shared}", " …") if shared else words
     blame = [f"label:{constraint.key}" for constraint, _ in obstacles.spread]
     return Cause(words, blame, "a larger maxSkew, or room elsewhere", 0.5)
+
+
+def shared_prefix(names: list[str]) -> str:
+    """Return the longest prefix up to a separator that several names share, such as eu-west- of zones."""
+    prefixes = [{name[:separator.end()] for separator in re.finditer("[-._]", name)} for name in names]
+    return max(set.intersection(*prefixes), key=len, default="") if len(names) > 1 else ""
 
 
 def as_given(decision: FullDecision, node: FullNode, reason: str) -> Cause:

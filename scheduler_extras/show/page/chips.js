@@ -4,9 +4,9 @@
 // is new.
 function chips(node, decision, about, blame, fresh) {
   const isEarly = ([token, text]) => blame.has(token) || fresh.includes(text);
-  const chip = ([token, text, kind]) => {
+  const chip = ([token, text, kind, brief]) => {
     const frame = (blame.has(token) ? '.blamed' : '') + (fresh.includes(text) ? '.changed' : '');
-    return h(`span.chip.${kind}${frame}`, {title: text}, wordsOfChip(text));
+    return h(`span.chip.${kind}${frame}`, {title: text, 'data-brief': brief}, wordsOfChip(text));
   };
   const marks = taintsOf(node);
   const labels = labelsOf(node, decision);
@@ -36,15 +36,24 @@ function taintsOf(node) {
   return node.cordoned ? [['cordon', 'cordoned', 'mark'], ...taints] : taints;
 }
 
-// The labels, in the same form; those that the pod asks for have a kind of their own.
+// The labels, in the same form; those that the pod asks for have a kind of their own. They are scored if its
+// preferences tell nodes apart.
 function labelsOf(node, decision) {
   const asks = JSON.stringify(decision ? decision.asks : '');
+  const isScored = decision?.votes.some(vote => means(vote.title) === PREFERRED && Array.isArray(vote.points));
   return Object.entries(node.labels).map(([key, value]) => {
-    const kind = asks.includes(key.split('/').pop()) ? 'label.asked' : 'label';
-    return [`label:${key}`, `${key}=${value}`, kind];
+    const isAsked = asks.includes(key.split('/').pop());
+    const kind = isAsked ? `label.asked${isScored ? '.scored' : ''}` : 'label';
+    return [`label:${key}`, `${key}=${value}`, kind, isAsked && briefValue(key, value)];
   });
 }
-const isAskedFor = ([, , kind]) => kind === 'label.asked';
+
+// The value of a label, without the prefix that its values on all nodes share.
+function briefValue(key, value) {
+  const prefix = prefixOf([...nodes.values()].map(node => node.labels[key]).filter(each => each !== undefined));
+  return prefix ? `…${value.slice(prefix.length)}` : value;
+}
+const isAskedFor = ([, , kind]) => kind !== 'label';
 
 // The effect of a taint is a word of its own: a line breaks before it, not within it.
 function wordsOfChip(text) {

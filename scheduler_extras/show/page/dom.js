@@ -35,6 +35,7 @@ function broken(text) {
 const UNITS = {cpu: [1000, ''], memory: [2 ** 30, 'Gi'], 'ephemeral-storage': [2 ** 30, 'Gi']};
 const unitOf = resource => UNITS[resource.startsWith('hugepages-') ? 'memory' : resource] || [1, ''];
 const number = value => String(Math.abs(value) < 0.01 ? Number(value.toPrecision(1)) : Math.round(value * 100) / 100);
+const signedNumber = value => (value < 0 ? '−' : '+') + number(Math.abs(value));
 const bare = (resource, value) => number((value || 0) / unitOf(resource)[0]);
 const tenths = (resource, value) =>
   bare(resource, (Math.round((10 * value) / unitOf(resource)[0]) / 10) * unitOf(resource)[0]);
@@ -58,12 +59,14 @@ const sum = numbers => numbers.reduce((total, each) => total + each, 0);
 const isBig = () => document.documentElement.classList.contains('big');
 const still = () => matchMedia('(prefers-reduced-motion: reduce)').matches;
 
+const PREFERRED = 'preferred labels';
+
 // What a priority means, in a few words.
 const MEANS = {
   LeastRequestedPriority: 'more left free',
   MostRequestedPriority: 'fuller already',
   BalancedResourceAllocation: 'balance',
-  NodeAffinityPriority: 'preferred labels',
+  NodeAffinityPriority: PREFERRED,
   TaintTolerationPriority: 'fewer taints',
   SelectorSpreadPriority: 'fewer of its kind',
   InterPodAffinityPriority: 'preferred pods',
@@ -71,7 +74,7 @@ const MEANS = {
   NodePreferAvoidPodsPriority: 'not avoided',
   'SelectorSpreadPriority+EvenPodsSpreadPriority': 'fewer of its kind',
   NodeResourcesBalancedAllocation: 'balance',
-  NodeAffinity: 'preferred labels',
+  NodeAffinity: PREFERRED,
   NodeResourcesFit: 'more left free',
   TaintToleration: 'fewer taints',
   InterPodAffinity: 'preferred pods',

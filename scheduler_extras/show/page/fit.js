@@ -3,11 +3,11 @@
 const isWide = each => each.scrollWidth > each.clientWidth + 1;
 const isHigh = each => each.scrollHeight > each.clientHeight + 1;
 
-// Whether a text is cut off, even if by less than a pixel.
-function isCut(each) {
+// Whether a text is cut off, even if by less than a pixel, or has less than this margin.
+function isCut(each, margin = 0) {
   const text = new Range();
   text.selectNodeContents(each);
-  return text.getBoundingClientRect().width > each.getBoundingClientRect().width + 0.01;
+  return text.getBoundingClientRect().width > each.getBoundingClientRect().width - margin + 0.01;
 }
 
 const MIN_TALL = 6.8; // rem: the height from which a tile has room for a name of two lines
@@ -16,10 +16,14 @@ const MIN_TALL = 6.8; // rem: the height from which a tile has room for a name o
 function fitAll() {
   fitSquares();
   const heading = document.querySelector('h1');
-  heading.classList.toggle('small', [...heading.children].some(isCut));
+  heading.classList.toggle(
+    'small',
+    [...heading.children].some(each => isCut(each))
+  );
   document.querySelectorAll('.race i').forEach(each => {
-    if (isWide(each)) each.textContent = '';
+    if (isCut(each, 2)) each.textContent = '';
   });
+  fitLeads();
   const rem = parseFloat(getComputedStyle(document.documentElement).fontSize);
   const isTall = tile => tile.clientHeight > MIN_TALL * rem;
   const tiles = [...document.querySelectorAll('.tile')];
@@ -37,7 +41,7 @@ function fitRows() {
   const LINE = 1; // pixel between the rows of a table
   for (const list of document.querySelectorAll('.lists, .matrix, .timeline, .pending, .text')) {
     const end = list.getBoundingClientRect().top + list.clientHeight;
-    const starts = [...list.querySelectorAll('h2, li, tr, p, article, pre > div')]
+    const starts = [...list.querySelectorAll('h2, h3, li, tr, p, pre > div')]
       .map(row => row.getBoundingClientRect())
       .filter(row => row.top < end && row.bottom > end + 1 && row.height < list.clientHeight)
       .map(row => row.top + (list.matches('.matrix') ? LINE : 0));
@@ -45,6 +49,20 @@ function fitRows() {
   }
 }
 addEventListener('scroll', fitRows, true);
+
+// The line on top says by how much the winner is ahead. What has no room there is added up: the sum stays right.
+function fitLeads() {
+  const line = document.querySelector('.leads');
+  if (!line) return;
+  const leads = [...line.querySelectorAll('.lead')];
+  const rest = [];
+  while (leads.length > 1 && isHigh(line)) {
+    rest.unshift(leads.pop());
+    rest[0].remove();
+    line.querySelector('.other-leads').textContent =
+      ` · and ${rest.length} more: ${signedNumber(sum(rest.map(each => Number(each.dataset.lead))))}`;
+  }
+}
 
 // Pods that would move and for which the box of a what-if has no room are counted.
 function fitMoves() {
@@ -58,38 +76,44 @@ function fitMoves() {
   moves.parentNode.style.minHeight = 'auto'; // room that is left is for the rules
 }
 
-// In this order, a tile gives up: what the pod adds, decimals, labels and pods, effects of taints, amounts, the pod that
-// it gets (the frame and the heading say so, too), bars (of nodes with taints), what the pod asks for and taints, large
-// letters, further lines of its name, and words of the reason. A low one gives up amounts before it gives up labels and
-// pods, and so does one that lacks several resources.
+// In this order, a tile gives up: what the pod adds, decimals, labels and pods, keys and prefixes of labels that the
+// pod asks for, effects of taints, amounts, the pod that it gets (the frame and the heading say so, too), bars (of
+// nodes with taints, and with labels that give points), what the pod asks for and taints, large letters, the bars of a
+// node that falls, further lines of its name, and words of the reason. A low tile gives up amounts first, and the
+// winner never for a label.
 function fitTile(tile, isTall) {
   tile.querySelectorAll('.bar').forEach(bar => {
     const amounts = bar.querySelector('.amounts');
     if (isWide(bar.firstChild)) amounts.querySelector('small')?.remove();
     if (isWide(bar.firstChild)) amounts.textContent = amounts.dataset.rounded;
   });
-  tile.querySelectorAll('.chip.asked').forEach(withoutKey);
+  tile.querySelectorAll('.chip.asked').forEach(chip => (isWide(chip) || isFolded(chip)) && withoutKey(chip));
   if (!isHigh(tile)) return;
   const bars = tile.querySelector('.bars');
   const chips = chipsByRank(tile);
   const rest = counterOf(tile, chips);
   const isMain = chip => chip.matches('.mark, .asked, .blamed');
   const steps = [
-    () => bars.classList.toggle('half', !isTall || tile.matches(':has(.blamed ~ .bar.blamed)')),
+    () => bars.classList.toggle('half', !isTall),
     ...chips.filter(each => !isMain(each)).map(rest.giveUp),
+    () => tile.querySelectorAll('.chip.asked').forEach(withoutKey),
+    () => tile.querySelectorAll('.chip.new ~ .asked').forEach(withoutPrefix),
     () => tile.querySelectorAll('.chip.mark').forEach(shortenTaint),
+    ...chips.filter(each => isTall && each.matches('.best .asked:not(.scored)')).map(rest.giveUp),
+    () => withoutPod(tile, '.chip.new:has(~ .scored)'),
     () => bars.classList.add('half'),
-    () => tile.querySelector('.chip.new')?.remove(),
-    () => tile.matches(':has(.chip.mark):not(.out)') && bars.remove(),
+    () => withoutPod(tile, '.chip.new'),
+    () => tile.matches(':has(.chip:is(.mark, .scored)):not(.out)') && bars.remove(),
     ...chips.filter(isMain).map(rest.giveUp),
     rest.end,
     () => tile.classList.add('small'),
+    () => tile.matches('.out') && bars.remove(),
     () => tile.querySelectorAll('.chip.label.changed').forEach(each => each.remove()),
     () => wrap(tile.querySelector('.name'), false)
   ];
   while (steps.length && isHigh(tile)) steps.shift()();
+  tile.querySelectorAll('.chip.short').forEach(chip => unfold(chip, tile, chips.map(rest.giveUp)));
   if (!isHigh(tile)) rest.end();
-  tile.querySelectorAll('.chip.short').forEach(chip => unfold(chip, tile));
   fitWords(tile);
 }
 
@@ -109,12 +133,13 @@ function shortenTaint(chip) {
   if (isWide(chip)) chip.textContent = text.replace(/=[^:]*/, '');
 }
 
-// A taint that is still too wide has two lines where these have room.
-function unfold(chip, tile) {
+// A taint that is still too wide has two lines where these have room. If it is to blame, others make room.
+function unfold(chip, tile, others) {
   const text = chip.textContent;
   if (!isWide(chip)) return;
   chip.classList.remove('short');
   chip.replaceChildren(...inLines(text));
+  while (chip.matches('.blamed') && others.length && isHigh(tile)) others.shift()();
   if (!isHigh(tile)) return;
   chip.classList.add('short');
   chip.textContent = text;
@@ -122,8 +147,24 @@ function unfold(chip, tile) {
 
 // The key of a label that the pod asks for stands at the left, too.
 function withoutKey(chip) {
-  if (isWide(chip)) chip.textContent = chip.textContent.replace(/^[^=]*=/, '');
+  chip.textContent = chip.title.replace(/^[^=]*=/, '');
 }
+
+// The values of a label that the pod asks for may share a prefix, as do eu-west-1a and eu-west-1b: …1a says enough.
+function withoutPrefix(chip) {
+  chip.textContent = chip.dataset.brief;
+}
+
+// Without the pod that a tile gets, there is room for the prefix.
+function withoutPod(tile, selector) {
+  const chip = tile.querySelector(selector);
+  if (!chip) return;
+  chip.remove();
+  tile.querySelectorAll('.chip.asked').forEach(withoutKey);
+}
+
+// Whether a chip has several lines.
+const isFolded = chip => chip.offsetHeight > 1.5 * parseFloat(getComputedStyle(chip).lineHeight);
 
 // What a tile keeps longest: what is to blame, then taints, what the pod asks for, and pods. The winner keeps what the
 // pod asks for: it has won in spite of its taints.
@@ -143,6 +184,7 @@ function counterOf(tile, all) {
   const chips = tile.querySelector('.chips');
   let count = 0;
   const giveUp = chip => () => {
+    if (!chip.isConnected) return;
     chip.remove();
     rest.textContent = `+${++count}`;
   };

@@ -129,19 +129,18 @@ function rowOf(members, pitch, wide) {
 // What is against nodes, without what differs from node to node.
 const kindOf = (decision, group) =>
   plain(decision.against[group].words)
-    .replace(/, free [^,]*/g, '')
+    .replace(/([\w-]+ [\d.]+) > [\d.]+( free)?/g, 'needs $1')
     .replace(/=[^,;]*, not /g, ' is not ');
 
-// Each kind of reason keeps its colour in all decisions, whatever the amounts are; of two kinds with the same colour in
-// one decision, the rarer one gets another.
+// Each kind of reason keeps its colour in all decisions, whatever the amounts are, from the first one on that has it; of
+// two kinds with the same colour in one decision, the rarer one gets another.
 const colourOfKind = new Map([['cordoned', 0]]);
 
 // The colours of what is against nodes: the five most frequent kinds have their own.
 function coloursOf(decision) {
+  const kinds = decision.against.map((_, group) => kindOf(decision, group));
   const counts = new Map();
-  Object.values(decision.out).forEach(group =>
-    counts.set(kindOf(decision, group), (counts.get(kindOf(decision, group)) || 0) + 1)
-  );
+  Object.values(decision.out).forEach(group => counts.set(kinds[group], (counts.get(kinds[group]) || 0) + 1));
   const frequent = [...counts.keys()].sort((a, b) => counts.get(b) - counts.get(a)).slice(0, 5);
   const places = new Map();
   const late = [];
@@ -156,7 +155,7 @@ function coloursOf(decision) {
     places.set(kind, place);
     if (!colourOfKind.has(withoutAmounts(kind))) colourOfKind.set(withoutAmounts(kind), place);
   }
-  return new Map(decision.against.map((_, group) => [group, places.get(kindOf(decision, group)) ?? 5]));
+  return new Map(kinds.map((kind, group) => [group, places.get(kind) ?? 5]));
 }
 const withoutAmounts = kind => kind.replace(/[\d.]+\w*/g, '');
 

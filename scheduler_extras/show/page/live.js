@@ -118,9 +118,10 @@ const NO_API = /^cannot reach |no answer within |no API server behind it/;
 function statusNow() {
   if (connection.is === 'recording') return ['recording', 'RECORDING'];
   if (connection.is === 'lost') return ['lost', 'LOST: reconnecting'];
-  if (!view.live) return ['paused', '❚❚ PAUSED'];
+  const newer = view.at ? distinct().filter(each => each.n > view.at.n).length : 0;
+  if (!view.live) return ['paused', newer ? `❚❚ PAUSED · ${newer} newer` : '❚❚ PAUSED'];
   if (NO_API.test(known.problem)) return ['no-api', 'NO API'];
-  const more = view.at && view.done && !view.next.length ? distinct().filter(each => each.n > view.at.n).length : 0;
+  const more = view.done && !view.next.length && newer;
   return ['live', more ? `● LIVE · ${more} more: →` : '● LIVE'];
 }
 

@@ -48,6 +48,7 @@ function render() {
   );
   showStatus();
   fitAll();
+  showCurrentLine();
   if (focused) document.getElementById(focused)?.focus();
 }
 

@@ -47,6 +47,7 @@ function take(frame) {
     known.policy = frame;
     Object.values(frame.by).forEach(each => each.priorities.forEach(([title]) => hue(title)));
   } else if (frame.kind === 'decision') {
+    coloursOf(frame); // in the order of the decisions, wherever somebody opens the page
     enter({
       repeats: saysAgain(frame),
       refused: refusing(frame),

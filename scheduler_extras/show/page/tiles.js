@@ -118,14 +118,14 @@ function tileHeading(name, decision, about, blame, isScored) {
   );
 }
 
-// Each word by itself, so that a line breaks between words only; "free 7" stays together.
+// Each word by itself, so that a line breaks between words only; "12 > 7" stays together.
 function whyInWords(words) {
-  const together = plain(words).replace(/(?<=, free) /g, '\u00a0');
+  const together = plain(words).replace(/(?<=>|maxSkew) | (?=>)/g, '\u00a0');
   return together.split(' ').map(word => [h('span', {}, word), ' ']);
 }
 
-// Words without the prefixes of labels and resources, and with the names of resources as at the bars.
-const plain = words => words.replace(/\b[\w-]+(\.[\w-]+)+\//g, '').replace('needs memory', 'needs mem');
+// Words without the prefixes of labels and resources.
+const plain = words => words.replace(/\b[\w-]+(\.[\w-]+)+\//g, '');
 const HOSTNAME = 'label:kubernetes.io/hostname'; // the name of the node: it has no chip
 
 // Whether the page waits for a guess.

@@ -27,6 +27,12 @@ function timeline() {
   );
 }
 
+// Scroll the timeline to the decision that is shown.
+function showCurrentLine() {
+  const [list, current] = ['.timeline', '.timeline .current'].map(each => document.querySelector(each));
+  if (current) list.scrollTop = current.offsetTop - list.offsetTop - (list.clientHeight - current.offsetHeight) / 2;
+}
+
 const isSought = text => text.toLowerCase().includes(sought.toLowerCase());
 const found = () =>
   known.entries
@@ -136,17 +142,23 @@ function lineOf(entry) {
   return `${short(entry.pod)} → ${entry.node}${total}`;
 }
 
-// The pods that are pending: the least change that would help, and when they are tried again.
+// The pods that are pending, as in the queue on the left; first the one that is shown. With the least change that would
+// help, and when they are tried again.
 function pendingBoard() {
-  const lasts = new Map(decisions().map(each => [each.pod, each]));
-  const waiting =
-    known.queue.pods.length || isConnected()
-      ? known.queue.pods.map(each => [each, lasts.get(each.pod)])
-      : [...lasts.values()]
-          .filter(each => !each.node)
-          .map(each => [{pod: each.pod, attempts: 1, for: 'node', again: 0}, each]);
+  const {at} = view;
+  const until = !at || isNewest(at) ? Infinity : at.n;
+  const lasts = new Map(
+    decisions()
+      .filter(each => each.n <= until)
+      .map(each => [each.pod, each])
+  );
+  const {pods, count} = queueNow();
+  const isShown = each => each.pod === at?.pod;
+  const own =
+    at && !at.node && !isGone(at) ? [{pod: at.pod, for: 'node', again: 0, ...pods.find(isShown), attempts: 1}] : [];
+  const waiting = [...own, ...pods.filter(each => !isShown(each))].map(each => [each, lasts.get(each.pod)]);
   if (!waiting.length) return h('p.empty', {}, 'No pod is pending.');
-  const more = known.queue.count - known.queue.pods.length;
+  const more = count - pods.length;
   return h(
     'div.pending',
     {},
@@ -242,7 +254,7 @@ const help = () =>
 
 // One line for an operator, and the last thing that has happened.
 function footer() {
-  const entries = sofar();
+  const entries = sofar().filter(each => !(view.live && each.problem)); // live, a problem is named on top
   const isNews = each => !each.pod && each.kind !== 'run' && entries.at(-1).at - each.at < 3;
   // An edit shows even if pods go elsewhere because of it.
   const last = (view.live && entries.findLast(isNews)) || entries.at(-1);
@@ -267,7 +279,7 @@ function footer() {
   return h(
     'footer',
     {},
-    known.problem
+    known.problem && !view.live
       ? h('p.no', {role: 'alert', title: known.problem}, withoutDomain(withoutFolder(known.problem)))
       : h(
           'p',
