@@ -190,12 +190,12 @@ def test_the_matrix_has_nodes_by_rules(browse):
     press(page, "m")
     rows = page.execute_script("return [...document.querySelectorAll('.matrix tr')].map(row => [...row.cells].map(cell => cell.textContent))")
     assert rows[0][-3:] == ["NodeAffinityPriority × 2", "TaintTolerationPriority × 1", "Total"]
-    assert {row[0]: row[1:] for row in rows[1:]} == {
-        "control-plane": [*"✓✓✓✓✓✓✗", "", "", "", "", "taint control-plane"],
-        "node-a": [*"✓✓✓✓✓✓✓", "29", "90", "1 → 100 × 2", "0 → 100", "419"],
-        "node-old": ["✗", *[""] * 10, "cordoned"],
-        "node-b": [*"✓✓✓✓✓✓✓", "88", "92", "0", "0 → 100", "280"],
-        "node-gpu": [*"✓✓✓✓✓✓✗", "", "", "", "", "taint gpu=true"]}
+    assert rows[1:] == [  # the best node comes first, those that do not fit last
+        ["node-a", *"✓✓✓✓✓✓✓", "29", "90", "1 → 100 × 2", "0 → 100", "419"],
+        ["node-b", *"✓✓✓✓✓✓✓", "88", "92", "0", "0 → 100", "280"],
+        ["control-plane", *"✓✓✓✓✓✓✗", "taint control-plane"],
+        ["node-old", "✗", *[""] * 6, "cordoned"],
+        ["node-gpu", *"✓✓✓✓✓✓✗", "taint gpu=true"]]
     assert "TaintTolerationPriority: 0 → 100, as all nodes have the same score" in text_of(page, ".matrix")
 
 
@@ -457,6 +457,8 @@ def test_the_legend_names_all_groups_and_keeps_its_height(browse, files):
     page = browse("--cluster", files / "mixed.json")
     press(page, "b")
     seen = []
+    colours = "return ['.legend', '.map'].map(each => getComputedStyle(document.querySelector(`${each} .square`)).backgroundColor)"
+    assert len({*page.execute_script(colours)}) == 1, "the first square is left"
     for _ in range(6):
         groups = page.find_elements(By.CSS_SELECTOR, ".legend > span")
         seen.append((page.find_element(By.CSS_SELECTOR, ".map").rect["y"], [each.text for each in groups if each.is_displayed()]))
@@ -464,6 +466,11 @@ def test_the_legend_names_all_groups_and_keeps_its_height(browse, files):
         press(page, Keys.ARROW_RIGHT)
     assert len({top for top, _ in seen}) == 1 and seen[0][1] == ["60 left"]
     assert sorted(seen[-1][1]) == ["10 fit: 188 points", "10: cordoned", "10: disk is not ssd", "10: needs cpu 3", "10: taint batch", "10: taint gpu"]
+
+
+def test_squares_of_nodes_that_tie_are_framed(browse, files):
+    page = browse("--cluster", files / "uneven.json", address="#pod=default/p")
+    assert len(page.find_elements(By.CSS_SELECTOR, ".map .square.tied")) == 99
 
 
 def test_with_a_thousand_nodes_the_legend_names_the_reason(browse, files):
@@ -668,7 +675,7 @@ ASKED = "Where does warehouse go?"
     "the pending pod is deleted": ("pending", 99, [f"{ASKED} It is gone", "", "", ""]),
     "the reason for a retry": (
         "retry", 99, [f"{ASKED} Nowhere yet", "Decided again after: node-b: cordoned", "node-b", "cordoned"]),
-    "other weights": ("weights", 99, [f"{ASKED} Nowhere yet", "Since then: policy.json: A ×1 → ×5, - B", "", ""])})
+    "other weights": ("weights", 99, [f"{ASKED} Nowhere yet", "Since then: Policy: A ×1 → ×5, - B", "", ""])})
 def test_changes_are_highlighted_at_once(change, step, shown, browse):
     page = browse("--cluster", DEMO)
     assert page.execute_script(CHANGED, change, step) == shown

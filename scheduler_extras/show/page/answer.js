@@ -28,7 +28,8 @@ function answer(decision, other) {
 function because(decision, step) {
   const isOver = decision && isEnd(decision, step);
   const last = decision && newsAbout(decision).at(-1);
-  const change = last && `${last.n > decision.n ? 'Since then' : 'Decided again after'}: ${editInWords(last)}`;
+  const edit = last && editInWords(last).replace(/^\S+(?=: )/, each => (isPolicy(each) ? 'Policy' : each));
+  const change = last && `${last.n > decision.n ? 'Since then' : 'Decided again after'}: ${edit}`;
   const problem = view.live && withoutFolder(known.problem);
   const news = (isOver && aboutNext(decision)) || change;
   const message = isOver ? !decision.node && decision.message : decision && leftOut(decision, step);
@@ -37,6 +38,9 @@ function because(decision, step) {
   const lines = problem ? line('problem', problem) : [reason(decision, step), ' ', second];
   return h('div.because', {}, h('div', {role: problem ? 'alert' : null}, lines));
 }
+
+// Whether a name is that of the file with the Policy: its rules need the room.
+const isPolicy = name => known.policy?.path.split('/').pop() === name;
 
 // While the points come up: what their bars leave out.
 function leftOut(decision, step) {
@@ -130,7 +134,7 @@ function reason(decision, step) {
       h(
         'span.lead',
         {'data-lead': lead},
-        place > 0 && ' · ',
+        place > 0 && '\u00a0· ',
         h(`b.t${hue(decision.votes[i].title)}`, {title: decision.votes[i].title}, inWords([lead, i]))
       )
     ),

@@ -11,7 +11,8 @@ function heatMap(names, decision, step) {
   const isBest = name => name === decision?.node && isEnd(decision, step);
   const square = name => {
     const about = decision ? verdict(decision, name, step) : {is: 'open'};
-    const frame = (tiled.includes(name) ? '.seen' : '') + (changed.has(name) ? '.changed' : '');
+    const tied = isTied(decision, name, step) ? '.tied' : '';
+    const frame = (tiled.includes(name) ? '.seen' : '') + (changed.has(name) ? '.changed' : '') + tied;
     const element = h(`i.square.${about.is}${frame}${isBest(name) ? '.best' : ''}`, {'data-node': name});
     if (about.is === 'out') element.classList.add(`r${colours.get(decision.out[name])}`);
     else if (order.length && decision.places.has(name)) {
@@ -171,17 +172,14 @@ function legend(decision, step, colours, totals) {
     groups.get(place).now += verdict(decision, name, step).is === 'out';
   }
   const left = decision.nodes - sum([...groups.values()].map(each => each.now));
+  const inShort = total => (pointsCut(decision) ? '…' : '') + number(total - pointsCut(decision));
+  const points = [...new Set([totals[1], totals[0]].map(inShort))].join(' to ');
   return h(
     'p.legend',
     {},
-    h(
-      'span',
-      {},
-      h('i.square.fits', {}),
-      showsPoints(decision, step)
-        ? `${left} fit: ${[...new Set([totals[1], totals[0]].map(number))].join(' to ')} points`
-        : `${left} left`
-    ),
+    showsPoints(decision, step)
+      ? h('span', {}, h(`i.square.fits${totals[0] > totals[1] ? '.scale' : ''}`, {}), `${left} fit: ${points} points`)
+      : h('span', {}, h('i.square', {}), `${left} left`),
     [...groups]
       .sort(([a], [b]) => a - b)
       .map(([place, {all, now, words}]) =>

@@ -27,10 +27,10 @@ function matrix(decision) {
       {onclick: () => clickNode(name)},
       h('th', {scope: 'row', title: name}, nodeInShort(name)),
       predicates.map(title => predicateCell(decision, name, title)),
-      votes.map(vote => pointsCell(decision, vote, name)),
       decision.places.has(name)
-        ? h('td.sum', {title: number(totalOf(decision, name))}, totalInShort(decision, name))
-        : h('td.cause', {}, plain(decision.against[decision.out[name]].words))
+        ? votes.map(vote => pointsCell(decision, vote, name))
+        : h('td.cause', {colspan: votes.length + 1}, plain(decision.against[decision.out[name]].words)),
+      decision.places.has(name) && h('td.sum', {title: number(totalOf(decision, name))}, totalInShort(decision, name))
     )
   );
   const left = decision.nodes - names.length;
@@ -49,7 +49,7 @@ function matrix(decision) {
           h('th', {scope: 'col'}, 'Node'),
           predicates.map(title => head(title, 'rule')),
           votes.map(vote => head(vote.title, `rule.t${hue(vote.title)}`, vote.weight)),
-          h('th.rule', {scope: 'col'}, h('span', {}, 'Total'))
+          h('th.rule', {scope: 'col'}, h('span', {}, decision.fit.length ? 'Total' : 'Why not'))
         )
       ),
       h('tbody', {}, rows)
@@ -85,9 +85,10 @@ function matrix(decision) {
   );
 }
 
-// Of many nodes, the best ones and one for each reason, unless somebody asks for all.
+// The nodes that fit, the best one first, then the others. Of many, the best ones and one for each reason, unless
+// somebody asks for all.
 function rowsOf(decision) {
-  const names = inPlaces().filter(name => decision.places.has(name) || name in decision.out);
+  const names = [...ranked(decision), ...inPlaces().filter(name => name in decision.out)];
   if (names.length <= MAX_ROWS || showsAllRows) return names;
   const groups = new Map(
     Object.entries(decision.out)
@@ -107,7 +108,6 @@ function predicateCell(decision, name, title) {
 }
 
 function pointsCell(decision, vote, name) {
-  if (!decision.places.has(name)) return h('td.open', {title: 'not asked'}, '');
   const points = pointsOf(decision, vote, name),
     raw = vote.raw === null ? points : rawOf(decision, vote, name);
   const came = vote.reduced && raw !== null && raw !== points ? `${number(raw)} → ${number(points)}` : number(points);
