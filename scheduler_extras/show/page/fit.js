@@ -78,8 +78,9 @@ function fitMoves() {
 
 // In this order, a tile gives up: what the pod adds, decimals, labels and pods, keys and prefixes of labels that the
 // pod asks for, effects of taints, the end of the name of the pod that it gets, amounts, what the pod asks for and
-// taints, large letters, the bars of a node that falls, further lines of its name, and words of the reason. A low tile
-// gives up amounts first. Nodes that fit keep their bars, so that they can be compared, and the winner keeps its pod.
+// taints, large letters of its reason (then all reasons have medium ones), medium letters, the bars of a node that
+// falls, further lines of its name, and words of the reason. A low tile gives up amounts first. Nodes that fit keep
+// their bars, so that they can be compared, and the winner keeps its pod.
 function fitTile(tile, isTall) {
   tile.querySelectorAll('.bar').forEach(bar => {
     const amounts = bar.querySelector('.amounts');
@@ -87,6 +88,7 @@ function fitTile(tile, isTall) {
     if (isWide(bar.firstChild)) amounts.textContent = amounts.dataset.rounded;
   });
   tile.querySelectorAll('.chip.asked').forEach(chip => (isWide(chip) || isFolded(chip)) && withoutKey(chip));
+  breakWords(tile);
   if (!isHigh(tile)) return;
   const bars = tile.querySelector('.bars');
   const chips = chipsByRank(tile);
@@ -101,9 +103,10 @@ function fitTile(tile, isTall) {
     () => intoOneRow(tile.querySelector('.chips')),
     ...chips.filter(each => isTall && each.matches('.best .asked:not(.scored)')).map(rest.giveUp),
     () => bars.classList.add('half'),
+    () => intoOneRow(tile.querySelector('.chips'), true),
     ...chips.filter(isMain).flatMap(chip => [rest.giveUp(chip), () => intoOneRow(tile.querySelector('.chips'))]),
     rest.end,
-    () => breakWords(tile.querySelector('.why')),
+    () => tile.matches('.out') && tile.parentNode.classList.add('medium'),
     () => tile.classList.add('small'),
     () => tile.matches('.out') && bars.remove(),
     () => tile.querySelectorAll('.chip.label.changed').forEach(each => each.remove()),
@@ -157,21 +160,22 @@ function withoutPrefix(chip) {
   chip.textContent = chip.dataset.brief;
 }
 
-// All chips side by side, if it is enough to cut the name of the pod that the tile gets (the heading names it, too), and
-// the values of taints.
-function intoOneRow(chips) {
+// All chips side by side, if it is enough to cut the name of the pod that the tile gets (the heading names it, too),
+// and the values of taints. If it is tight, beside the pod, the names of taints are cut, too.
+function intoOneRow(chips, isTight = false) {
   const marks = [...chips.querySelectorAll('.mark.short')];
   const before = marks.map(each => each.textContent);
   chips.classList.add('row');
   if (isWide(chips)) marks.forEach(withoutValue);
+  if (isWide(chips) && isTight) chips.classList.add('tight');
   if (!isWide(chips)) return;
-  chips.classList.remove('row');
+  chips.classList.remove('row', 'tight');
   marks.forEach((each, i) => (each.textContent = before[i]));
 }
 
 // A word of a reason that is too long for a line breaks at a hyphen, or before a value.
-function breakWords(why) {
-  for (const word of why?.querySelectorAll('span') || []) {
+function breakWords(tile) {
+  for (const word of [...tile.querySelectorAll('.why span')].filter(isFolded)) {
     const parts = word.textContent.split(/(?<=-)|(?==)/);
     word.replaceWith(...parts.map(part => h('span', {}, part)));
   }
