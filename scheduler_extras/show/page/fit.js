@@ -218,6 +218,8 @@ function counterOf(tile, all) {
     // Of several pods and labels, the last ones make room for the count.
     while (isHigh(tile) && rest.previousSibling?.matches(EASY) && rest.previousSibling.previousSibling)
       giveUp(rest.previousSibling)();
+    // The name of an only pod is cut for it.
+    if (isAlone() && rest.previousSibling?.matches('.pod:not(.new):first-child')) chips.classList.add('row');
     if (isAlone() || isHigh(tile) || isWide(chips)) rest.remove();
   };
   return {giveUp, end};
