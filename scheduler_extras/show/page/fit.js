@@ -31,6 +31,8 @@ function fitAll() {
     if (isTall(tile)) wrap(tile.querySelector('.name'), true);
     else tile.parentNode.classList.add('small');
   }
+  const amounts = [...document.querySelectorAll('.why span')].filter(each => each.textContent.includes('>'));
+  if (amounts.some(isFolded)) document.querySelector('.tiles').classList.add('narrow');
   tiles.forEach(tile => fitTile(tile, isTall(tile)));
   fitMoves();
   fitRows();
