@@ -1515,6 +1515,11 @@ def test_each_node_that_fits_has_bars_to_compare(pod, keys, browse, files):
     assert len(bars) > 9 and len({tuple(each) for each in bars}) == 1 and len(bars[0]) == 2 and min(bars[0]) >= 5
 
 
+def test_a_node_with_a_taint_shows_the_label_that_a_pod_prefers_beside_it(browse, files):
+    page = browse("--cluster", files / "zones-24.json", "--policy=DefaultProvider", address="#pod=default/prefers-west-1c")
+    assert page.execute_script("return [...document.querySelectorAll('[data-node=worker-003] .chip')].map(each => each.innerText)")[:2] == ["spot:Prefer…", "…1a"]
+
+
 @table("pod", {"of a pod that spreads": "web-2", "of a pod that is too large": "huge"})
 def test_all_reasons_have_letters_of_the_same_size(pod, browse, files):
     page = browse("--cluster", files / "zones-24.json", "--policy=DefaultProvider", address=f"#pod=default/{pod}")

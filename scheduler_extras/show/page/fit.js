@@ -222,7 +222,8 @@ function counterOf(tile, all) {
       giveUp(rest.previousSibling)();
     // The name of an only pod is cut for it.
     if (isAlone() && rest.previousSibling?.matches('.pod:not(.new):first-child')) chips.classList.add('row');
-    if (isAlone() || isHigh(tile) || isWide(chips)) rest.remove();
+    const pod = chips.querySelector('.new'); // its name says more
+    if (isAlone() || isHigh(tile) || isWide(chips) || (pod && isWide(pod))) rest.remove();
   };
   return {giveUp, end};
 }
