@@ -1541,6 +1541,13 @@ def test_a_reason_and_a_chip_only_say_the_same_where_there_is_room(cluster, keys
     assert [each.text.replace("\n", "") for each in page.find_elements(By.CSS_SELECTOR, ".chip.blamed.mark")] == chips
 
 
+def test_a_taint_that_the_reason_does_not_name_keeps_its_chip(browse, tmp_path):
+    taints = [{"key": key, "effect": "NoSchedule"} for key in ("gpu-old", "gpu")]
+    (tmp_path / "cluster.json").write_text(json.dumps({"kind": "List", "items": [*(node(f"n{i}", taints=taints) for i in range(12)), pod("p")]}))
+    page = browse("--cluster", tmp_path / "cluster.json", address="#pod=default/p")
+    assert tiles(page)["n0"].endswith("taint gpu-old gpu:NoSchedule")
+
+
 @table("keys", {"on a projector": [], "in large letters": ["b"]})
 def test_a_resource_and_its_amounts_share_a_line(keys, browse, files):
     page = browse("--cluster", files / "zones-12.json", "--policy=DefaultProvider", address="#pod=default/huge")

@@ -32,7 +32,7 @@ const WITHOUT_CHIP = /^label:(beta\.)?kubernetes\.io\/(hostname|arch|os)$/;
 
 // Whether the reason says the same as a chip, and there is no room for both.
 const isSaid = ([token, text], about, blame) =>
-  isNarrow() && blame.has(token) && about.words.includes(text.replace(/:\w+$/, '').split('/').pop());
+  isNarrow() && blame.has(token) && about.words.split(/[ ,;]+/).includes(text.replace(/:\w+$/, '').split('/').pop());
 
 // What keeps pods away: [token, text, kind of chip].
 function taintsOf(node) {
