@@ -325,10 +325,17 @@ def zones(count):
     return [
         *(node(f"worker-{i:03}", cpu=sizes[i // 3 % 3][0], memory=sizes[i // 3 % 3][1], labels={"zone": f"eu-west-1{'abc'[i % 3]}", "disk": "hdd"},
                taints=[taints[i % 12]] if i % 12 in taints else []) for i in range(count)),
-        *(pod(f"base-{i}", {"cpu": "250m"}, nodeName=f"worker-{i:03}") for i in range(count)),
+        *(pod(f"base-{i}", {"cpu": "250m"}, nodeName=f"worker-{i:03}") for i in range(count) if i % 12 != 5),
         *(pod(f"web-{i}", {"cpu": "500m", "memory": "1Gi"}, metadata={"labels": {"app": "web"}}, topologySpreadConstraints=[constraint]) for i in (1, 2)),
-        pod("prefers", {"cpu": "1"}, affinity={"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [preference]}}),
+        pod("prefers-west-1c", {"cpu": "1"}, affinity={"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [preference]}}),
+        pod("batch-job", {"cpu": "1"}, tolerations=[{"key": "dedicated", "operator": "Exists"}]),
         pod("huge", {"cpu": "15.5", "memory": "20Gi"})]
+
+
+def busy(count):
+    """Nodes, the first of which has 21 pods and three labels."""
+    labels = {"zone": "eu-west-1a", "disk": "ssd", "node-pool": "general"}
+    return [*(node(f"busy-{i}", cpu="16", labels=labels) for i in range(count)), *(pod(f"nginx-0-{i}", nodeName="busy-0") for i in range(21))]
 
 
 SSD = {"disk": "ssd"}
@@ -341,9 +348,10 @@ CLUSTERS = {
     "uneven.json": [*(node(f"n{i}", labels={"zone": f"zone-{max(i - 97, 0)}"}) for i in range(100)), pod("p")],
     **{f"workers-{count}.json": [*workers(count), pod("p", {"cpu": "1", "memory": "1Gi"}, nodeSelector={"disk": "ssd"}),
                                  pod("q", {"cpu": "3", "memory": "4Gi"})] for count in (5, 12, 16, 24)},
-    "marked-24.json": [*(node(f"worker-{i:02}", cpu="4", labels={"disk": "ssd" if i % 4 else "hdd", "zone": f"eu-west-1{'abc'[i // 8]}"}, **MARKED[i % 4])
-                         for i in range(24)), *(pod(f"base-{i}", nodeName=f"worker-{i:02}") for i in range(24)),
-                       pod("p", {"cpu": "1"}, nodeSelector={"disk": "ssd"}), pod("q", {"cpu": "1"}, nodeSelector={"disk": "ssd"})],
+    **{f"marked-{count}.json": [*(node(f"worker-{i:02}", cpu="4", labels={"disk": "ssd" if i % 4 else "hdd", "zone": f"eu-west-1{'abc'[i // 8]}"}, **MARKED[i % 4])
+                         for i in range(count)), *(pod(f"base-{i}", nodeName=f"worker-{i:02}") for i in range(count)),
+                       pod("p", {"cpu": "1"}, nodeSelector={"disk": "ssd"}), pod("q", {"cpu": "1"}, nodeSelector={"disk": "ssd"})] for count in (12, 24)},
+    **{f"busy-{count}.json": busy(count) for count in (3, 5, 9, 12)},
     "draining-12.json": [*(node(f"worker-{i:03}", labels={"zone": f"eu-west-1{'abc'[i % 3]}"},
                                 taints=[{"key": "drain-soon", "value": "today", "effect": "PreferNoSchedule"}]) for i in range(12)),
                          *(pod(f"base-{i}", nodeName=f"worker-{i:03}") for i in range(12)),
@@ -972,7 +980,7 @@ def test_a_tile_shows_whole_names_lines_and_bars(count, keys, browse, files):
         size, *rest = page.execute_script("""
             const best = document.querySelector('.tile.best'), {fontSize, fontWeight} = getComputedStyle(best.querySelector('.name'));
             return [Math.round(parseFloat(fontSize)), fontWeight, best.querySelector('.chip.new')?.innerText];""")
-        assert size >= (22 if keys else 18) and rest == ["700", None if count == 24 and keys else f"+ {name}"]
+        assert size >= (22 if keys else 18) and rest == ["700", f"+ {name}"]
         press(page, Keys.ARROW_DOWN)
 
 
@@ -1249,8 +1257,30 @@ def test_the_numbers_fade_in_when_the_points_have_grown(browse):
     assert [points for _, points in seen][:2] == ["rgba(0, 0, 0, 0)"] * 2 and seen[2][1] != "rgba(0, 0, 0, 0)"
 
 
-@table("height, is_counted", {"on a projector": (720, True), "with very small tiles": (400, False)})
-def test_a_new_taint_is_highlighted_even_if_labels_do_not_fit(height, is_counted, browse):
+COUNT_IS_BESIDE = """
+    const tile = document.querySelector(`[data-node=${arguments[0]}]`), count = tile.querySelector('.rest');
+    const [outer, inner, before] = [tile, count, count.previousSibling].map(each => each.getBoundingClientRect());
+    return inner.height > 0 && inner.bottom <= outer.bottom && inner.right <= outer.right && before.bottom > inner.top;"""
+
+
+@table("count, keys", {f"{count} nodes{', in large letters' if keys else ''}": (count, keys) for count in (3, 5, 9, 12) for keys in ([], ["b"])})
+def test_pods_and_labels_without_room_are_counted(count, keys, browse, files):
+    page = browse("--cluster", files / f"busy-{count}.json")
+    press(page, *keys)
+    assert page.execute_script(COUNT_IS_BESIDE, "busy-0")
+    chips = [each for each in page.execute_script("return [...document.querySelectorAll('[data-node=busy-0] .chip')].map(each => each.innerText)")]
+    assert len(chips) - 1 + int(chips[-1]) == 24, "21 pods and three labels"
+
+
+def test_pods_that_the_page_does_not_know_by_name_are_counted(browse, files):
+    page = browse("--cluster", files / "busy-9.json")
+    page.execute_script("nodes.get('busy-0').used.pods += 100; render()")
+    chips = page.execute_script("return [...document.querySelectorAll('[data-node=busy-0] .chip')].map(each => each.innerText)")
+    assert len(chips) - 1 + int(chips[-1]) == 124
+
+
+@table("height", {"on a projector": 720, "with very small tiles": 400})
+def test_a_new_taint_is_highlighted_even_if_labels_do_not_fit(height, browse):
     page = browse("--cluster", DEMO)
     show_on(page, 1280, height, "light")
     page.execute_script("""
@@ -1265,9 +1295,10 @@ def test_a_new_taint_is_highlighted_even_if_labels_do_not_fit(height, is_counted
         known.entries.push(view.at);
         render();""")
     chips = page.execute_script("return [...document.querySelectorAll('[data-node=node-b] .chip')].map(each => [each.innerText, each.className])")
+    is_beside = page.execute_script(COUNT_IS_BESIDE, "node-b")
     show_on(page, *SCREENS["a projector"])
     assert [text for text, kind in chips if "changed" in kind] == ["today:NoSchedule"]
-    assert any(re.fullmatch("[+][0-9]+", text) for text, _ in chips) == is_counted, "only beside another chip"
+    assert is_beside
 
 
 NEW_TAINT = """
@@ -1288,7 +1319,7 @@ NEW_TAINT = """
 @table("file, keys, shown", {
     "12 nodes, beside its pod": ("workers-12.json", [], ["+ q", "today"]),
     "12 nodes in large letters, beside its pod": ("workers-12.json", ["b"], ["+ q", "today"]),
-    "24 nodes": ("workers-24.json", [], ["+ q", "today"]), "24 nodes in large letters": ("workers-24.json", ["b"], ["today"])})
+    "24 nodes": ("workers-24.json", [], ["+ q", "today"]), "24 nodes in large letters": ("workers-24.json", ["b"], ["+ q", "today"])})
 def test_the_winner_shows_a_new_taint(file, keys, shown, browse, files):
     page = browse("--cluster", files / file)
     press(page, *keys)
@@ -1413,9 +1444,9 @@ def test_a_node_that_lacks_several_resources_keeps_amounts_rather_than_labels(po
 def test_a_taint_to_blame_has_its_whole_words(keys, browse, files):
     page = browse("--cluster", files / "zones-12.json", "--policy=DefaultProvider", address="#pod=default/web-2")
     press(page, *keys)
-    assert page.execute_script("""return [...document.querySelectorAll('.chip.blamed')].map(
-        each => [each.innerText.split(':')[0].replace('\\n', ''), each.scrollWidth <= each.clientWidth]).filter(([text]) => text.startsWith('memory'));""") == [
-            ["memory-pressure", True]]
+    assert page.execute_script("""return [...document.querySelectorAll('.why.blamed')].map(
+        each => [each.innerText, each.scrollWidth <= each.clientWidth]).filter(([text]) => text.includes('memory'));""") == [
+            ["taint memory-pressure", True]]
 
 
 def test_a_winner_gives_up_labels_before_amounts(browse, files):
@@ -1463,19 +1494,79 @@ def test_each_of_24_nodes_shows_its_whole_reason(pod, keys, browse, files):
     assert bars == (sum(each.count(">") for each in about) if pod == "huge" else 0)
 
 
-@table("pod, keys, shown", {
-    "beside the label that its pod asks for": ("web-1", [], ["✓", "+ web-1", "…1"]),
-    "in large letters, without its pod": ("web-1", ["b"], ["✓", None, None])})
-def test_the_winner_of_24_nodes_names_its_pod(pod, keys, shown, browse, files):
+@table("file, pod, keys, mark", {
+    "beside the label that its pod asks for": ("zones-24", "web-1", [], None),
+    "in large letters, beside the label that its pod asks for": ("zones-24", "web-1", ["b"], None),
+    "beside the label that its pod prefers": ("zones-24", "prefers-west-1c", [], None),
+    "in large letters, beside the label that its pod prefers": ("zones-24", "prefers-west-1c", ["b"], None),
+    "of 12 nodes, beside the label that its pod prefers": ("zones-12", "prefers-west-1c", ["b"], None),
+    "beside a taint": ("zones-24", "batch-job", [], "dedicated"),
+    "in large letters, beside a taint": ("zones-24", "batch-job", ["b"], "dedicated")})
+def test_the_winner_names_its_pod(file, pod, keys, mark, browse, files):
+    page = browse("--cluster", files / f"{file}.json", "--policy=DefaultProvider", address=f"#pod=default/{pod}")
+    press(page, *keys)
+    shown = page.execute_script("""
+        const tile = document.querySelector('.tile.best'), {bottom, right} = tile.getBoundingClientRect();
+        return [...tile.querySelectorAll('.new, .asked, .chip.mark')].map(each => [each, each.getBoundingClientRect()]).filter(
+            ([, box]) => box.width > 25 && box.bottom <= bottom && box.right <= right).map(([each]) => each.innerText);""")
+    assert shown[0] == f"+ {pod}" and (shown[1:] == [mark] if mark else re.fullmatch("…1[abc]|zone=eu-west-1[abc]", shown[1]))
+
+
+@table("pod, keys", {f"{pod}{', in large letters' if keys else ''}": (pod, keys)
+                     for pod in ("web-1", "prefers-west-1c", "batch-job") for keys in ([], ["b"])})
+def test_each_node_that_fits_has_bars_to_compare(pod, keys, browse, files):
+    """A node with taints or labels, too."""
     page = browse("--cluster", files / "zones-24.json", "--policy=DefaultProvider", address=f"#pod=default/{pod}")
     press(page, *keys)
-    found = page.execute_script("return ['h3 .mark', '.new', '.asked'].map(each => [...document.querySelectorAll(`.tile.best ${each}`)].find(one => one.offsetHeight)?.innerText)")
-    assert [each and each[:2] if each and each[0] == "…" else each for each in found] == shown
+    bars = page.execute_script("return [...document.querySelectorAll('.tile:not(.out)')].map(tile => [...tile.querySelectorAll('.track')].map(each => each.getBoundingClientRect().height))")
+    assert len(bars) > 9 and len({tuple(each) for each in bars}) == 1 and len(bars[0]) == 2 and min(bars[0]) >= 5
+
+
+def test_a_node_with_a_taint_shows_the_label_that_a_pod_prefers_beside_it(browse, files):
+    page = browse("--cluster", files / "zones-24.json", "--policy=DefaultProvider", address="#pod=default/prefers-west-1c")
+    assert page.execute_script("return [...document.querySelectorAll('[data-node=worker-003] .chip')].map(each => each.innerText)")[:2] == ["spot:Prefer…", "…1a"]
+
+
+@table("pod", {"of a pod that spreads": "web-2", "of a pod that is too large": "huge"})
+def test_all_reasons_have_letters_of_the_same_size(pod, browse, files):
+    page = browse("--cluster", files / "zones-24.json", "--policy=DefaultProvider", address=f"#pod=default/{pod}")
+    press(page, "b")
+    [size] = page.execute_script("return [...new Set([...document.querySelectorAll('.why')].map(each => parseFloat(getComputedStyle(each).fontSize)))]")
+    assert size > 18.5, "larger than without large letters"
+
+
+@table("cluster, keys, is_framed, chips", {
+    "5 nodes": ("demo.yaml", [], False, ["control-plane:NoSchedule", "cordoned", "gpu=true:NoSchedule"]),
+    "12 nodes": ("marked-12.json", [], True, []), "12 nodes in large letters": ("marked-12.json", ["b"], True, []),
+    "24 nodes": ("marked-24.json", [], True, []), "24 nodes in large letters": ("marked-24.json", ["b"], True, [])})
+def test_a_reason_and_a_chip_only_say_the_same_where_there_is_room(cluster, keys, is_framed, chips, browse, files):
+    page = browse("--cluster", DEMO if cluster == DEMO.name else files / cluster)
+    page.execute_script("go(decisions()[0])")
+    press(page, *keys)
+    reasons = "return [...document.querySelectorAll('.why')].filter(each => /^taint|cordoned/.test(each.innerText)).map(each => each.matches('.blamed'))"
+    assert {*page.execute_script(reasons)} == {is_framed}
+    assert [each.text.replace("\n", "") for each in page.find_elements(By.CSS_SELECTOR, ".chip.blamed.mark")] == chips
+
+
+def test_a_taint_that_the_reason_does_not_name_keeps_its_chip(browse, tmp_path):
+    taints = [{"key": key, "effect": "NoSchedule"} for key in ("gpu-old", "gpu")]
+    (tmp_path / "cluster.json").write_text(json.dumps({"kind": "List", "items": [*(node(f"n{i}", taints=taints) for i in range(12)), pod("p")]}))
+    page = browse("--cluster", tmp_path / "cluster.json", address="#pod=default/p")
+    assert tiles(page)["n0"].endswith("taint gpu-old gpu:NoSchedule")
+
+
+@table("keys", {"on a projector": [], "in large letters": ["b"]})
+def test_a_resource_and_its_amounts_share_a_line(keys, browse, files):
+    page = browse("--cluster", files / "zones-12.json", "--policy=DefaultProvider", address="#pod=default/huge")
+    press(page, *keys)
+    words = page.execute_script("return [...document.querySelectorAll('.why span')].map(each => [each.innerText.replaceAll('\\u00a0', ' '), each.offsetHeight / parseFloat(getComputedStyle(each).lineHeight)])")
+    lines = [height for text, height in words if text.startswith("cpu 15.5 > ")]
+    assert len(lines) > 5 and max(lines) < 1.5
 
 
 @table("keys", {"on a projector": [], "in large letters": ["b"]})
 def test_each_of_24_nodes_shows_the_label_that_a_pod_prefers(keys, browse, files):
-    page = browse("--cluster", files / "zones-24.json", "--policy=DefaultProvider", address="#pod=default/prefers")
+    page = browse("--cluster", files / "zones-24.json", "--policy=DefaultProvider", address="#pod=default/prefers-west-1c")
     press(page, *keys)
     shown = page.execute_script("return [...document.querySelectorAll('.tile:is(.best, .fits):not(:has(.chip.mark))')].map(each => each.querySelector('.asked')?.innerText)")
     assert len(shown) > 9 and all(re.search("1[abc]$", each) for each in shown)

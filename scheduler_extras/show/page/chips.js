@@ -8,7 +8,7 @@ function chips(node, decision, about, blame, fresh) {
     const frame = (blame.has(token) ? '.blamed' : '') + (fresh.includes(text) ? '.changed' : '');
     return h(`span.chip.${kind}${frame}`, {title: text, 'data-brief': brief}, wordsOfChip(text));
   };
-  const marks = taintsOf(node);
+  const marks = taintsOf(node).filter(each => fresh.includes(each[1]) || !isSaid(each, about, blame));
   const labels = labelsOf(node, decision);
   labels.sort((a, b) => blame.has(b[0]) - blame.has(a[0]) || isAskedFor(b) - isAskedFor(a));
   const isKnown = token => WITHOUT_CHIP.test(token) || labels.some(each => each[0] === token);
@@ -29,6 +29,10 @@ function chips(node, decision, about, blame, fresh) {
 
 // Labels that most nodes have, and that the records of nodes leave out (NOISE in records.py).
 const WITHOUT_CHIP = /^label:(beta\.)?kubernetes\.io\/(hostname|arch|os)$/;
+
+// Whether the reason says the same as a chip, and there is no room for both.
+const isSaid = ([token, text], about, blame) =>
+  isNarrow() && blame.has(token) && about.words.split(/[ ,;]+/).includes(text.replace(/:\w+$/, '').split('/').pop());
 
 // What keeps pods away: [token, text, kind of chip].
 function taintsOf(node) {
@@ -79,7 +83,7 @@ function podChips(node, decision, blame) {
         priority ? ` prio ${priority}` : ''
       )
     ),
-    others > 0 && h('span.chip.pod', {}, `and ${others} others`)
+    others > 0 && h('span.chip.pod', {'data-count': others}, `and ${others} others`)
   ];
 }
 

@@ -31,6 +31,8 @@ function fitAll() {
     if (isTall(tile)) wrap(tile.querySelector('.name'), true);
     else tile.parentNode.classList.add('small');
   }
+  const amounts = [...document.querySelectorAll('.why span')].filter(each => each.textContent.includes('>'));
+  if (amounts.some(isFolded)) document.querySelector('.tiles').classList.add('narrow');
   tiles.forEach(tile => fitTile(tile, isTall(tile)));
   fitMoves();
   fitRows();
@@ -77,10 +79,10 @@ function fitMoves() {
 }
 
 // In this order, a tile gives up: what the pod adds, decimals, labels and pods, keys and prefixes of labels that the
-// pod asks for, effects of taints, amounts, the pod that it gets (the frame and the heading say so, too), bars (of
-// nodes with taints, and with labels that give points), what the pod asks for and taints, large letters, the bars of a
-// node that falls, further lines of its name, and words of the reason. A low tile gives up amounts first, and the
-// winner never for a label.
+// pod asks for, effects of taints, the end of the name of the pod that it gets, amounts, what the pod asks for and
+// taints, large letters of its reason (then all reasons have medium ones), medium letters, the bars of a node that
+// falls, further lines of its name, and words of the reason. A low tile gives up amounts first. Nodes that fit keep
+// their bars, so that they can be compared, and the winner keeps its pod.
 function fitTile(tile, isTall) {
   tile.querySelectorAll('.bar').forEach(bar => {
     const amounts = bar.querySelector('.amounts');
@@ -88,6 +90,7 @@ function fitTile(tile, isTall) {
     if (isWide(bar.firstChild)) amounts.textContent = amounts.dataset.rounded;
   });
   tile.querySelectorAll('.chip.asked').forEach(chip => (isWide(chip) || isFolded(chip)) && withoutKey(chip));
+  breakWords(tile);
   if (!isHigh(tile)) return;
   const bars = tile.querySelector('.bars');
   const chips = chipsByRank(tile);
@@ -97,15 +100,15 @@ function fitTile(tile, isTall) {
     () => bars.classList.toggle('half', !isTall),
     ...chips.filter(each => !isMain(each)).map(rest.giveUp),
     () => tile.querySelectorAll('.chip.asked').forEach(withoutKey),
-    () => tile.querySelectorAll('.chip.new ~ .asked').forEach(withoutPrefix),
+    () => tile.querySelectorAll('.chip:is(.new, .mark) ~ .asked').forEach(withoutPrefix),
     () => tile.querySelectorAll('.chip.mark').forEach(shortenTaint),
+    () => intoOneRow(tile.querySelector('.chips')),
     ...chips.filter(each => isTall && each.matches('.best .asked:not(.scored)')).map(rest.giveUp),
-    () => withoutPod(tile, '.chip.new:has(~ .scored)'),
     () => bars.classList.add('half'),
-    () => withoutPod(tile, '.chip.new'),
-    () => tile.matches(':has(.chip:is(.mark, .scored)):not(.out)') && bars.remove(),
-    ...chips.filter(isMain).map(rest.giveUp),
+    () => intoOneRow(tile.querySelector('.chips'), true),
+    ...chips.filter(isMain).flatMap(chip => [rest.giveUp(chip), () => intoOneRow(tile.querySelector('.chips'))]),
     rest.end,
+    () => tile.matches('.out') && tile.parentNode.classList.add('medium'),
     () => tile.classList.add('small'),
     () => tile.matches('.out') && bars.remove(),
     () => tile.querySelectorAll('.chip.label.changed').forEach(each => each.remove()),
@@ -130,7 +133,11 @@ function shortenTaint(chip) {
   chip.classList.add('short');
   const text = chip.textContent.replace(/:NoSchedule$/, '').replace(/:PreferNoSchedule$/, ':Prefer…');
   chip.textContent = text;
-  if (isWide(chip)) chip.textContent = text.replace(/=[^:]*/, '');
+  if (isWide(chip)) withoutValue(chip);
+}
+
+function withoutValue(taint) {
+  taint.textContent = taint.textContent.replace(/=[^:]*/, '');
 }
 
 // A taint that is still too wide has two lines where these have room. If it is to blame, others make room.
@@ -155,12 +162,25 @@ function withoutPrefix(chip) {
   chip.textContent = chip.dataset.brief;
 }
 
-// Without the pod that a tile gets, there is room for the prefix.
-function withoutPod(tile, selector) {
-  const chip = tile.querySelector(selector);
-  if (!chip) return;
-  chip.remove();
-  tile.querySelectorAll('.chip.asked').forEach(withoutKey);
+// All chips side by side, if it is enough to cut the name of the pod that the tile gets (the heading names it, too),
+// and the values of taints. If it is tight, beside the pod, the names of taints are cut, too.
+function intoOneRow(chips, isTight = false) {
+  const marks = [...chips.querySelectorAll('.mark.short')];
+  const before = marks.map(each => each.textContent);
+  chips.classList.add('row');
+  if (isWide(chips)) marks.forEach(withoutValue);
+  if (isWide(chips) && isTight) chips.classList.add('tight');
+  if (!isWide(chips)) return;
+  chips.classList.remove('row', 'tight');
+  marks.forEach((each, i) => (each.textContent = before[i]));
+}
+
+// A word of a reason that is too long for a line breaks at a hyphen, or before a value.
+function breakWords(tile) {
+  for (const word of [...tile.querySelectorAll('.why span')].filter(isFolded)) {
+    const parts = word.textContent.split(/(?<=-)|(?==)/);
+    word.replaceWith(...parts.map(part => h('span', {}, part)));
+  }
 }
 
 // Whether a chip has several lines.
@@ -178,6 +198,8 @@ function chipsByRank(tile) {
   return [...tile.querySelectorAll('.chip:not(.changed, .new)')].sort((a, b) => rank(a) - rank(b)).reverse();
 }
 
+const EASY = '.chip:not(.changed, .new, .blamed, .mark, .asked)'; // chips that nothing depends on
+
 // Chips for which a tile has no room are counted, if the count has room beside others.
 function counterOf(tile, all) {
   const rest = h('span.chip.rest', {title: all.map(each => each.title || each.textContent).join('\n')});
@@ -186,13 +208,22 @@ function counterOf(tile, all) {
   const giveUp = chip => () => {
     if (!chip.isConnected) return;
     chip.remove();
-    rest.textContent = `+${++count}`;
+    count += Number(chip.dataset.count || 1);
+    rest.textContent = `+${count}`;
+  };
+  const isAlone = () => {
+    const before = rest.previousSibling;
+    return !before || rest.offsetTop >= before.offsetTop + before.offsetHeight;
   };
   const end = () => {
     if (count > 0) chips.append(rest);
-    const before = rest.previousSibling;
-    const isAlone = !before || rest.offsetTop >= before.offsetTop + before.offsetHeight;
-    if (isAlone || isHigh(tile)) rest.remove();
+    // Of several pods and labels, the last ones make room for the count.
+    while (isHigh(tile) && rest.previousSibling?.matches(EASY) && rest.previousSibling.previousSibling)
+      giveUp(rest.previousSibling)();
+    // The name of an only pod is cut for it.
+    if (isAlone() && rest.previousSibling?.matches('.pod:not(.new):first-child')) chips.classList.add('row');
+    const pod = chips.querySelector('.new'); // its name says more
+    if (isAlone() || isHigh(tile) || isWide(chips) || (pod && isWide(pod))) rest.remove();
   };
   return {giveUp, end};
 }

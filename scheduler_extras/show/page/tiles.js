@@ -34,9 +34,9 @@ function nodeInShort(name) {
 }
 
 // Between ten and 30 nodes, tiles are too narrow for such a prefix.
+const isNarrow = () => nodes.size > 9 && nodes.size <= MAX_TILES;
 function nodeOnTile(name) {
-  const isNarrow = nodes.size > 9 && nodes.size <= MAX_TILES;
-  return places.prefix && isNarrow ? `…${nodeInShort(name).slice(places.prefix.length)}` : nodeInShort(name);
+  return places.prefix && isNarrow() ? `…${nodeInShort(name).slice(places.prefix.length)}` : nodeInShort(name);
 }
 
 // The steps of a decision: the question, each predicate that refuses nodes, the points, the end.
@@ -85,6 +85,7 @@ function tile(name, decision, step) {
   const about = decision ? verdict(decision, name, step) : {is: 'open'};
   const blame = new Set(about.blame || []);
   const isScored = decision && showsPoints(decision, step) && decision.places.has(name);
+  const isFramed = taintsOf(node).some(each => isSaid(each, about, blame));
   const news = decision ? newsAbout(decision).filter(each => each.names?.includes(name)) : [];
   const fresh = news.flatMap(each => each.fresh[name] || []);
   const reasons = Object.entries(about.by || {}).map(([title, each]) => `${title}: ${each.join(', ')}`);
@@ -95,7 +96,7 @@ function tile(name, decision, step) {
     tileHeading(name, decision, about, blame, isScored),
     guess.choice === name && h('p.guessed', {}, guessInWords(decision, name, step)),
     bars(name, decision, about, blame),
-    about.words && h('p.why', {}, whyInWords(about.words)),
+    about.words && h(`p.why${isFramed ? '.blamed' : ''}`, {}, whyInWords(about.words)),
     isScored && race(decision, name),
     chips(node, decision, about, blame, fresh)
   );
@@ -118,10 +119,10 @@ function tileHeading(name, decision, about, blame, isScored) {
   );
 }
 
-// Each word by itself, so that a line breaks between words only; "12 > 7" stays together.
+// Each word by itself, so that a line breaks between words only; "12 > 7" stays together, and "cpu 12 > 7" if it fits.
 function whyInWords(words) {
   const together = plain(words).replace(/(?<=>|maxSkew) | (?=>)/g, '\u00a0');
-  return together.split(' ').map(word => [h('span', {}, word), ' ']);
+  return together.split(/ (?!\S+\u00a0>)/).map(word => [h('span', {}, word), ' ']);
 }
 
 // Words without the prefixes of labels and resources.
