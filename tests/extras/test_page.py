@@ -1272,6 +1272,22 @@ def test_pods_and_labels_without_room_are_counted(count, keys, browse, files):
     assert len(chips) - 1 + int(chips[-1]) == 24, "21 pods and three labels"
 
 
+def test_labels_that_the_pod_asks_for_are_shortened_for_the_count_of_others(browse, files):
+    page = browse("--cluster", files / "zones-12.json", address="#pod=default/prefers-west-1c")
+    press(page, "b")
+    assert page.execute_script("return document.querySelectorAll('.tile.fits .chip.asked').length") > 3
+    assert page.find_elements(By.CSS_SELECTOR, ".tile.fits:not(:has(.chip.rest))") == []
+
+
+def test_the_footer_tells_nothing_about_later_decisions(browse, tmp_path):
+    later = pod("q", {"cpu": "99"}), pod("r", {"cpu": "99"}), pod("s", nodeSelector={"disk": "ssd"})
+    (tmp_path / "cluster.json").write_text(json.dumps({"kind": "List", "apiVersion": "v1", "items": [node("n"), pod("p"), *later]}))
+    page = browse("--cluster", tmp_path / "cluster.json", address="#pod=default/p")
+    assert "most often" not in text_of(page, "footer")
+    press(page, Keys.END)
+    assert "most often: Insufficient cpu" in text_of(page, "footer")
+
+
 def test_pods_that_the_page_does_not_know_by_name_are_counted(browse, files):
     page = browse("--cluster", files / "busy-9.json")
     page.execute_script("nodes.get('busy-0').used.pods += 100; render()")

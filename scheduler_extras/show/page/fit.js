@@ -215,15 +215,28 @@ function counterOf(tile, all) {
     const before = rest.previousSibling;
     return !before || rest.offsetTop >= before.offsetTop + before.offsetHeight;
   };
+  const hasRoom = () => {
+    const pod = chips.querySelector('.new'); // its name says more
+    const crowdsPod = pod && isWide(pod) && pod.offsetTop === rest.offsetTop;
+    return !(isAlone() || isHigh(tile) || isWide(chips) || crowdsPod);
+  };
+  // Whether the count has room beside a chip, at best the last one.
+  const findsRoom = () =>
+    [...chips.children].reverse().some(each => {
+      if (each !== rest) each.after(rest);
+      return hasRoom();
+    });
   const end = () => {
-    if (count > 0) chips.append(rest);
+    if (count === 0) return;
+    chips.append(rest);
     // Of several pods and labels, the last ones make room for the count.
     while (isHigh(tile) && rest.previousSibling?.matches(EASY) && rest.previousSibling.previousSibling)
       giveUp(rest.previousSibling)();
     // The name of an only pod is cut for it.
     if (isAlone() && rest.previousSibling?.matches('.pod:not(.new):first-child')) chips.classList.add('row');
-    const pod = chips.querySelector('.new'); // its name says more
-    if (isAlone() || isHigh(tile) || isWide(chips) || (pod && isWide(pod))) rest.remove();
+    if (findsRoom()) return;
+    chips.querySelectorAll('.asked').forEach(withoutPrefix);
+    if (!findsRoom()) rest.remove();
   };
   return {giveUp, end};
 }

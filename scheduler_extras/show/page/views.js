@@ -260,7 +260,7 @@ function footer() {
   const last = (view.live && entries.findLast(isNews)) || entries.at(-1);
   const recent = known.entries.filter(each => each.node && last && last.at - each.at < 10);
   const reasons = new Map();
-  const lasts = new Map(known.entries.filter(each => each.pod).map(each => [each.pod, each]));
+  const lasts = new Map(entries.filter(each => each.pod).map(each => [each.pod, each]));
   if (isConnected()) lasts.forEach((_, pod) => known.queue.pods.some(each => each.pod === pod) || lasts.delete(pod));
   lasts.forEach(each => {
     if (!each.node) reasons.set(mainReason(each.message), (reasons.get(mainReason(each.message)) || 0) + 1);
