@@ -108,7 +108,7 @@ class Observations(RecordedMetrics, Observer):
         self.snapshot = cluster.snapshot
         self.lock = threading.Lock()  # held while a request is counted
         self.counting = threading.Lock()  # held while attempts are counted
-        self.new_pods = 0
+        self.new_pods = 0  # since the start
         # Not yet counted: attempts by profile and result, each with the fields of Attempts; calls of rules.
         self.ended: dict[tuple[str, str], collections.deque] = collections.defaultdict(collections.deque)
         self.timed: collections.deque[tuple] = collections.deque()
@@ -141,7 +141,7 @@ class Observations(RecordedMetrics, Observer):
                 if rows:
                     self.count_those(profile, result, Attempts(*zip(*rows, strict=True)))
             self.count_rules()
-            if self.new_pods:
+            if self.new_pods:  # counted since the start, so this sets the number
                 self.incoming.numbers["active", "PodAdd"] = self.new_pods
 
     def count_those(self, profile: str, result: str, attempts: Attempts) -> None:

@@ -60,6 +60,28 @@ class Budget:
         self.free_at = max(self.free_at, moment - self.window) + (moment - began) / self.share
 
 
+class QueueFrames:
+    """Adds frames of the waiting pods."""
+
+    def __init__(self, frames: Frames):
+        self.frames = frames
+        self.waiting: tuple | None = None  # as in the last frame of the queue
+        self.noted_at = 0.0  # in monotonic seconds
+
+    def note(self, cluster: LiveCluster) -> None:
+        """Add a frame, unless it would repeat the last one."""
+        if len(cluster.queue) > 10 * MAX_WAITING and time.monotonic() < self.noted_at + 1:
+            return  # a large queue takes long to read
+        self.noted_at = time.monotonic()
+        waiting = records_of_waiting(cluster)
+        pods = [waiting_pod(record) for record in waiting[:MAX_WAITING]]
+        oldest = min((record.added_at for record in waiting), default=0)
+        same = len(waiting), oldest, [pod | {"again": round(pod["again"])} for pod in pods]
+        if same != self.waiting:
+            self.waiting = same
+            self.frames.add("queue", {"count": len(waiting), "oldest": on_the_clock(oldest), "pods": pods})
+
+
 class Journal:
     """Records a run in frames. The loop calls its methods."""
 
@@ -68,6 +90,7 @@ class Journal:
         self.path = path  # of the Policy
         self.unwatched, self.watched = Budget(*unwatched), Budget(*watched)
         self.frames = Frames()
+        self.queue = QueueFrames(self.frames)
         self.known: dict[str, str] = {}  # name of a node -> its record as JSON, as in the last frame
         self.answers: AnswerCache | None = None  # of the snapshot that the last frames are about
         self.version = 0  # of that AnswerCache, at the last frame
@@ -75,15 +98,13 @@ class Journal:
         self.last: dict[str, tuple[tuple, int]] = {}  # uid of a pod -> its outcome, the number of the frame
         self.skipped: collections.deque[tuple] = collections.deque(maxlen=MAX_DECISIONS)  # outcomes only
         self.what_if = WhatIf()
-        self.waiting: tuple | None = None  # as in the last frame of the queue
-        self.queue_noted_at = 0.0
         self.decided_at = self.changes_noted_at = -math.inf  # in monotonic seconds
 
     def decided(self, cluster: LiveCluster, decision: FullDecision) -> None:
         """Record a decision before it is carried out."""
         moment = time.monotonic()
         time_to_record = None
-        if moment >= self.unwatched.free_at or self.frames.readers:  # most often neither, which costs little
+        if moment >= self.unwatched.free_at or self.frames.readers:  # usually neither: that must be cheap
             time_to_record = self.time_to_record(moment, self.decided_at)
         self.decided_at = moment
         if time_to_record:
@@ -110,7 +131,7 @@ class Journal:
             with time_to_record:
                 self.note_skipped()
                 self.update_for(cluster.snapshot)
-                self.note_queue(cluster)
+                self.queue.note(cluster)
             self.changes_noted_at = time.monotonic()
 
     def note(self, text: str, is_problem: bool = False) -> None:
@@ -141,7 +162,7 @@ class Journal:
             return
         self.note_skipped()
         self.update_for(cluster.snapshot)
-        self.note_queue(cluster)
+        self.queue.note(cluster)
         self.frames.add("decision", decision_record(decision, self.what_if.without_each(decision)))
         self.last[pod.uid] = outcome, self.frames.number
         if len(self.last) > 10 * MAX_DECISIONS:
@@ -175,19 +196,6 @@ class Journal:
         self.policies = dict(policies)
         self.what_if = WhatIf()
         self.frames.add("policy", {"path": self.path, **file_record(self.path), **policy_record(policies)})
-
-    def note_queue(self, cluster: LiveCluster) -> None:
-        """Add a frame with the waiting pods, unless it would repeat the last one."""
-        if len(cluster.queue) > 10 * MAX_WAITING and time.monotonic() < self.queue_noted_at + 1:
-            return  # a large queue takes long to read
-        self.queue_noted_at = time.monotonic()
-        waiting = records_of_waiting(cluster)
-        pods = [waiting_pod(record) for record in waiting[:MAX_WAITING]]
-        oldest = min((record.added_at for record in waiting), default=0)
-        same = len(waiting), oldest, [pod | {"again": round(pod["again"])} for pod in pods]
-        if same != self.waiting:
-            self.waiting = same
-            self.frames.add("queue", {"count": len(waiting), "oldest": on_the_clock(oldest), "pods": pods})
 
 
 def changed_records(snapshot: FullSnapshot, names: Iterable[str],

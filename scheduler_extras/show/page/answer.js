@@ -39,7 +39,7 @@ function because(decision, step) {
   return h('div.because', {}, h('div', {role: problem ? 'alert' : null}, lines));
 }
 
-// Whether a name is that of the file with the Policy: its rules need the room.
+// Whether a file is the Policy, whose edits need the room of its name.
 const isPolicy = name => known.policy?.path.split('/').pop() === name;
 
 // While the points come up: what their bars leave out.

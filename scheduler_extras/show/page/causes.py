@@ -9,11 +9,12 @@ import collections
 import itertools
 import math
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
 from scheduler import untolerated_taints
 from scheduler_extras.deciding.decision import FullDecision
+from scheduler_extras.deciding.rule import SKIP
 from scheduler_extras.reading.pods_and_nodes import FullNode, FullPod
 from scheduler_extras.rules.affinity import (
     ANTI_AFFINITY_OF_OTHERS,
@@ -22,7 +23,7 @@ from scheduler_extras.rules.affinity import (
     OWN_ANTI_AFFINITY,
 )
 from scheduler_extras.rules.affinity_terms import affinity_terms
-from scheduler_extras.rules.always import ROOM_FOR_NOMINATED
+from scheduler_extras.rules.always import ROOM_FOR_NOMINATED, rivals_of
 from scheduler_extras.rules.ports import PORTS_TAKEN, share_a_port
 from scheduler_extras.rules.script_rules import (
     OTHER_LABELS,
@@ -44,6 +45,9 @@ FACTS = ("kubernetes.io/", "beta.kubernetes.io/", "node.kubernetes.io/", "topolo
          "failure-domain.beta.kubernetes.io/")
 
 
+FREE = " free"  # the end of words about an amount
+
+
 @dataclass
 class Cause:
     """Why a node does not fit a pod."""
@@ -62,22 +66,36 @@ def cause_of(decision: FullDecision, name: str, against: dict) -> Cause:
     reasons = [*itertools.chain(*against.values())]
     precise = [reason for reason in reasons if reason != IN_GENERAL] or reasons
     causes = [function_for(reason)(decision, node, reason) for reason in precise]
-    words = ", ".join(dict.fromkeys(cause.words for cause in causes)) or "no reason given"
-    words = re.sub(r" free(?=, [\w-]+ [\d.]+ > )", "", words)  # of several amounts, only the last says "free"
+    words = in_one_line(dict.fromkeys(cause.words for cause in causes)) or "no reason given"
     blame = [each for cause in causes for each in cause.blame]
     change = " and ".join(cause.change for cause in causes)
     return Cause(words, blame, change, max((cause.size for cause in causes), default=1))
 
 
+def in_one_line(texts: Iterable[str]) -> str:
+    """Return the words of several causes. Of amounts in a row, only the last says "free"."""
+    words: list[str] = []
+    for text in texts:
+        if words and text.endswith(FREE):
+            words[-1] = words[-1].removesuffix(FREE)
+        words.append(text)
+    return ", ".join(words)
+
+
+def pods_with_reserved_room(decision: FullDecision, nodes: Iterable[FullNode]) -> dict[str, list[FullPod]]:
+    """Return the nominated pods whose room a pod may not take, {node: pods}."""
+    if decision.snapshot is None:
+        return {}
+    rivals = rivals_of(decision.pod, [*nodes], decision.snapshot)
+    return {} if rivals is SKIP else rivals.on_nodes
+
+
 def reserved(decision: FullDecision, node: FullNode) -> Cause:
     """Return the Cause: the node has no room beside the pods that are nominated to it."""
-    pod = decision.pod
-    nominated = decision.snapshot.nominated if decision.snapshot else []
-    there = [other for other in nominated if other.nominated_node == node.name and other.uid != pod.uid]
-    rivals = [other for other in there if other.priority >= pod.priority]
+    rivals = pods_with_reserved_room(decision, [node]).get(node.name, [])
     taken = requests_of(rivals)
     taken.update(node.requested)
-    lacking = [resource for resource, wanted in pod.requests.items()
+    lacking = [resource for resource, wanted in decision.pod.requests.items()
                if taken[resource] + wanted > node.allocatable.get(resource, 0)]
     return Cause(f"reserved for {names_of(rivals)}", [f"room:{resource}" for resource in lacking])
 
@@ -90,7 +108,7 @@ def lack(decision: FullDecision, node: FullNode, reason: str) -> Cause:
     free = node.allocatable.get(resource, 0) - used
     name = resource.rpartition("/")[2]
     amounts = [amounts_of(resource, each).removesuffix("Gi") for each in (wanted, max(free, 0))]
-    words = f"{'mem' if name == 'memory' else name} {' > '.join(amounts)} free"
+    words = f"{'mem' if name == 'memory' else name} {' > '.join(amounts)}{FREE}"
     more = f"{amounts_of(resource, wanted - free)} {name} more on {{node}}"
     return Cause(words, [f"room:{resource}"], more, (wanted - free) / max(wanted, 1))
 

@@ -16,13 +16,10 @@ const MIN_TALL = 6.8; // rem: the height from which a tile has room for a name o
 function fitAll() {
   fitSquares();
   const heading = document.querySelector('h1');
-  heading.classList.toggle(
-    'small',
-    [...heading.children].some(each => isCut(each))
-  );
-  document.querySelectorAll('.race i').forEach(each => {
-    if (isCut(each, 2)) each.textContent = '';
-  });
+  const isLong = [...heading.children].some(each => isCut(each));
+  heading.classList.toggle('small', isLong);
+  const points = [...document.querySelectorAll('.race i')];
+  points.filter(each => isCut(each, 2)).forEach(each => each.replaceChildren());
   fitLeads();
   const rem = parseFloat(getComputedStyle(document.documentElement).fontSize);
   const isTall = tile => tile.clientHeight > MIN_TALL * rem;
@@ -84,12 +81,9 @@ function fitMoves() {
 // falls, further lines of its name, and words of the reason. A low tile gives up amounts first. Nodes that fit keep
 // their bars, so that they can be compared, and the winner keeps its pod.
 function fitTile(tile, isTall) {
-  tile.querySelectorAll('.bar').forEach(bar => {
-    const amounts = bar.querySelector('.amounts');
-    if (isWide(bar.firstChild)) amounts.querySelector('small')?.remove();
-    if (isWide(bar.firstChild)) amounts.textContent = amounts.dataset.rounded;
-  });
-  tile.querySelectorAll('.chip.asked').forEach(chip => (isWide(chip) || isFolded(chip)) && withoutKey(chip));
+  tile.querySelectorAll('.bar').forEach(fitAmounts);
+  const asked = [...tile.querySelectorAll('.chip.asked')];
+  asked.filter(chip => isWide(chip) || isFolded(chip)).forEach(withoutKey);
   breakWords(tile);
   if (!isHigh(tile)) return;
   const bars = tile.querySelector('.bars');
@@ -107,7 +101,7 @@ function fitTile(tile, isTall) {
     () => bars.classList.add('half'),
     () => intoOneRow(tile.querySelector('.chips'), true),
     ...chips.filter(isMain).flatMap(chip => [rest.giveUp(chip), () => intoOneRow(tile.querySelector('.chips'))]),
-    rest.end,
+    rest.show,
     () => tile.matches('.out') && tile.parentNode.classList.add('medium'),
     () => tile.classList.add('small'),
     () => tile.matches('.out') && bars.remove(),
@@ -116,8 +110,15 @@ function fitTile(tile, isTall) {
   ];
   while (steps.length && isHigh(tile)) steps.shift()();
   tile.querySelectorAll('.chip.short').forEach(chip => unfold(chip, tile, chips.map(rest.giveUp)));
-  if (!isHigh(tile)) rest.end();
+  if (!isHigh(tile)) rest.show();
   fitWords(tile);
+}
+
+// Beside the name of a resource: without what the pod adds, or without decimals.
+function fitAmounts(bar) {
+  const amounts = bar.querySelector('.amounts');
+  if (isWide(bar.firstChild)) amounts.querySelector('small')?.remove();
+  if (isWide(bar.firstChild)) amounts.textContent = amounts.dataset.rounded;
 }
 
 // Let a name take several lines, around the total, or one.
@@ -183,7 +184,7 @@ function breakWords(tile) {
   }
 }
 
-// Whether a chip has several lines.
+// Whether a chip or a word has several lines.
 const isFolded = chip => chip.offsetHeight > 1.5 * parseFloat(getComputedStyle(chip).lineHeight);
 
 // What a tile keeps longest: what is to blame, then taints, what the pod asks for, and pods. The winner keeps what the
@@ -198,9 +199,9 @@ function chipsByRank(tile) {
   return [...tile.querySelectorAll('.chip:not(.changed, .new)')].sort((a, b) => rank(a) - rank(b)).reverse();
 }
 
-const EASY = '.chip:not(.changed, .new, .blamed, .mark, .asked)'; // chips that nothing depends on
+const LESSER = '.chip:not(.changed, .new, .blamed, .mark, .asked)'; // pods and labels that decide nothing
 
-// Chips for which a tile has no room are counted, if the count has room beside others.
+// Counts the chips that a tile gives up, and shows their number where it has room beside a chip.
 function counterOf(tile, all) {
   const rest = h('span.chip.rest', {title: all.map(each => each.title || each.textContent).join('\n')});
   const chips = tile.querySelector('.chips');
@@ -216,29 +217,32 @@ function counterOf(tile, all) {
     return !before || rest.offsetTop >= before.offsetTop + before.offsetHeight;
   };
   const hasRoom = () => {
-    const pod = chips.querySelector('.new'); // its name says more
-    const crowdsPod = pod && isWide(pod) && pod.offsetTop === rest.offsetTop;
-    return !(isAlone() || isHigh(tile) || isWide(chips) || crowdsPod);
+    if (isAlone() || isHigh(tile) || isWide(chips)) return false;
+    const pod = chips.querySelector('.new'); // its name says more than the count
+    const isBesidePod = pod && pod.offsetTop === rest.offsetTop;
+    return !(isBesidePod && isWide(pod));
   };
-  // Whether the count has room beside a chip, at best the last one.
-  const findsRoom = () =>
-    [...chips.children].reverse().some(each => {
-      if (each !== rest) each.after(rest);
-      return hasRoom();
-    });
-  const end = () => {
+  // Put the count beside the last chip that has room for it. Return whether there is one.
+  const place = () => {
+    for (const chip of [...chips.children].reverse()) {
+      if (chip !== rest) chip.after(rest);
+      if (hasRoom()) return true;
+    }
+    return false;
+  };
+  const show = () => {
     if (count === 0) return;
     chips.append(rest);
-    // Of several pods and labels, the last ones make room for the count.
-    while (isHigh(tile) && rest.previousSibling?.matches(EASY) && rest.previousSibling.previousSibling)
-      giveUp(rest.previousSibling)();
-    // The name of an only pod is cut for it.
-    if (isAlone() && rest.previousSibling?.matches('.pod:not(.new):first-child')) chips.classList.add('row');
-    if (findsRoom()) return;
+    const before = () => rest.previousSibling;
+    // The last of several lesser chips make room for it.
+    while (isHigh(tile) && before()?.matches(LESSER) && before().previousSibling) giveUp(before())();
+    // If a single pod is left, its name is cut for it.
+    if (isAlone() && before()?.matches('.pod:not(.new):first-child')) chips.classList.add('row');
+    if (place()) return;
     chips.querySelectorAll('.asked').forEach(withoutPrefix);
-    if (!findsRoom()) rest.remove();
+    if (!place()) rest.remove();
   };
-  return {giveUp, end};
+  return {giveUp, show};
 }
 
 // A reason that is too long ends with …

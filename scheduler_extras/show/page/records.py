@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from scheduler_extras.deciding.decision import FullDecision, Vote
-from scheduler_extras.deciding.rule import SKIP
 from scheduler_extras.policy.policy_file import lines_of
 from scheduler_extras.reading.pods_and_nodes import FullNode
-from scheduler_extras.rules.always import rivals_of
 from scheduler_extras.rules.script_rules import TAINT, insufficient
 from scheduler_extras.rules.spreading import HOSTNAME
 from scheduler_extras.show.explain import invalid_terms, merged_entries
-from scheduler_extras.show.page.causes import Cause, cause_of, names_of, requests_of
+from scheduler_extras.show.page.causes import Cause, cause_of, names_of, pods_with_reserved_room, requests_of
 from scheduler_extras.show.page.manifest import asks_of, manifest_of
 from scheduler_extras.show.text import shorten
 
@@ -62,13 +60,8 @@ def decision_record(decision: FullDecision, without: dict) -> dict:
 
 def reserved_record(decision: FullDecision) -> dict:
     """Return what is reserved for nominated pods, {node: {"for": their names, "amounts": their requests}}."""
-    if decision.snapshot is None:
-        return {}
-    rivals = rivals_of(decision.pod, [*decision.nodes.values()], decision.snapshot)
-    if rivals is SKIP:
-        return {}
     return {name: {"for": names_of(pods), "amounts": nonzero(requests_of(pods))}
-            for name, pods in rivals.on_nodes.items()}
+            for name, pods in pods_with_reserved_room(decision, decision.nodes.values()).items()}
 
 
 def answers_record(decision: FullDecision, failed: dict, total: dict, votes: Iterable[Vote]) -> dict:
