@@ -32,7 +32,7 @@ function because(decision, step) {
   const change = last && `${last.n > decision.n ? 'Since then' : 'Decided again after'}: ${edit}`;
   const problem = view.live && withoutFolder(known.problem);
   const news = (isOver && aboutNext(decision)) || change;
-  const message = isOver ? !decision.node && decision.message : decision && leftOut(decision, step);
+  const message = isOver ? !decision.node && byFrequency(decision.message) : decision && leftOut(decision, step);
   const line = (kind, text) => text && h(`p.${kind}`, {title: text}, withoutDomain(text));
   const second = line('news', news) || line('news.remark', isOver && remark(decision)) || line('message', message);
   const lines = problem ? line('problem', problem) : [reason(decision, step), ' ', second];
@@ -103,7 +103,7 @@ function reason(decision, step) {
     const helps = decision.help && `It would help to ${verb(decision.help)}.`;
     const words = isGone(decision) ? 'It is no longer in the queue.' : decision.outcome?.remedy || helps;
     const title = words ? `${words}\n${decision.message}` : decision.message;
-    return h('p.no', {title}, withoutDomain(words || decision.message));
+    return h('p.no', {title}, withoutDomain(words || byFrequency(decision.message)));
   }
   const [first, second] = ranked(decision);
   if (!isEnd(decision, step)) return h('p', {}, 'Points times weights: the highest total wins.');

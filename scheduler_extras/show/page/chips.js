@@ -8,19 +8,24 @@ function chips(node, decision, about, blame, fresh) {
     const frame = (blame.has(token) ? '.blamed' : '') + (fresh.includes(text) ? '.changed' : '');
     return h(`span.chip.${kind}${frame}`, {title: text, 'data-brief': brief}, wordsOfChip(text));
   };
-  const marks = taintsOf(node).filter(each => fresh.includes(each[1]) || !isSaid(each, about, blame));
+  const marks = taintsOf(node).filter(each => fresh.includes(each[1]) || !saidOf(each, about, blame));
   const labels = labelsOf(node, decision);
   labels.sort((a, b) => blame.has(b[0]) - blame.has(a[0]) || isAskedFor(b) - isAskedFor(a));
   const isKnown = token => WITHOUT_CHIP.test(token) || labels.some(each => each[0] === token);
-  const absent = [...blame].filter(each => each.startsWith('label:') && !isKnown(each));
+  const absent = absentLabels(blame).filter(each => !isKnown(`label:${each}`) && !saysAbsent(each, about));
   return h(
     'div.chips',
     {},
     about.is === 'best' &&
       h('span.chip.pod.new', {'data-pod': decision.pod, title: decision.pod}, `+ ${briefly(decision.pod)}`),
+    isWhatIf() &&
+      about.is !== 'best' &&
+      view.done &&
+      nodes.get(view.at?.node) === node &&
+      h('span.chip.pod.changed', {title: view.at.pod}, 'actual'),
     marks.filter(isEarly).map(chip),
     labels.filter(isEarly).map(chip),
-    absent.map(token => h('span.chip.label.blamed', {}, `no ${token.slice(6)}`)),
+    absent.map(key => h('span.chip.label.blamed', {}, `no ${key}`)),
     podChips(node, decision, blame),
     marks.filter(each => !isEarly(each)).map(chip),
     labels.filter(each => !isEarly(each)).map(chip)
@@ -30,9 +35,17 @@ function chips(node, decision, about, blame, fresh) {
 // Labels that most nodes have, and that the records of nodes leave out (NOISE in records.py).
 const WITHOUT_CHIP = /^label:(beta\.)?kubernetes\.io\/(hostname|arch|os)$/;
 
-// Whether the reason says the same as a chip, and there is no room for both.
-const isSaid = ([token, text], about, blame) =>
-  isNarrow() && blame.has(token) && about.words.split(/[ ,;]+/).includes(text.replace(/:\w+$/, '').split('/').pop());
+// The labels to blame.
+const absentLabels = blame => [...blame].filter(each => each.startsWith('label:')).map(each => each.slice(6));
+
+// Whether the reason says that a node has no such label: then it needs no chip that says so.
+const saysAbsent = (key, about) => plain(about.words) === plain(`no ${key}`);
+
+// The word of the reason that says the same as the chip of a taint, which then needs no chip; '' if none does.
+function saidOf([token, text], about, blame) {
+  const word = text.replace(/:\w+$/, '').split('/').pop();
+  return blame.has(token) && about.words.split(/[ ,;]+/).includes(word) ? word : '';
+}
 
 // What keeps pods away: [token, text, kind of chip].
 function taintsOf(node) {
@@ -59,10 +72,11 @@ function briefValue(key, value) {
 }
 const isAskedFor = ([, , kind]) => kind !== 'label';
 
-// The effect of a taint is a word of its own: a line breaks before it, not within it.
 function wordsOfChip(text) {
   return inLines(text.replace(/[\w.-]+\//, '').replace(/=$/, ''));
 }
+
+// The effect of a taint is a word of its own: a line breaks before it, not within it.
 const inLines = text => text.split(/(?<=:)(?=\w+…?$)/).map(each => h('span', {}, each));
 
 // The other pods, the newest one first; before them those to blame, then those that are preempted.

@@ -10,19 +10,17 @@ function isCut(each, margin = 0) {
   return text.getBoundingClientRect().width > each.getBoundingClientRect().width - margin + 0.01;
 }
 
+const inRem = pixels => pixels / parseFloat(getComputedStyle(document.documentElement).fontSize);
 const MIN_TALL = 6.8; // rem: the height from which a tile has room for a name of two lines
 
 // Make everything fit: whole words and lines, or fewer. Points for which a bar has no room are left out.
 function fitAll() {
   fitSquares();
-  const heading = document.querySelector('h1');
-  const isLong = [...heading.children].some(each => isCut(each));
-  heading.classList.toggle('small', isLong);
+  fitHeading();
   const points = [...document.querySelectorAll('.race i')];
   points.filter(each => isCut(each, 2)).forEach(each => each.replaceChildren());
   fitLeads();
-  const rem = parseFloat(getComputedStyle(document.documentElement).fontSize);
-  const isTall = tile => tile.clientHeight > MIN_TALL * rem;
+  const isTall = tile => inRem(tile.clientHeight) > MIN_TALL;
   const tiles = [...document.querySelectorAll('.tile')];
   for (const tile of tiles.filter(each => isCut(each.querySelector('.name')))) {
     if (isTall(tile)) wrap(tile.querySelector('.name'), true);
@@ -30,20 +28,31 @@ function fitAll() {
   }
   const amounts = [...document.querySelectorAll('.why span')].filter(each => each.textContent.includes('>'));
   if (amounts.some(isFolded)) document.querySelector('.tiles').classList.add('narrow');
-  tiles.forEach(tile => fitTile(tile, isTall(tile)));
+  const counters = tiles.map(tile => fitTile(tile, isTall(tile)));
+  tiles.forEach(breakWords); // once all reasons have the same letters, so that they break in the same places
+  tiles.forEach(fitWords);
+  counters.forEach(rest => rest.show());
   fitMoves();
   fitRows();
 }
 
+// The headline has the largest letters with which nothing of it is cut off, down to those of the rest.
+function fitHeading() {
+  const heading = document.querySelector('h1');
+  for (const size of [1.5, 1.4, 1.3, 1.2, 1.1, 1.05]) {
+    heading.style.setProperty('--size', `${size}rem`);
+    if (![...heading.children].some(each => isCut(each))) return;
+  }
+}
+
 // Lists that scroll show whole rows: what is left of one at their lower end is covered.
 function fitRows() {
-  const LINE = 1; // pixel between the rows of a table
   for (const list of document.querySelectorAll('.lists, .matrix, .timeline, .pending, .text')) {
     const end = list.getBoundingClientRect().top + list.clientHeight;
     const starts = [...list.querySelectorAll('h2, h3, li, tr, p, pre > div')]
       .map(row => row.getBoundingClientRect())
       .filter(row => row.top < end && row.bottom > end + 1 && row.height < list.clientHeight)
-      .map(row => row.top + (list.matches('.matrix') ? LINE : 0));
+      .map(row => row.top);
     list.style.setProperty('--cut', `${end - Math.min(end, ...starts)}px`);
   }
 }
@@ -63,10 +72,13 @@ function fitLeads() {
   }
 }
 
-// Pods that would move and for which the box of a what-if has no room are counted.
+// Beside the box of a what-if, the rules have smaller letters if need be. Pods that would move and for which the box has
+// no room are counted.
 function fitMoves() {
   const moves = document.querySelector('.moves');
   if (!moves) return;
+  const lists = document.querySelector('.lists');
+  if (isHigh(moves) || isHigh(lists)) lists.classList.add('small');
   for (let count = Number(moves.dataset.more); ; count++) {
     document.querySelector('.more-moves').textContent = count ? `and ${count} more ` : '';
     if (!isHigh(moves) || moves.childElementCount === 1) break;
@@ -82,26 +94,25 @@ function fitMoves() {
 // their bars, so that they can be compared, and the winner keeps its pod.
 function fitTile(tile, isTall) {
   tile.querySelectorAll('.bar').forEach(fitAmounts);
-  const asked = [...tile.querySelectorAll('.chip.asked')];
-  asked.filter(chip => isWide(chip) || isFolded(chip)).forEach(withoutKey);
-  breakWords(tile);
-  if (!isHigh(tile)) return;
+  const asked = tile.parentNode.querySelectorAll('.chip.asked'); // on all tiles: they read alike
+  if ([...tile.querySelectorAll('.chip.asked')].some(chip => isWide(chip) || isFolded(chip))) asked.forEach(withoutKey);
   const bars = tile.querySelector('.bars');
   const chips = chipsByRank(tile);
   const rest = counterOf(tile, chips);
   const isMain = chip => chip.matches('.mark, .asked, .blamed');
+  const lesser = chips.filter(each => !isMain(each));
+  const [others, firstPod] = [lesser.slice(0, -1), lesser.slice(-1)];
   const steps = [
     () => bars.classList.toggle('half', !isTall),
-    ...chips.filter(each => !isMain(each)).map(rest.giveUp),
-    () => tile.querySelectorAll('.chip.asked').forEach(withoutKey),
-    () => tile.querySelectorAll('.chip:is(.new, .mark) ~ .asked').forEach(withoutPrefix),
+    ...others.map(rest.giveUp),
+    () => asked.forEach(withoutKey),
+    () => asked.forEach(withoutPrefix),
+    ...firstPod.map(rest.giveUp),
     () => tile.querySelectorAll('.chip.mark').forEach(shortenTaint),
     () => intoOneRow(tile.querySelector('.chips')),
     ...chips.filter(each => isTall && each.matches('.best .asked:not(.scored)')).map(rest.giveUp),
     () => bars.classList.add('half'),
-    () => intoOneRow(tile.querySelector('.chips'), true),
     ...chips.filter(isMain).flatMap(chip => [rest.giveUp(chip), () => intoOneRow(tile.querySelector('.chips'))]),
-    rest.show,
     () => tile.matches('.out') && tile.parentNode.classList.add('medium'),
     () => tile.classList.add('small'),
     () => tile.matches('.out') && bars.remove(),
@@ -109,9 +120,8 @@ function fitTile(tile, isTall) {
     () => wrap(tile.querySelector('.name'), false)
   ];
   while (steps.length && isHigh(tile)) steps.shift()();
-  tile.querySelectorAll('.chip.short').forEach(chip => unfold(chip, tile, chips.map(rest.giveUp)));
-  if (!isHigh(tile)) rest.show();
-  fitWords(tile);
+  tile.querySelectorAll('.chip.short').forEach(chip => unfold(chip, tile, lesser.map(rest.giveUp)));
+  return rest;
 }
 
 // Beside the name of a resource: without what the pod adds, or without decimals.
@@ -141,13 +151,13 @@ function withoutValue(taint) {
   taint.textContent = taint.textContent.replace(/=[^:]*/, '');
 }
 
-// A taint that is still too wide has two lines where these have room. If it is to blame, others make room.
+// A taint that is still too wide has two lines, if pods and labels that decide nothing can make room for these.
 function unfold(chip, tile, others) {
   const text = chip.textContent;
   if (!isWide(chip)) return;
   chip.classList.remove('short');
   chip.replaceChildren(...inLines(text));
-  while (chip.matches('.blamed') && others.length && isHigh(tile)) others.shift()();
+  while (others.length && isHigh(tile)) others.shift()();
   if (!isHigh(tile)) return;
   chip.classList.add('short');
   chip.textContent = text;
@@ -163,16 +173,18 @@ function withoutPrefix(chip) {
   chip.textContent = chip.dataset.brief;
 }
 
-// All chips side by side, if it is enough to cut the name of the pod that the tile gets (the heading names it, too),
-// and the values of taints. If it is tight, beside the pod, the names of taints are cut, too.
-function intoOneRow(chips, isTight = false) {
+// All chips side by side, if it is enough to leave out the values of taints, and to cut the end of the name of the pod
+// that the tile gets. Less than that much of a name says little.
+const MIN_NAME = 6; // rem
+function intoOneRow(chips) {
   const marks = [...chips.querySelectorAll('.mark.short')];
   const before = marks.map(each => each.textContent);
+  const pod = chips.querySelector('.new:not(:only-child)');
+  const isTight = () => isWide(chips) || (pod && isWide(pod) && inRem(pod.offsetWidth) < MIN_NAME);
   chips.classList.add('row');
-  if (isWide(chips)) marks.forEach(withoutValue);
-  if (isWide(chips) && isTight) chips.classList.add('tight');
-  if (!isWide(chips)) return;
-  chips.classList.remove('row', 'tight');
+  if (isTight()) marks.forEach(withoutValue);
+  if (!isTight()) return;
+  chips.classList.remove('row');
   marks.forEach((each, i) => (each.textContent = before[i]));
 }
 
@@ -205,12 +217,17 @@ const LESSER = '.chip:not(.changed, .new, .blamed, .mark, .asked)'; // pods and 
 function counterOf(tile, all) {
   const rest = h('span.chip.rest', {title: all.map(each => each.title || each.textContent).join('\n')});
   const chips = tile.querySelector('.chips');
-  let count = 0;
+  const count = {pod: 0, label: 0}; // taints count as labels
   const giveUp = chip => () => {
     if (!chip.isConnected) return;
     chip.remove();
-    count += Number(chip.dataset.count || 1);
-    rest.textContent = `+${count}`;
+    count[chip.matches('.pod') ? 'pod' : 'label'] += Number(chip.dataset.count || 1);
+  };
+  // Labels are counted if no pod is left out: those that nobody asks for decide nothing.
+  const wordings = () => {
+    const what = count.pod ? 'pod' : 'label';
+    const more = chips.querySelector(`.${what}:not(.new)`) ? '+' : '';
+    return [more + plural(count[what], what), ...(count.pod && more ? [`+${count.pod}`] : [])];
   };
   const isAlone = () => {
     const before = rest.previousSibling;
@@ -223,7 +240,8 @@ function counterOf(tile, all) {
     return !(isBesidePod && isWide(pod));
   };
   // Put the count beside the last chip that has room for it. Return whether there is one.
-  const place = () => {
+  const place = words => {
+    rest.textContent = words;
     for (const chip of [...chips.children].reverse()) {
       if (chip !== rest) chip.after(rest);
       if (hasRoom()) return true;
@@ -231,16 +249,20 @@ function counterOf(tile, all) {
     return false;
   };
   const show = () => {
-    if (count === 0) return;
+    if (count.pod + count.label === 0 || isHigh(tile)) return;
+    rest.textContent = wordings()[0];
     chips.append(rest);
     const before = () => rest.previousSibling;
     // The last of several lesser chips make room for it.
     while (isHigh(tile) && before()?.matches(LESSER) && before().previousSibling) giveUp(before())();
     // If a single pod is left, its name is cut for it.
     if (isAlone() && before()?.matches('.pod:not(.new):first-child')) chips.classList.add('row');
-    if (place()) return;
-    chips.querySelectorAll('.asked').forEach(withoutPrefix);
-    if (!place()) rest.remove();
+    if (wordings().some(place)) return;
+    rest.remove();
+    const pod = chips.querySelector('.pod:not(.new, .blamed, .goes)');
+    if (!count.pod || !pod) return;
+    giveUp(pod)(); // the number of all pods says more than the name of one
+    show();
   };
   return {giveUp, show};
 }

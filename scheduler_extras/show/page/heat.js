@@ -33,10 +33,13 @@ function heatMap(names, decision, step) {
   );
 }
 
-// The nodes that are shown as tiles, too: the winner, and the first of these.
+// The nodes that are shown as tiles, too: the winner, and the first of these. While predicates filter: nodes that are
+// left.
 function twoTiles(names, decision, step, order, changed) {
   const helped = decision && isEnd(decision, step) ? decision.help.split(' ') : [];
-  const wanted = [order[0], selected, ...changed, ...order.slice(1, 3), ...helped, ...names.slice(0, 2)];
+  const isLeft = name => !decision || verdict(decision, name, step).is !== 'out';
+  const first = [names.find(isLeft), names.findLast(isLeft), ...names.slice(0, 2)];
+  const wanted = [order[0], selected, ...changed, ...order.slice(1, 3), ...helped, ...first];
   return [...new Set(wanted)].filter(name => nodes.has(name)).slice(0, 2);
 }
 
@@ -70,12 +73,12 @@ function mapOf(names, square, decision, step) {
   );
 }
 
-// In pixels: of a square, between squares, between zones.
-const MAX_SQUARE = 60;
+// In pixels: the side of a square, between squares, between zones.
+const [MIN_SQUARE, MAX_SQUARE] = [4, 60];
 const GAP = 1;
 const BETWEEN = 10;
 
-// Make the squares as large as fits, with zones side by side where they are small.
+// Make the squares as large as fits, with as many zones in each row. Height that is left makes them higher.
 function fitSquares() {
   const map = document.querySelector('.map');
   if (!map) return;
@@ -83,37 +86,31 @@ function fitSquares() {
     const head = zone.firstChild;
     return {zone, count: zone.lastChild.childElementCount, wide: head.offsetWidth, high: head.offsetHeight};
   });
-  let size = MAX_SQUARE,
-    rows;
-  for (; size > 3; size--) {
-    rows = rowsOfZones(zones, size + GAP, map.clientWidth - 1);
-    if (sum(rows.map(row => row.height)) <= map.clientHeight) break;
-  }
-  map.style.setProperty('--size', `${Math.max(size, 4)}px`);
+  const [wide, high] = [map.clientWidth - 1, map.clientHeight];
+  let size = MAX_SQUARE;
+  while (size > MIN_SQUARE && !rowsThatFit(zones, size + GAP, wide, high)) size--;
+  const rows = rowsThatFit(zones, size + GAP, wide, high) || rowsThatFit(zones, size + GAP, wide, Infinity);
+  const left = high - sum(rows.map(row => row.height));
+  const more = Math.floor(left / sum(rows.map(row => row.lines)));
+  map.style.setProperty('--size', `${size}px`);
+  map.style.setProperty('--more', `${Math.max(Math.min(more, size / 3), 0)}px`);
   for (const {members, widths} of rows)
     members.forEach(({zone}, i) => {
       zone.style.width = `${widths[i]}px`;
     });
 }
 
-// Divide zones into rows, one after another, so that all rows together are as low as possible.
-function rowsOfZones(zones, pitch, wide) {
-  const best = [{height: 0, rows: []}]; // of the zones from one on, the last of them first
-  for (let i = zones.length - 1; i >= 0; i--) {
-    let found = null;
-    for (
-      let end = i + 1;
-      end <= zones.length && (end === i + 1 || sum(zones.slice(i, end).map(each => each.wide + BETWEEN)) <= wide);
-      end++
-    ) {
-      const row = rowOf(zones.slice(i, end), pitch, wide);
-      const rest = best[zones.length - end];
-      if (!found || row.height + rest.height < found.height)
-        found = {height: row.height + rest.height, rows: [row, ...rest.rows]};
-    }
-    best.push(found);
+// The zones in rows of equal length, as many side by side as fit; null if none of that is low enough.
+function rowsThatFit(zones, pitch, wide, high) {
+  const isNarrowEnough = group => group.length === 1 || sum(group.map(each => each.wide + BETWEEN)) <= wide + BETWEEN;
+  for (let length = zones.length; length > 0; length--) {
+    if (zones.length % length) continue;
+    const starts = zones.map((_, i) => i).filter(i => i % length === 0);
+    const groups = starts.map(i => zones.slice(i, i + length));
+    const rows = groups.every(isNarrowEnough) && groups.map(group => rowOf(group, pitch, wide));
+    if (rows && sum(rows.map(row => row.height)) <= high) return rows;
   }
-  return best.at(-1).rows;
+  return null;
 }
 
 // Zones side by side: as few lines of squares as fit. The last zone has the rest of the width.
@@ -123,7 +120,7 @@ function rowOf(members, pitch, wide) {
     const widths = members.map(each => Math.max(Math.ceil(each.count / lines) * pitch, each.wide));
     if (sum(widths) > room && lines < Math.max(...members.map(each => each.count))) continue;
     widths[widths.length - 1] += room - sum(widths);
-    return {members, widths, height: lines * pitch + members[0].high};
+    return {members, widths, lines, height: lines * pitch + members[0].high};
   }
 }
 

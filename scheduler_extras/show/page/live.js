@@ -130,6 +130,7 @@ function showStatus() {
   const status = document.getElementById('status');
   if (!status) return;
   status.className = kind;
+  document.body.classList.toggle('lost', kind === 'lost');
   status.textContent = words;
 }
 

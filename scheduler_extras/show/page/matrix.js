@@ -12,16 +12,26 @@ function matrix(decision) {
   const predicates =
     all.length + decision.votes.length > maxColumns() ? all.filter(title => decision.refused.includes(title)) : all;
   const rest = all.length - predicates.length;
-  const votes = decision.votes.filter(vote => [].concat(vote.points).some(points => points));
-  const zeros = decision.votes.filter(vote => !votes.includes(vote)).map(vote => vote.title);
+  const cut = cutShort(decision); // the totals leave these points out
+  const isZero = vote => ![].concat(vote.points).some(points => points);
+  const votes = decision.votes.filter(vote => !isZero(vote) && !cut.has(vote));
+  const zeros = decision.votes.filter(isZero).map(vote => vote.title);
   const names = rowsOf(decision);
+  const isWhole = names.length === decision.nodes;
   const head = (title, kind, weight) =>
     h(
       `th.${kind}`,
       {scope: 'col', title},
       h('span', {}, nameOf(title), weight !== undefined && [' ', h('span.times', {}, `× ${weight}`)])
     );
-  const rows = names.map(name =>
+  const hiddenFits = decision.fit.length - names.filter(name => decision.places.has(name)).length;
+  const gap = h(
+    'tr.gap',
+    {},
+    h('td', {colspan: 2 + predicates.length + votes.length}, `⋮ ${plural(hiddenFits, 'other node')} that fit`)
+  );
+  const isLastFit = (name, i) => decision.places.has(name) && !decision.places.has(names[i + 1]);
+  const rows = names.map((name, i) => [
     h(
       `tr${name === decision.node ? '.best' : ''}`,
       {onclick: () => clickNode(name)},
@@ -29,11 +39,11 @@ function matrix(decision) {
       predicates.map(title => predicateCell(decision, name, title)),
       decision.places.has(name)
         ? votes.map(vote => pointsCell(decision, vote, name))
-        : h('td.cause', {colspan: votes.length + 1}, plain(decision.against[decision.out[name]].words)),
+        : h('td.cause', {colspan: votes.length + 1}, isWhole ? causeOf(decision, name) : kindInWords(decision, name)),
       decision.places.has(name) && h('td.sum', {title: number(totalOf(decision, name))}, totalInShort(decision, name))
-    )
-  );
-  const left = decision.nodes - names.length;
+    ),
+    hiddenFits > 0 && isLastFit(name, i) && gap
+  ]);
   return h(
     'div.matrix',
     {},
@@ -54,7 +64,7 @@ function matrix(decision) {
       ),
       h('tbody', {}, rows)
     ),
-    left > 0 &&
+    !isWhole &&
       h(
         'p',
         {},
@@ -66,7 +76,7 @@ function matrix(decision) {
               render();
             }
           },
-          `and ${left} other nodes`
+          `show all ${decision.nodes} nodes`
         )
       ),
     rest > 0 &&
@@ -76,6 +86,13 @@ function matrix(decision) {
         `${plural(rest, 'other predicate')} that no node has failed`
       ),
     zeros.length > 0 && decision.fit.length > 0 && h('p', {}, `no points from ${zeros.join(', ')}`),
+    [...cut].map(vote =>
+      h(
+        'p',
+        {},
+        `… = ${number(vote.weight * vote.points)}: ${vote.title} ${number(vote.points)} × ${vote.weight}, for all`
+      )
+    ),
     h('p.key', {}, '✓ passes · ✗ fails · blank: not asked, as the node is out already. Points: as given → normalized.'),
     decision.votes
       .map(vote => normalized(decision, vote))
@@ -85,18 +102,32 @@ function matrix(decision) {
   );
 }
 
-// The nodes that fit, the best one first, then the others. Of many, the best ones and one for each reason, unless
-// somebody asks for all.
+// The nodes that fit, the best one first, then the others. Of many, the best ones and one for each kind of reason, the
+// most frequent one first, unless somebody asks for all.
 function rowsOf(decision) {
   const names = [...ranked(decision), ...inPlaces().filter(name => name in decision.out)];
   if (names.length <= MAX_ROWS || showsAllRows) return names;
-  const groups = new Map(
-    Object.entries(decision.out)
-      .reverse()
-      .map(([name, group]) => [group, name])
-  );
-  const best = ranked(decision).slice(0, Math.max(MAX_ROWS - groups.size, 5));
-  return [...new Set([...best, ...groups.values(), ...names])].slice(0, MAX_ROWS);
+  const kinds = [...nodesByKind(decision).values()].sort((a, b) => b.length - a.length).slice(0, MAX_ROWS - 5);
+  return [...ranked(decision).slice(0, MAX_ROWS - kinds.length), ...kinds.map(([name]) => name)];
+}
+
+// The nodes that do not fit, by the kind of reason.
+function nodesByKind(decision) {
+  const byKind = new Map();
+  for (const name of inPlaces().filter(each => each in decision.out)) {
+    const kind = kindOf(decision, decision.out[name]);
+    if (!byKind.has(kind)) byKind.set(kind, []);
+    byKind.get(kind).push(name);
+  }
+  return byKind;
+}
+
+const causeOf = (decision, name) => plain(decision.against[decision.out[name]].words);
+
+// The reason of a node that stands for all with such a reason.
+function kindInWords(decision, name) {
+  const others = nodesByKind(decision).get(kindOf(decision, decision.out[name])).length - 1;
+  return causeOf(decision, name) + (others ? `, and ${plural(others, 'node')} like it` : '');
 }
 
 function predicateCell(decision, name, title) {

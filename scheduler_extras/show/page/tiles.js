@@ -85,7 +85,8 @@ function tile(name, decision, step) {
   const about = decision ? verdict(decision, name, step) : {is: 'open'};
   const blame = new Set(about.blame || []);
   const isScored = decision && showsPoints(decision, step) && decision.places.has(name);
-  const isFramed = taintsOf(node).some(each => isSaid(each, about, blame));
+  const said = taintsOf(node).filter(each => saidOf(each, about, blame));
+  const isFramed = said.length > 0 || absentLabels(blame).some(key => saysAbsent(key, about));
   const news = decision ? newsAbout(decision).filter(each => each.names?.includes(name)) : [];
   const fresh = news.flatMap(each => each.fresh[name] || []);
   const reasons = Object.entries(about.by || {}).map(([title, each]) => `${title}: ${each.join(', ')}`);
@@ -96,7 +97,7 @@ function tile(name, decision, step) {
     tileHeading(name, decision, about, blame, isScored),
     guess.choice === name && h('p.guessed', {}, guessInWords(decision, name, step)),
     bars(name, decision, about, blame),
-    about.words && h(`p.why${isFramed ? '.blamed' : ''}`, {}, whyInWords(about.words)),
+    about.words && h(`p.why${isFramed ? '.blamed' : ''}`, {}, whyInWords(withEffects(about, said, blame))),
     isScored && race(decision, name),
     chips(node, decision, about, blame, fresh)
   );
@@ -119,10 +120,17 @@ function tileHeading(name, decision, about, blame, isScored) {
   );
 }
 
+// The reason, with the effects of the taints that it names if tiles have room for them.
+function withEffects(about, said, blame) {
+  if (isNarrow()) return about.words;
+  const word = taint => saidOf(taint, about, blame);
+  return said.reduce((words, taint) => words.replace(word(taint), taint[1].replace(/.*\//, '')), about.words);
+}
+
 // Each word by itself, so that a line breaks between words only; "12 > 7" stays together, and "cpu 12 > 7" if it fits.
 function whyInWords(words) {
   const together = plain(words).replace(/(?<=>|maxSkew) | (?=>)/g, '\u00a0');
-  return together.split(/ (?!\S+\u00a0>)/).map(word => [h('span', {}, word), ' ']);
+  return together.split(/ (?!\S+\u00a0>)/).map(word => [inLines(word), ' ']);
 }
 
 // Words without the prefixes of labels and resources.

@@ -36,7 +36,7 @@ function showCurrentLine() {
 const isSought = text => text.toLowerCase().includes(sought.toLowerCase());
 const found = () =>
   known.entries
-    .filter(each => isSought(lineOf(each)))
+    .filter(each => isSought(lineOf(each)) && !isPartOfEdit(each))
     .slice(-400)
     .reverse();
 const nodesFound = () => (sought ? inPlaces().filter(name => isSought(nodeInWords(name))) : []);
@@ -76,7 +76,7 @@ function line(entry) {
       `li.${entry.kind}${entry.problem ? '.no' : ''}`,
       {},
       time,
-      h('span', {title: lineOf(entry)}, withoutDomain(lineOf(entry)))
+      h('span', {title: editInWords(entry)}, withoutDomain(editInWords(entry)))
     );
   return h(
     `li.decision${entry === view.at ? '.current' : ''}`,
@@ -96,50 +96,6 @@ function line(entry) {
       withoutDomain(lineOf(entry))
     )
   );
-}
-
-// A line about a file, without its folder.
-const withoutFolder = text => text.replace(/^\S*\/(?=[^/\s]+: )/, '');
-
-// The line of an entry. An edit of the Policy has a line of the log for each rule: they become one.
-function editInWords(entry) {
-  const file = lineOf(entry).split(': ')[0] + ': ';
-  const isEdit = line => line.startsWith(`${file}+ `) || line.startsWith(`${file}- `);
-  if (entry.kind !== 'note' || !isEdit(lineOf(entry))) return lineOf(entry);
-  const notes = known.entries.filter(each => each.kind === 'note' && Math.abs(entry.at - each.at) < 0.2);
-  const rules = notes
-    .map(lineOf)
-    .filter(isEdit)
-    .map(line => line.slice(file.length));
-  const nameOf = rule => rule.slice(2).split(' ×')[0];
-  rules.sort((a, b) => byNumber(nameOf(a), nameOf(b)));
-  return (
-    file +
-    rules
-      .join(', ')
-      .replace(/- ([^ ,]+) ×(\d+), \+ \1 ×(\d+)/g, '$1 ×$2 → ×$3')
-      .replaceAll('Priority ×', ' ×')
-  );
-}
-
-const withoutCount = message => message.replace(/0\/\d+ nodes are available: /, '');
-
-// What keeps a pod from most of the nodes, without how many these are.
-function mainReason(message) {
-  const reasons = [...withoutCount(message).matchAll(/(\d+) (.+?)(?=, \d+ |\.? preemption: |\.?$)/g)];
-  const [[, , reason] = []] = reasons.sort((a, b) => b[1] - a[1]);
-  return reason?.replace('node(s) ', '') || message;
-}
-
-function lineOf(entry) {
-  if (entry.kind === 'change') return entry.lines.join('; ');
-  if (entry.kind === 'note' || entry.kind === 'run') return withoutFolder(entry.text);
-  if (entry.node === null) return `${short(entry.pod)} ✗ ${entry.outcome?.remedy || entry.message}`;
-  const total =
-    entry.kind === 'decision' && entry.fit.length
-      ? ` (${entry.fit.length} of ${entry.nodes} fit, ${number(totalOf(entry, entry.node))})`
-      : '';
-  return `${short(entry.pod)} → ${entry.node}${total}`;
 }
 
 // The pods that are pending, as in the queue on the left; first the one that is shown. With the least change that would
@@ -182,7 +138,7 @@ function pendingBoard() {
             !decision.help &&
             decision.fit.length === 0 &&
             h('p.help', {}, 'More than one thing is in the way on each node.'),
-          decision && h('p', {title: decision.message}, withoutDomain(decision.message)),
+          decision && h('p', {title: decision.message}, withoutDomain(byFrequency(decision.message))),
           decision?.outcome?.remedy &&
             h('p.warn', {title: decision.outcome.remedy}, withoutDomain(decision.outcome.remedy)),
           decision?.outcome?.waits &&

@@ -1,0 +1,68 @@
+// The entries of the timeline in words.
+
+// A line about a file, without its folder.
+const withoutFolder = text => text.replace(/^\S*\/(?=[^/\s]+: )/, '');
+
+// The file whose rules a line of the log says to be edited, such as 'policy.json: + ImageLocalityPriority ×2'; or ''.
+function editedFile(entry) {
+  const [, file] = (entry.kind === 'note' && /^([^:]+: )[+-] /.exec(lineOf(entry))) || [];
+  return file || '';
+}
+
+// An edit of the Policy has a line of the log for each rule: all of them.
+function linesOfEdit(entry) {
+  const file = editedFile(entry);
+  return known.entries.filter(each => file && editedFile(each) === file && Math.abs(entry.at - each.at) < 0.2);
+}
+
+// Whether a line is one of several about the same edit, and not the last one, which stands for all.
+const isPartOfEdit = entry => editedFile(entry) !== '' && linesOfEdit(entry).at(-1) !== entry;
+
+// The line of an entry, or one line for a whole edit.
+function editInWords(entry) {
+  const file = editedFile(entry);
+  if (!file) return lineOf(entry);
+  const nameOf = rule => rule.slice(2).split(' ×')[0];
+  const rules = linesOfEdit(entry).map(each => lineOf(each).slice(file.length));
+  rules.sort((a, b) => byNumber(nameOf(a), nameOf(b)));
+  return (
+    file +
+    rules
+      .join(', ')
+      .replace(/- ([^ ,]+) ×(\d+), \+ \1 ×(\d+)/g, '$1 ×$2 → ×$3')
+      .replaceAll('Priority ×', ' ×')
+  );
+}
+
+const COUNT = /^0\/\d+ nodes are available: /;
+const withoutCount = text => text.replace(/0\/\d+ nodes are available: /, '');
+
+// The reasons of kube-scheduler's message, the most frequent one first: ['3 Insufficient cpu', ...]. It sorts them as
+// texts itself.
+function reasonsOf(message) {
+  const [reasons] = message.replace(COUNT, '').split(/\.? preemption: |\.$/);
+  return reasons.split(/, (?=\d+ )/).sort((a, b) => parseInt(b) - parseInt(a));
+}
+
+// A message with its reasons in this order.
+function byFrequency(message) {
+  const [count = ''] = COUNT.exec(message) || [];
+  const [, end = ''] = /(\.? preemption: .*|\.)$/s.exec(message) || [];
+  return count ? count + reasonsOf(message).join(', ') + end : message;
+}
+
+// What keeps a pod from most of the nodes, without how many these are.
+function mainReason(message) {
+  return reasonsOf(message)[0].replace(/^\d+ (node\(s\) )?/, '');
+}
+
+function lineOf(entry) {
+  if (entry.kind === 'change') return entry.lines.join('; ');
+  if (entry.kind === 'note' || entry.kind === 'run') return withoutFolder(entry.text);
+  if (entry.node === null) return `${short(entry.pod)} ✗ ${entry.outcome?.remedy || byFrequency(entry.message)}`;
+  const total =
+    entry.kind === 'decision' && entry.fit.length
+      ? ` (${entry.fit.length} of ${entry.nodes} fit, ${number(totalOf(entry, entry.node))})`
+      : '';
+  return `${short(entry.pod)} → ${entry.node}${total}`;
+}
