@@ -22,7 +22,7 @@ def pytest_configure(config):
 ON_THE_SECOND = ("test_side_by_side", "test_preemption_beside_kube_scheduler", "test_contests", "test_faults")
 
 
-SLOWEST = ("test_page", "test_properties", "test_without_configuration")  # these start early, so that none is left running alone at the end
+SLOWEST = ("test_page_tiles", "test_properties", "test_without_configuration")  # these start early, so that none is left running alone at the end
 
 
 @pytest.hookimpl(tryfirst=True)  # before pytest-xdist looks at the groups
@@ -33,6 +33,8 @@ def pytest_collection_modifyitems(items):
         if "shared_control_plane" in item.fixturenames:
             which = "second" if item.path.stem in ON_THE_SECOND else "first"
             item.add_marker(pytest.mark.xdist_group(f"the {which} control plane"))
+        if "chromium" in item.fixturenames:
+            item.add_marker(pytest.mark.xdist_group("a browser"))  # only one worker starts it
 
 
 def pytest_collection_finish():

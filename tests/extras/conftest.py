@@ -10,6 +10,7 @@ from helpers.extender import service  # noqa: F401 (a fixture)
 from helpers.extras import PATIENT, Running, compute_each_time, compute_for_all, index_all, reset_process
 from helpers.fake_api import clock, watched  # noqa: F401 (fixtures)
 from helpers.faults import start  # noqa: F401 (a fixture)
+from helpers.page import browse, chromium, files, pages  # noqa: F401 (fixtures)
 from helpers.preempting import contested  # noqa: F401 (a fixture)
 from helpers.random_objects import changing_rules  # noqa: F401 (a fixture)
 from helpers.spy import spy  # noqa: F401 (a fixture)
