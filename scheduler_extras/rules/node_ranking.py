@@ -48,7 +48,9 @@ def rank(victims: Victims) -> tuple:
 def pick_one_node(found: dict[FullNode, Victims]) -> tuple[FullNode, str]:
     """Return the best candidate of {node: its Victims}, and in words why it is the best."""
     best, *others = sorted(found, key=lambda node: rank(found[node]), reverse=True)
-    return best, deciding_criterion(found[best], found[others[0]]) if others else "where that helps"
+    if not others:
+        return best, "the only node where that helps"
+    return best, deciding_criterion(found[best], found[others[0]])
 
 
 def deciding_criterion(victims: Victims, others: Victims) -> str:
@@ -56,4 +58,4 @@ def deciding_criterion(victims: Victims, others: Victims) -> str:
     words = WHY_ONE if len(victims.pods) == 1 else WHY
     compared = zip(words, rank(victims), rank(others), strict=True)
     differing = [why for why, ours, its in compared if ours != its]
-    return differing[0] if differing else "where that helps"
+    return differing[0] if differing else "as good as any other node"

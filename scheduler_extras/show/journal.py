@@ -95,7 +95,8 @@ class Journal:
         self.answers: AnswerCache | None = None  # of the snapshot that the last frames are about
         self.version = 0  # of that AnswerCache, at the last frame
         self.policies: dict[str, FullPolicy] = {}
-        self.last: dict[str, tuple[tuple, int]] = {}  # uid of a pod -> its outcome, the number of the frame
+        # uid of a pod -> its outcome, the number of the frame, the last message (PostFilter may append to it)
+        self.last: dict[str, tuple[tuple, int, str | None]] = {}
         self.skipped: collections.deque[tuple] = collections.deque(maxlen=MAX_DECISIONS)  # outcomes only
         self.what_if = WhatIf()
         self.decided_at = self.changes_noted_at = -math.inf  # in monotonic seconds
@@ -115,13 +116,16 @@ class Journal:
 
     def carried_out(self, decision: FullDecision, *remarks: str) -> None:
         """Record the outcome of a decision, if there is more to it than the node."""
-        if not (decision.why_delayed or decision.remedy or decision.requests or remarks):
+        outcome, number, message = self.last.get(decision.pod.uid, ((), 0, None))
+        says_more = not decision.node and decision.message != message
+        has_more = says_more or decision.why_delayed or decision.remedy or decision.requests or remarks
+        if not (number and has_more):
             return
-        _, number = self.last.get(decision.pod.uid, (None, 0))
-        about = {"waits": decision.why_delayed, "remedy": decision.remedy, "victims": victims_of(decision),
-                 "notes": remarks}
-        if number:
-            self.frames.add("outcome", {"of": number, "line": in_words(decision), **about})
+        self.last[decision.pod.uid] = outcome, number, decision.message
+        self.frames.add("outcome", {
+            "of": number, "line": in_words(decision), "waits": decision.why_delayed,
+            "remedy": decision.remedy, "victims": victims_of(decision), "notes": remarks,
+            "message": decision.message or ""})
 
     def note_changes(self, cluster: LiveCluster) -> None:
         """Record changes of the cluster between decisions."""
@@ -158,13 +162,13 @@ class Journal:
         """Add the frames of a decision, unless it repeats the last one about the pod."""
         pod = decision.pod
         outcome = decision.node, decision.message
-        if not decision.node and outcome == self.last.get(pod.uid, (None, 0))[0]:
+        if not decision.node and outcome == self.last.get(pod.uid, ((), 0, None))[0]:
             return
         self.note_skipped()
         self.update_for(cluster.snapshot)
         self.queue.note(cluster)
         self.frames.add("decision", decision_record(decision, self.what_if.without_each(decision)))
-        self.last[pod.uid] = outcome, self.frames.number
+        self.last[pod.uid] = outcome, self.frames.number, decision.message
         if len(self.last) > 10 * MAX_DECISIONS:
             del self.last[next(iter(self.last))]
 

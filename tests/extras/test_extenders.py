@@ -368,7 +368,7 @@ def victims(*uids, **more):
 def test_an_extender_is_called_with_the_victims(service, names_only):
     service.answers["preempt"] = 200, {"NodeNameToMetaVictims": {"c": victims("uid-c")}}
     message = remedy([{"urlPrefix": service.url, "preemptVerb": "preempt", "nodeCacheCapable": names_only}])
-    assert message == "It preempts default/on-c on c, where that helps."
+    assert message == "It preempts default/on-c on c, the only node where that helps."
     [(verb, asked)] = service.asked
     assert verb == "preempt" and asked["Pod"]["metadata"]["name"] == "p"
     kind = "NodeNameToMetaVictims" if names_only else "NodeNameToVictims"
@@ -399,7 +399,7 @@ def test_answers_of_an_extender_about_victims(service, answer, message):
     if "No preemption: extender " in text:
         assert text.startswith(f"No preemption: extender {service.url}: preempt: ")
         is_read = message == "names no pod on a."  # then the rest of the answer of an ignorable extender counts
-        otherwise = "on-b on b, where that helps." if is_read else "on-a on a, where the victim matters least."
+        otherwise = "on-b on b, the only node where that helps." if is_read else "on-a on a, where the victim matters least."
         assert remedy([extender | {"ignorable": True}]) == f"It preempts default/{otherwise}"
 
 
@@ -408,7 +408,7 @@ def test_each_extender_gets_the_nodes_that_the_previous_one_has_left(service):
     service.answers["preempt"] = lambda: (200, {"NodeNameToMetaVictims": answers[len(service.asked) - 1]})
     extender = {"urlPrefix": service.url, "preemptVerb": "preempt", "nodeCacheCapable": True}
     other = {"urlPrefix": service.url, "preemptVerb": "others", "managedResources": [{"name": "example.com/gpu"}]}
-    assert remedy([extender, other, extender]) == "It preempts default/on-c on c, where that helps."
+    assert remedy([extender, other, extender]) == "It preempts default/on-c on c, the only node where that helps."
     assert [[*asked["NodeNameToMetaVictims"]] for _, asked in service.asked] == [[*"abc"], [*"bc"]]
 
 

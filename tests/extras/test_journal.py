@@ -102,16 +102,16 @@ def about(decision, name):
 
 @table("incoming, objects, words, blame, help", {
     "too little cpu": (
-        pod("p", {"cpu": "9"}), [node("a"), pod("q", {"cpu": "1"}, nodeName="a")], "cpu 9 > 3 free", ["room:cpu"], "6 cpu more on a"),
+        pod("p", {"cpu": "9"}), [node("a"), pod("q", {"cpu": "1"}, nodeName="a")], "cpu 9 > 3 free", ["room:cpu"], "6 more cpu on a"),
     "too little memory": (
-        pod("p", {"memory": "9Gi"}), [node("a")], "mem 9 > 8 free", ["room:memory"], "1Gi memory more on a"),
+        pod("p", {"memory": "9Gi"}), [node("a")], "mem 9 > 8 free", ["room:memory"], "1Gi more memory on a"),
     "too little of several resources": (
         pod("p", {"cpu": "9", "memory": "9Gi"}), [node("a")], "cpu 9 > 4, mem 9 > 8 free", ["room:cpu", "room:memory"],
-        "5 cpu more on a and 1Gi memory more on a"),
+        "5 more cpu on a and 1Gi more memory on a"),
     "the room is reserved for a nominated pod": (
         pod("p", {"cpu": "1"}), [node("a"), pod("vip", {"cpu": "4"}, priority=9, status={"nominatedNodeName": "a"})],
         "reserved for vip", ["room:cpu"], ""),
-    "the node is full": (pod("p"), [node("a", pods="0")], "has 0 of 0 pods", ["room:pods"], "a pod less on a"),
+    "the node is full": (pod("p"), [node("a", pods="0")], "has 0 of 0 pods", ["room:pods"], "one pod fewer on a"),
     "a taint": (
         pod("p"), [node("a", taints=[{"key": "x/gpu", "value": "true", "effect": "NoSchedule"}])],
         "taint gpu=true", ["taint:x/gpu=true:NoSchedule"], "tolerate x/gpu=true"),
@@ -150,7 +150,7 @@ def test_a_pod_pinned_to_a_cordoned_node_is_helped_by_uncordoning_it():
 def test_the_smallest_of_several_changes_is_named():
     nodes = [node("small", cpu="1"), node("large", cpu="8"), node("old", cpu="7")]
     [decision] = frames(journal_of(decide(SHIPPED, pod("p", {"cpu": "10"}), *nodes)))
-    assert decision["help"] == "2 cpu more on large"
+    assert decision["help"] == "2 more cpu on large"
     [hopeless] = frames(journal_of(decide(SHIPPED, pod("p", {"cpu": "10"}, nodeSelector={"x": "y"}), *nodes)))
     assert hopeless["help"] == "", "each node would need more than one change"
 
@@ -341,3 +341,11 @@ def test_a_page_that_missed_frames_receives_the_state_again(monkeypatch):
     journal.note("a line")
     assert json.loads(next(sent).partition(b"data: ")[2])[0]["text"] == "a line"
     sent.close()
+
+
+def test_the_message_has_what_post_filter_appends_to_it(tmp_path):
+    configuration = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration", "profiles": [{"schedulerName": "my-scheduler"}]}
+    (tmp_path / "config.json").write_text(json.dumps(configuration))
+    (tmp_path / "cluster.json").write_text(json.dumps({"kind": "List", "items": [node("a"), pod("p", {"cpu": "9"})]}))
+    [outcome] = frames_of("--cluster", tmp_path / "cluster.json", "--policy", tmp_path / "config.json", kind="outcome")
+    assert "preemption: 0/1 nodes are available" in outcome["message"]

@@ -87,7 +87,7 @@ def test_a_victim_of_two_preemptors_is_deleted_once():
     objects = [node("n", cpu="2"), running("a", "n", 1), running("b", "n", 2), incoming(name="p"), incoming(name="q")]
     first, second = make_pass(cluster_of(*objects), built())
     assert [list(sent(each, "DELETE", "/pods/(.*)")) for each in (first, second)] == [["a"], ["b"]]
-    assert second.remedy == "It preempts default/b, default/a on n, where that helps."
+    assert second.remedy == "It preempts default/b, default/a on n, the only node where that helps."
 
 
 def test_a_decision_is_printed_again_when_it_starts_to_preempt():

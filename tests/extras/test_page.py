@@ -36,7 +36,7 @@ def test_the_arrow_key_steps_through_a_decision(browse):
         press(page, Keys.ARROW_RIGHT)
     assert steps == [
         ("Where does web-1 go?", "5 nodes: which of them fit?", ["open"] * 5),
-        ("Where does web-1 go?", "CheckNodeUnschedulable: 1 node out. node(s) were unschedulable", ["open", "open", "out", "open", "open"]),
+        ("Where does web-1 go?", "CheckNodeUnschedulable: 1 node out. cordoned: node(s) were unschedulable", ["open", "open", "out", "open", "open"]),
         ("Where does web-1 go?", "PodToleratesNodeTaints: 2 nodes out. taint control-plane; taint gpu=true", ["out", "open", "out", "open", "out"]),
         ("Where does web-1 go?", "Points times weights: the highest total wins. … the same for all: fewer taints 100", ["out", "fits", "out", "fits", "out"]),
         ("Where does web-1 go? To node-b", "wins by 75 over node-a: more left free +60 · balance +15", ["out", "fits", "out", "best", "out"]),

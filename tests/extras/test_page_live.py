@@ -71,7 +71,7 @@ ASKED = "Where does warehouse go?"
     "a taint during the animation of the decision":
         ("taint", 1, [ASKED, "Since then: node-b: + taint today:NoSchedule", "node-b", "today:NoSchedule"]),
     "labels": ("label", 99, [f"{ASKED} Nowhere yet", "Since then: node-b: disk hdd → ssd, - label zone=west", "node-b", "disk=ssd"]),
-    "a pod is deleted": ("pod", 99, [f"{ASKED} Nowhere yet", "Since then: node-b: - pod web-1", "node-b", ""]),
+    "a pod is deleted": ("pod", 99, [f"{ASKED} Nowhere yet", "Since then: node-b: pod web-1 is gone", "node-b", ""]),
     "the pending pod is deleted": ("pending", 99, [f"{ASKED} It is gone", "", "", ""]),
     "the reason for a retry": (
         "retry", 99, [f"{ASKED} Nowhere yet", "Decided again after: node-b: cordoned", "node-b", "cordoned"]),
@@ -294,3 +294,23 @@ def test_a_link_to_a_live_page_opens_its_decision(chromium, start_scheduler):
     wait_for("the newest decision", lambda: "warehouse" in chromium.execute_script("return document.querySelector('h1')?.innerText || ''"))
     assert text_of(chromium, "#status") == "● LIVE"
     chromium.get("about:blank")
+
+
+def test_a_pod_that_moves_when_a_file_changes_tells_where_it_was(browse):
+    page = browse("--cluster", DEMO)
+    page.execute_script("""
+        connection.is = 'live';
+        const [first] = decisions();
+        take({kind: 'run', n: known.last + 1, at: first.at, text: 'demo.yaml: changed'});
+        take({...first, n: known.last + 1, node: 'node-a'});
+        go(decisions().at(-1));""")
+    assert text_of(page, "h1") == "Where does web-1 go? To node-a (was node-b)"
+
+
+def test_the_last_line_and_the_queue_are_of_one_moment(browse):
+    page = browse("--cluster", DEMO)
+    page.execute_script("""
+        connection.is = 'live';
+        Object.assign(view, {live: true, at: decisions()[0], step: Infinity});
+        render();""")
+    assert "most often" not in text_of(page, "footer") and "web-1 → node-b" in text_of(page, "footer")

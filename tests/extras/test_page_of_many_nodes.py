@@ -21,8 +21,7 @@ def test_the_legend_names_all_groups_and_keeps_its_height(browse, files):
     page = browse("--cluster", files / "mixed.json")
     press(page, "b")
     seen = []
-    colours = "return ['.legend', '.map'].map(each => getComputedStyle(document.querySelector(`${each} .square`)).backgroundColor)"
-    assert len({*page.execute_script(colours)}) == 1, "the first square is left"
+    assert page.find_elements(By.CSS_SELECTOR, ".legend > :first-child .use"), "from empty to full"
     for _ in range(6):
         groups = page.find_elements(By.CSS_SELECTOR, ".legend > span")
         seen.append((page.find_element(By.CSS_SELECTOR, ".map").rect["y"], [each.text for each in groups if each.is_displayed()]))
@@ -129,3 +128,12 @@ def test_squares_stay_where_they_are_in_large_letters(browse, files):
     before = page.execute_script(places)
     press(page, "b")
     assert page.execute_script(places) == before
+
+
+def test_open_squares_show_how_full_their_nodes_are_and_which_have_taints(browse, files):
+    page = browse("--cluster", files / "300.json")
+    assert "Darker squares are fuller. ◤ has a taint, or is cordoned." in text_of(page, ".because")
+    marked = page.execute_script("return [...document.querySelectorAll('.map .marked')].length")
+    page.execute_script("nodes.get('n1').used.cpu = 2 * nodes.get('n1').room.cpu / 2; render()")
+    shares = page.execute_script("return ['n1', 'n2'].map(name => document.querySelector(`.map [data-node=${name}]`).style.getPropertyValue('--share'))")
+    assert marked == 75 and shares == ["70%", "0%"]

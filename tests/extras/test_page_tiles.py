@@ -119,7 +119,7 @@ def test_only_names_of_nodes_lose_the_domain(text, shown, browse):
     assert page.execute_script("places.domain = '.x.org'; return withoutDomain(arguments[0])", text) == shown
 
 
-@table("keys, taint", {"on a projector": ([], "dedicated=batch"), "in large letters": (["b"], "dedicated")})
+@table("keys, taint", {"on a projector": ([], "dedicated=batch"), "in large letters": (["b"], "dedicated:No…")})
 def test_each_tile_shows_what_decides_while_somebody_guesses(keys, taint, browse, files):
     page = browse("--cluster", files / "marked-24.json", address="#pod=default/p")
     press(page, *keys)
@@ -489,3 +489,92 @@ def test_the_name_of_a_pod_is_shortened_on_its_tile(name, shown, browse, tmp_pat
     page = browse("--cluster", tmp_path / "cluster.json", address=f"#pod=default/{name}")
     assert text_of(page, ".chip.new") == f"+ {shown}" and text_of(page, ".asked-about") == f"{shown} placed"
     assert text_of(page, "h1") == f"Where does {name} go? To a"
+
+
+@table("pod, shown", {
+    "those that affinity selects": ("near", ["db"]), "those that anti-affinity selects": ("rather-away", ["db"]),
+    "those that a constraint counts": ("web-2", ["web-1"]), "none without either": ("other", [])})
+def test_the_pods_to_which_a_pod_refers_come_first_in_a_green_frame(pod, shown, browse, files):
+    page = browse("--cluster", files / "neighbors.json", "--policy=DefaultProvider", address=f"#pod=default/{pod}")
+    assert [each.text for each in page.find_elements(By.CSS_SELECTOR, ".chip.neighbor")] == shown
+    first = page.execute_script("return [...document.querySelectorAll('.tile')].map(tile => tile.querySelector('.chip.pod:not(.new)')?.innerText)")
+    assert {*shown} <= {*first}
+
+
+def test_a_pod_that_spreads_shows_the_numbers_that_its_constraint_counts(browse, files):
+    page = browse("--cluster", files / "neighbors.json", "--policy=DefaultProvider", address="#pod=default/web-2")
+    assert "matching pods by zone …1a 1, …1b 0" in text_of(page, ".asks")
+
+
+@table("pod, rules", {
+    "affinity": ("near", ["MatchInterPodAffinity"]), "spreading": ("web-2", ["EvenPodsSpread"]), "nothing": ("other", [])})
+def test_of_many_predicates_those_that_a_pod_asks_for_keep_their_names(pod, rules, browse, files):
+    page = browse("--cluster", files / "neighbors.json", "--policy=DefaultProvider", address=f"#pod=default/{pod}")
+    shown = page.execute_script("return [...document.querySelector('.rules').children].map(each => each.innerText.split('\\n')[0])")
+    assert shown[:-1] == rules and re.fullmatch(r"\d+ others", shown[-1])
+
+
+@table("pod, words, blamed", {
+    "on the same node": ("away", "not with web-1", ["web-1"]), "in the same zone": ("apart", "not with web-1 in zone …1a", ["web-1", "zone=eu-west-1a"])})
+def test_anti_affinity_names_the_pod_and_where_it_is(pod, words, blamed, browse, files):
+    page = browse("--cluster", files / "neighbors.json", "--policy=DefaultProvider", address=f"#pod=default/{pod}")
+    found = page.execute_script("return [...document.querySelectorAll('.tile.out .why')].map(each => each.innerText)")
+    assert words in [" ".join(each.split()) for each in found]
+    assert {*blamed} <= {each.text for each in page.find_elements(By.CSS_SELECTOR, ".chip.blamed")}
+
+
+def test_a_tile_shows_each_resource_that_a_pod_asks_for(browse, files):
+    page = browse("--cluster", files / "gpus-12.json", address="#pod=default/train")
+    press(page, "b")
+    widths = page.execute_script("""
+        return [...document.querySelectorAll('.tile')].map(tile => [[...tile.querySelectorAll('.bar')].filter(each => each.offsetHeight).map(each => each.textContent.slice(0, 3)),
+            Math.max(...[...tile.querySelectorAll('.bar')].map(each => each.getBoundingClientRect().right)) <= tile.getBoundingClientRect().right]);""")
+    assert {(*names,) for names, _ in widths} == {("gpu",)} and all(fits for _, fits in widths)
+
+
+@table("keys", {"on a projector": [], "in large letters": ["b"]})
+def test_the_name_of_a_victim_is_whole(keys, browse, files):
+    page = browse("--cluster", files / "victims-12.json", "--preempt")
+    page.execute_script("go(decisions()[0])")
+    press(page, *keys)
+    chip = page.find_element(By.CSS_SELECTOR, ".chip.goes")
+    assert " ".join(chip.text.split()) == "victim: notebook-of-somebody prio 10"
+    assert page.execute_script("return arguments[0].scrollWidth <= arguments[0].clientWidth", chip)
+
+
+def test_a_taint_without_its_value_is_no_label(browse, files):
+    page = browse("--cluster", files / "zones-24.json", "--policy=DefaultProvider", address="#pod=default/p")
+    page.execute_script("const chip = h('span.chip.mark', {}, 'dedicated=batch'); document.body.append(chip); withoutValue(chip)")
+    assert text_of(page, "body > .mark") == "dedicated:No…"
+
+
+def test_a_name_and_a_total_that_share_no_line_have_one_each(browse, files):
+    page = browse("--cluster", files / "pools-12.json", "--policy=DefaultProvider", address="#pod=default/p")
+    press(page, "b")
+    names = page.execute_script("return [...document.querySelectorAll('.wraps .name')].map(each => each.getClientRects().length === 1 && each.offsetHeight < 35)")
+    assert len(names) > 2 and all(names)
+
+
+def test_a_new_taint_that_is_to_blame_is_shown_once(browse):
+    page = browse("--cluster", DEMO)
+    page.execute_script("""
+        connection.is = 'live';
+        const record = {...nodes.get('node-b'), taints: ['today=closed:NoSchedule']}, again = structuredClone(decisions()[0]);
+        take({kind: 'nodes', n: known.last + 1, at: again.at, nodes: {'node-b': record}});
+        again.against.push({by: {PodToleratesNodeTaints: ['x']}, words: 'taint today=closed', blame: ['taint:today=closed:NoSchedule']});
+        again.out['node-b'] = again.against.length - 1;
+        take({...again, n: known.last + 1, fit: ['node-a'], node: 'node-a'});
+        Object.assign(view, {live: true, at: decisions().at(-1), step: Infinity});
+        render();""")
+    assert text_of(page, "[data-node=node-b]").count("today=closed") == 1
+    assert page.find_elements(By.CSS_SELECTOR, "[data-node=node-b] .why.blamed.changed")
+
+
+def test_on_a_telephone_names_are_whole(browse, files):
+    page = browse("--cluster", files / "workers-12.json", address="#pod=default/p")
+    show_on(page, *SCREENS["a telephone"])
+    try:
+        page.execute_script("render()")
+        assert all("worker-" in text.split(" cpu ")[0] for text in tiles(page).values())
+    finally:
+        show_on(page, *SCREENS["a projector"])

@@ -23,7 +23,7 @@ def test_the_matrix_has_nodes_by_rules(browse):
         ["control-plane", *"✓✓✓✓✓✓✗", "taint control-plane"],
         ["node-old", "✗", *[""] * 6, "cordoned"],
         ["node-gpu", *"✓✓✓✓✓✓✗", "taint gpu=true"]]
-    assert "TaintTolerationPriority: 0 → 100, as all nodes have the same score" in text_of(page, ".matrix")
+    assert "TaintTolerationPriority: all nodes have the score 0, which becomes 100 points" in text_of(page, ".matrix")
 
 
 def test_what_if_shows_the_pods_that_would_move_and_copies_the_policy(browse):
@@ -341,3 +341,52 @@ def test_equal_scores_and_predicates_without_rejections_are_collapsed(browse):
     heads = page.execute_script("return [...document.querySelectorAll('.matrix thead th')].map(each => each.textContent)")
     assert heads[:4] == ["Node", "CheckNodeUnschedulable", "PodToleratesNodeTaints", "LeastRequestedPriority × 1"]
     assert "13 other predicates that no node has failed" in text_of(page, ".matrix")
+
+
+MATRIX = "return [...document.querySelectorAll('.matrix tbody tr')].map(row => [...row.cells].map(cell => cell.textContent).join(' ').trim())"
+
+
+@table("step, first, below", {
+    "at the question it has only names": (0, "control-plane", "✓ passes"),
+    "a predicate that has had its turn has its marks": (1, "control-plane ✓", "✓ passes"),
+    "then the points, the best node first": (3, "node-b ✓ ✓ 94 96 0 → 100 0 → 100 × 2 …490", "no points from")})
+def test_the_matrix_fills_step_by_step(step, first, below, browse):
+    page = browse("--cluster", DEMO, "--policy=DefaultProvider")
+    page.execute_script("go(decisions()[0], arguments[0]); show('matrix')", step)
+    assert page.execute_script(MATRIX)[0] == first and below in text_of(page, ".matrix")
+
+
+@table("mode, text", {"the matrix": ("m", "290"), "the timeline": ("t", "node-b")})
+def test_no_other_view_tells_the_answer_while_somebody_guesses(mode, text, browse):
+    page = browse("--cluster", DEMO)
+    press(page, "g", mode)
+    assert text not in text_of(page, "main")
+
+
+@table("vote, words", {
+    "more is better": ("NodeAffinity", "NodeAffinity: scores from 0 to 50 become 0 to 100 points"),
+    "less is better": ("TaintToleration", "TaintToleration: scores from 0 to 1 become 100 to 0 points")})
+def test_the_matrix_says_what_becomes_of_scores(vote, words, browse):
+    page = browse("--cluster", DEMO)
+    raw = "[0, 50]" if vote == "NodeAffinity" else "[0, 1]"
+    points = "[0, 100]" if vote == "NodeAffinity" else "[100, 0]"
+    assert page.execute_script(f"""
+        const decision = {{fit: ['a', 'b'], places: new Map([['a', 0], ['b', 1]])}};
+        return normalized(decision, {{title: '{vote}', reduced: true, raw: {raw}, points: {points}}});""") == words
+
+
+def test_the_timeline_says_what_would_help_a_pending_pod(browse):
+    page = browse("--cluster", DEMO)
+    press(page, "t")
+    line = page.find_element(By.CSS_SELECTOR, ".timeline .stays")
+    assert "warehouse ✗ it would help to tolerate gpu=true · 3 Insufficient cpu" in line.text
+    assert line.value_of_css_property("color") == "rgba(168, 32, 26, 1)"
+
+
+def test_a_configuration_has_filter_and_score_plugins(browse, tmp_path):
+    configuration = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration", "profiles": [{"schedulerName": "my-scheduler"}]}
+    (tmp_path / "config.json").write_text(json.dumps(configuration))
+    page = browse("--cluster", DEMO, "--policy", tmp_path / "config.json")
+    heads = [each.text for each in page.find_elements(By.CSS_SELECTOR, ".right h2")]
+    assert heads == ["Filter (click: what if?)", "Score × weight (hover: − +)"]
+    assert page.execute_script("return rulesOf(known.policy).predicates.includes('DefaultPreemption')")

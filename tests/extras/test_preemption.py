@@ -210,10 +210,10 @@ def test_the_node_and_its_victims(objects, victims, nominated, caplog):
 
 @table("objects, text", {
     "the only node": (
-        [node("n", cpu="1"), running("a", "n"), incoming()], "It preempts default/a on n, where that helps."),
+        [node("n", cpu="1"), running("a", "n"), incoming()], "It preempts default/a on n, the only node where that helps."),
     "several victims": (
         [node("n", cpu="2"), running("a", "n"), running("b", "n", 5), incoming("2")],
-        "It preempts default/b, default/a on n, where that helps."),
+        "It preempts default/b, default/a on n, the only node where that helps."),
     "the budgets decide": (
         [node("m", cpu="1"), node("n", cpu="1"), running("a", "m", 0, labels=A), running("b", "n", 9), budget(0),
          incoming()], "It preempts default/b on n, where the fewest budgets are violated."),

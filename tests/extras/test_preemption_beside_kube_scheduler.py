@@ -163,7 +163,7 @@ def test_the_room_is_reserved_until_the_victims_are_gone(contested, tmp_path, st
     run_scheduler(*arguments, "--once")
     contested.create(pod("p30", {"cpu": "1"}, priorityClassName="p30"))
     run = run_scheduler(*arguments, "--once", "--dry-run")
-    assert "It preempts default/low on n, where that helps." in run.stdout
+    assert "It preempts default/low on n, the only node where that helps." in run.stdout
     assert run_scheduler(*arguments, "--explain", "default/p30").stdout.count("preempts") == 1
     assert not any("deletionTimestamp" in thing["metadata"] for thing in contested.pods().values())
     assert not contested.events("Preempted")

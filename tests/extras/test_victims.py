@@ -294,7 +294,7 @@ def test_if_victims_cannot_be_deleted_the_next_best_node_is_tried():
     for _ in range(2):
         message += [decision.remedy for decision in make_pass(cluster, built())]
         cluster.queue.end_backoff()
-    assert message == ["", "It preempts default/b on n, where that helps, as pods on m could not be deleted."]
+    assert message == ["", "It preempts default/b on n, the only node where that helps, as pods on m could not be deleted."]
     assert preempted(server)["deleted"] == ["a", "b"]
 
 
@@ -381,7 +381,7 @@ OWN_POINT = {"postFilter": {"enabled": [{"name": "Mine"}]}}
     "with a configuration that enables it only at postFilter": [lambda: configured(plugins=OWN_POINT)]})
 @table("answer, victims, message", {
     "its own remedy is used": (([], "Mine."), [], "Mine."),
-    "without a remedy, a pod is preempted": (None, ["a"], "It preempts default/a on n, where that helps.")})
+    "without a remedy, a pod is preempted": (None, ["a"], "It preempts default/a on n, the only node where that helps.")})
 def test_a_custom_post_filter_runs_first(policies, answer, victims, message, monkeypatch):
     def mine(pod, node):
         """Every node fits."""
@@ -463,7 +463,7 @@ def command_line(folder, *arguments):
     "not within a single pass": (["--once"], "default/q belongs to other default/p stays pending: 0/1 nodes are available: 1 Insufficient cpu."),
     "--explain shows the victims": (["--explain", "p"], "It preempts default/a on n"),
     "--explain shows them for a pod of another scheduler": (["--explain", "q"], "It preempts default/a on n"),
-    "the JSON output has them": (["--output=json"], '"remedy": "It preempts default/a on n, where that helps."'),
+    "the JSON output has them": (["--output=json"], '"remedy": "It preempts default/a on n, the only node where that helps."'),
 })
 def test_preemption_on_the_command_line(tmp_path, arguments, text):
     assert text in " ".join(command_line(tmp_path, *arguments).split())

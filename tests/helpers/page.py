@@ -169,6 +169,42 @@ def busy(count):
     return [*(node(f"busy-{i}", cpu="16", labels=labels) for i in range(count)), *(pod(f"nginx-0-{i}", nodeName="busy-0") for i in range(21))]
 
 
+def neighbors():
+    """Two zones, pods in one of them, and pods that want to be near them, away from them, or spread."""
+    def term(name, key="zone"):
+        return {"topologyKey": key, "labelSelector": {"matchLabels": {"app": name}}}
+
+    def affinity(kind, *terms):
+        return {kind: {"requiredDuringSchedulingIgnoredDuringExecution": [*terms]}}
+
+    constraint = {**term("web"), "maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule"}
+    rather_not = {"podAntiAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 1, "podAffinityTerm": term("db")}]}}
+    labels = {name: {"labels": {"app": name}} for name in ("web", "db")}
+    return [
+        *(node(f"n{i}", cpu="64", labels={"zone": f"eu-west-1{'ab'[i // 3]}", "kubernetes.io/hostname": f"n{i}"}) for i in range(6)),
+        pod("web-1", metadata=labels["web"], nodeName="n0"), pod("db", metadata=labels["db"], nodeName="n1"),
+        *(pod(f"idle-{i}", nodeName=f"n{i % 2}") for i in range(4)),
+        pod("web-2", metadata=labels["web"], topologySpreadConstraints=[constraint]), pod("other"),
+        pod("near", affinity=affinity("podAffinity", term("db"))), pod("rather-away", affinity=rather_not),
+        pod("away", affinity=affinity("podAntiAffinity", term("web", "kubernetes.io/hostname"))),
+        pod("apart", affinity=affinity("podAntiAffinity", term("web")))]
+
+
+def gpus(count, **train):
+    """Nodes with GPUs, one of which a pod with another priority uses, and a pod that needs two of them."""
+    def needs(number):
+        amounts = {"cpu": "1", "memory": "1Gi", "example.com/gpu": number}
+        return [{"name": "main", "image": "nginx", "resources": {"requests": amounts, "limits": amounts}}]
+
+    has_gpus = {"allocatable": {"cpu": "4", "memory": "8Gi", "pods": "99", "example.com/gpu": "2"}}
+    classes = [{"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": name}, "value": value}
+               for name, value in (("low", 10), ("middle", 1000), ("high", 5000))]
+    return [*classes, *(node(f"gpu-{i}", status=has_gpus) for i in range(count)),
+            *(pod(f"notebook-of-somebody{i or ''}", nodeName=f"gpu-{i}", containers=needs("1"), priorityClassName="high" if i else "low")
+              for i in range(count)),
+            pod("train", containers=needs("2"), **train)]
+
+
 SSD = {"disk": "ssd"}
 OBSTACLES = [{"labels": SSD}, {"labels": {"disk": "hdd"}}, {"labels": SSD, "cpu": "2"}, {"labels": SSD, "unschedulable": True},
              *({"labels": SSD, "taints": [{"key": key, "effect": "NoSchedule"}]} for key in ("gpu", "batch"))]
@@ -187,6 +223,9 @@ CLUSTERS = {
                                 taints=[{"key": "drain-soon", "value": "today", "effect": "PreferNoSchedule"}]) for i in range(12)),
                          *(pod(f"base-{i}", nodeName=f"worker-{i:03}") for i in range(12)),
                          pod("p", {"cpu": "1"}), pod("large", {"cpu": "40", "memory": "200Gi"})],
+    "neighbors.json": neighbors(),
+    "gpus-12.json": gpus(12), "victims-12.json": gpus(12, priorityClassName="middle"),
+    "pools-12.json": [*(node(f"{pool}-{i}", cpu="64", memory="64Gi") for pool in ("general", "spot-pool") for i in range(6)), pod("p", {"cpu": "1"})],
     "tied.json": [*(node(name) for name in "abc"), pod("p")],
     "reserved.json": [node("a"), node("b", cpu="1"), pod("p", {"cpu": "1"}),
                       pod("vip", {"cpu": "4"}, status={"nominatedNodeName": "a"}, schedulingGates=[{"name": "later"}])],

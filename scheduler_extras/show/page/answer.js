@@ -17,10 +17,22 @@ function answer(decision, other) {
   if (!other) return h('span.no', {}, 'not known');
   if (other.node) {
     const goes = isWhatIf() && other.node !== decision.node ? 'It would go to' : 'To';
-    return h('span.yes', {title: other.node}, `${goes} ${nodeInShort(other.node)}`);
+    const before = nodeBefore(decision);
+    return h(
+      'span.yes',
+      {title: other.node},
+      `${goes} ${nodeInShort(other.node)}`,
+      before && !isWhatIf() && h('small', {}, ` (was ${nodeInShort(before)})`)
+    );
   }
   if (isGone(decision)) return h('span.no', {}, 'It is gone');
   return h('span.no', {}, decision.outcome?.remedy ? 'It waits for room' : 'Nowhere yet');
+}
+
+// The node to which a pod went before the files changed, if that was another one.
+function nodeBefore(decision) {
+  const last = known.entries.findLast(each => each.pod === decision.pod && each.n < decision.n && each.node);
+  return !isBesideCluster() && last && last.node !== decision.node ? last.node : null;
 }
 
 // What decides, in one line; below it what has happened since and, at the end, what to know about the answer. A file
@@ -32,9 +44,15 @@ function because(decision, step) {
   const change = last && `${last.n > decision.n ? 'Since then' : 'Decided again after'}: ${edit}`;
   const problem = view.live && withoutFolder(known.problem);
   const news = (isOver && aboutNext(decision)) || change;
-  const message = isOver ? !decision.node && byFrequency(decision.message) : decision && leftOut(decision, step);
+  const isOpen = isOver && !decision.node && !decision.outcome?.remedy;
+  const message = isOver ? isOpen && byFrequency(decision.message) : decision && leftOut(decision, step);
+  const howToRead = isOver
+    ? 'Click a square to see its tile.'
+    : 'Darker squares are fuller. ◤ has a taint, or is cordoned.';
+  const hint = nodes.size > MAX_TILES && view.mode === 'nodes' && howToRead;
   const line = (kind, text) => text && h(`p.${kind}`, {title: text}, withoutDomain(text));
-  const second = line('news', news) || line('news.remark', isOver && remark(decision)) || line('message', message);
+  const second =
+    line('news', news) || line('news.remark', isOver && remark(decision)) || line('message', message || hint);
   const lines = problem ? line('problem', problem) : [reason(decision, step), ' ', second];
   return h('div.because', {}, h('div', {role: problem ? 'alert' : null}, lines));
 }
@@ -146,10 +164,13 @@ function reason(decision, step) {
 // Why a predicate has refused nodes: in its own words, or in short if there are several reasons.
 function causesOf(decision, title) {
   const groups = decision.against.filter(each => title in each.by);
+  const isByItself = each => Object.keys(each.by).length === 1;
   const whole = each => each.by[title].join(', ');
   const isShort = new Set(groups.map(whole)).size > 1;
-  const words = groups.map(each =>
-    isShort && each.words && Object.keys(each.by).length === 1 ? plain(each.words) : whole(each)
-  );
+  const [first] = groups;
+  // As on the tiles, and as kube-scheduler says it.
+  if (new Set(groups.map(each => each.words)).size === 1 && isByItself(first) && !whole(first).includes(first.words))
+    return `${plain(first.words)}: ${whole(first)}`;
+  const words = groups.map(each => (isShort && each.words && isByItself(each) ? plain(each.words) : whole(each)));
   return [...new Set(words)].join('; ');
 }

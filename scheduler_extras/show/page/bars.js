@@ -33,7 +33,7 @@ function bar(resource, node, decision, about, isBlamed, reservation) {
   const held = reserved > 0 && `${amount(resource, reserved)} reserved for ${reservation.for}`;
   const title = [`${amount(resource, used)} in use`, held, `${amount(resource, room)} in all`];
   return h(
-    `div.bar${isBlamed ? '.blamed' : ''}`,
+    `div.bar${isBlamed ? '.blamed' : ''}${wanted ? '.wanted' : ''}`,
     {title: `${resource}: ${title.filter(Boolean).join(', ')}`},
     h('span', {}, resourceName(resource)),
     h(

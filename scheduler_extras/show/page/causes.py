@@ -109,14 +109,14 @@ def lack(decision: FullDecision, node: FullNode, reason: str) -> Cause:
     name = resource.rpartition("/")[2]
     amounts = [amounts_of(resource, each).removesuffix("Gi") for each in (wanted, max(free, 0))]
     words = f"{'mem' if name == 'memory' else name} {' > '.join(amounts)}{FREE}"
-    more = f"{amounts_of(resource, wanted - free)} {name} more on {{node}}"
+    more = f"{amounts_of(resource, wanted - free)} more {name} on {{node}}"
     return Cause(words, [f"room:{resource}"], more, (wanted - free) / max(wanted, 1))
 
 
 def too_many_pods(decision: FullDecision, node: FullNode, reason: str) -> Cause:
     """Return the Cause: the node is at its maximum number of pods."""
     words = f"has {len(node.pods)} of {node.max_pods} pods"
-    return Cause(words, ["room:pods"], "a pod less on {node}", 0.2)
+    return Cause(words, ["room:pods"], "one pod fewer on {node}", 0.2)
 
 
 def taints(decision: FullDecision, node: FullNode, reason: str) -> Cause:
@@ -163,14 +163,27 @@ def ports(decision: FullDecision, node: FullNode, reason: str) -> Cause:
 
 def anti_affinity(decision: FullDecision, node: FullNode, reason: str) -> Cause:
     """Return the Cause: pods that anti-affinity separates from this one."""
-    others = [*itertools.islice(repelling(decision, node), 5)]
+    found = dict(itertools.islice(repelling(decision, node), 5))
+    others = [*found]
+    keys = [*dict.fromkeys(key for key, place in found.values() if place is not node)]
+    domain = " and ".join(domain_in_short(decision, node, key) for key in keys)
     words = f"not with {names_of(others)}" if others else "a pod there keeps it away"
-    change = f"move {names_of(others)} away from {{node}}"
-    return Cause(words, pods_to_blame(others), change, len(others) / 10)
+    blame = [*pods_to_blame(others), *(f"label:{key}" for key in keys)]
+    change = f"move {names_of(others)} {f'out of {domain}' if domain else 'away from {node}'}"
+    return Cause(f"{words} in {domain}" if domain else words, blame, change, len(others) / 10)
 
 
-def repelling(decision: FullDecision, node: FullNode) -> Iterator[FullPod]:
-    """Yield the pods in the node's domains that anti-affinity, of either pod, separates from this one."""
+def domain_in_short(decision: FullDecision, node: FullNode, key: str) -> str:
+    """Return the domain of a node, such as "zone …1a": without the prefix that all domains share."""
+    prefix = shared_prefix([*{each.labels[key] for each in decision.nodes.values() if key in each.labels}])
+    return f"{key.rpartition('/')[2]} {'…' if prefix else ''}{node.labels[key].removeprefix(prefix)}"
+
+
+def repelling(decision: FullDecision, node: FullNode) -> Iterator[tuple[FullPod, tuple[str, FullNode]]]:
+    """Yield the pods in the node's domains that anti-affinity, of either pod, separates from this one.
+
+    Each with the topology key, and the node that it is on.
+    """
     pod, snapshot = decision.pod, decision.snapshot
     own = affinity_terms(pod)[0]["requiredAntiAffinity"]
     for place in decision.nodes.values():
@@ -178,8 +191,9 @@ def repelling(decision: FullDecision, node: FullNode) -> Iterator[FullPod]:
             theirs = affinity_terms(other)[0]["requiredAntiAffinity"]
             terms = [*(term for term in own if term.selects(other, snapshot)),
                      *(term for term in theirs if term.selects(pod, snapshot))]
-            if other.uid != pod.uid and any(in_one_domain(place, node, term.key) for term in terms):
-                yield other
+            keys = [term.key for term in terms if in_one_domain(place, node, term.key)]
+            if other.uid != pod.uid and keys:
+                yield other, (keys[0], place)
 
 
 def in_one_domain(place: FullNode, node: FullNode, key: str) -> bool:

@@ -8,9 +8,9 @@ function chips(node, decision, about, blame, fresh) {
     const frame = (blame.has(token) ? '.blamed' : '') + (fresh.includes(text) ? '.changed' : '');
     return h(`span.chip.${kind}${frame}`, {title: text, 'data-brief': brief}, wordsOfChip(text));
   };
-  const marks = taintsOf(node).filter(each => fresh.includes(each[1]) || !saidOf(each, about, blame));
+  const marks = taintsOf(node).filter(each => !saidOf(each, about, blame));
   const labels = labelsOf(node, decision);
-  labels.sort((a, b) => blame.has(b[0]) - blame.has(a[0]) || isAskedFor(b) - isAskedFor(a));
+  labels.sort((a, b) => blame.has(b[0]) - blame.has(a[0]) || isWished(b) - isWished(a));
   const isKnown = token => WITHOUT_CHIP.test(token) || labels.some(each => each[0] === token);
   const absent = absentLabels(blame).filter(each => !isKnown(`label:${each}`) && !saysAbsent(each, about));
   return h(
@@ -70,7 +70,7 @@ function briefValue(key, value) {
   const prefix = prefixOf([...nodes.values()].map(node => node.labels[key]).filter(each => each !== undefined));
   return prefix ? `…${value.slice(prefix.length)}` : value;
 }
-const isAskedFor = ([, , kind]) => kind !== 'label';
+const isWished = ([, , kind]) => kind !== 'label';
 
 function wordsOfChip(text) {
   return inLines(text.replace(/[\w.-]+\//, '').replace(/=$/, ''));
@@ -79,22 +79,26 @@ function wordsOfChip(text) {
 // The effect of a taint is a word of its own: a line breaks before it, not within it.
 const inLines = text => text.split(/(?<=:)(?=\w+…?$)/).map(each => h('span', {}, each));
 
-// The other pods, the newest one first; before them those to blame, then those that are preempted.
+// The other pods, the newest one first; before them those to blame, then those that are preempted, then those to which
+// the pod's affinity or spreading refers.
 function podChips(node, decision, blame) {
   const victims = new Set((view.done && decision?.outcome?.victims) || []);
+  const isOver = view.done && decision && !decision.node; // then priorities decide about preemption
   const isBlamed = key => blame.has(`pod:${key}`);
   const pods = [...node.pods].reverse().filter(([key]) => key !== decision?.pod);
-  pods.sort(([a], [b]) => isBlamed(b) - isBlamed(a) || victims.has(b) - victims.has(a));
+  const neighbors = new Set(decision?.neighbors);
+  const rank = key => [isBlamed(key), victims.has(key), neighbors.has(key)].indexOf(true) + 1 || 4;
+  pods.sort(([a], [b]) => rank(a) - rank(b));
   const others = node.used.pods - node.pods.length;
   return [
     pods.map(([key, priority, ports]) =>
       h(
-        `span.chip.pod${victims.has(key) ? '.goes' : ''}${isBlamed(key) ? '.blamed' : ''}`,
+        `span.chip.pod.${['blamed', 'goes', 'neighbor', 'other'][rank(key) - 1]}`,
         {title: key},
         victims.has(key) ? 'victim: ' : '',
         briefly(key),
         ports.length ? ` :${ports.join(' :')}` : '',
-        priority ? ` prio ${priority}` : ''
+        priority && (isOver || victims.has(key)) ? h('span.prio', {}, ` prio ${priority}`) : ''
       )
     ),
     others > 0 && h('span.chip.pod', {'data-count': others}, `and ${others} others`)

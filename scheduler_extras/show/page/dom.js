@@ -57,6 +57,7 @@ const clock = at => new Date(at * 1000).toTimeString().slice(0, 8);
 const plural = (count, noun, nouns = `${noun}s`) => `${count} ${count === 1 ? noun : nouns}`;
 const sum = numbers => numbers.reduce((total, each) => total + each, 0);
 const isBig = () => document.documentElement.classList.contains('big');
+const isTelephone = () => matchMedia('screen and (max-width: 800px)').matches; // as in screens.css
 const still = () => matchMedia('(prefers-reduced-motion: reduce)').matches;
 
 const PREFERRED = 'preferred labels';

@@ -28,6 +28,7 @@ function fitAll() {
   }
   const amounts = [...document.querySelectorAll('.why span')].filter(each => each.textContent.includes('>'));
   if (amounts.some(isFolded)) document.querySelector('.tiles').classList.add('narrow');
+  fitReasons(tiles.filter(each => each.matches('.out')));
   const counters = tiles.map(tile => fitTile(tile, isTall(tile)));
   tiles.forEach(breakWords); // once all reasons have the same letters, so that they break in the same places
   tiles.forEach(fitWords);
@@ -87,23 +88,34 @@ function fitMoves() {
   moves.parentNode.style.minHeight = 'auto'; // room that is left is for the rules
 }
 
-// In this order, a tile gives up: what the pod adds, decimals, labels and pods, keys and prefixes of labels that the
-// pod asks for, effects of taints, the end of the name of the pod that it gets, amounts, what the pod asks for and
-// taints, large letters of its reason (then all reasons have medium ones), medium letters, the bars of a node that
-// falls, further lines of its name, and words of the reason. A low tile gives up amounts first. Nodes that fit keep
-// their bars, so that they can be compared, and the winner keeps its pod.
+// All reasons have medium letters if one of them has no room in large ones, even without chips and amounts.
+function fitReasons(tiles) {
+  if (!tiles.length) return;
+  const all = tiles[0].parentNode;
+  all.classList.add('bare');
+  tiles.forEach(tile => tile.querySelector('.bars').classList.add('half'));
+  all.classList.toggle('medium', tiles.some(isHigh));
+  all.classList.remove('bare');
+}
+
+// A low tile has no amounts. In this order, a tile gives up: what the pod adds, decimals, labels, all pods but one, keys
+// and prefixes of labels that the pod asks for, the last pod, effects of taints, the end of the name of the pod that it
+// gets, amounts, what the pod asks for and taints, large letters, the bars of a node that falls, further lines of its
+// name, and words of the reason. Nodes that fit keep their bars, so that they can be compared, and the winner keeps its
+// pod.
 function fitTile(tile, isTall) {
   tile.querySelectorAll('.bar').forEach(fitAmounts);
   const asked = tile.parentNode.querySelectorAll('.chip.asked'); // on all tiles: they read alike
   if ([...tile.querySelectorAll('.chip.asked')].some(chip => isWide(chip) || isFolded(chip))) asked.forEach(withoutKey);
+  for (const pod of tile.querySelectorAll('.pod')) if (isWide(pod)) pod.querySelector('.prio')?.remove();
   const bars = tile.querySelector('.bars');
+  bars.classList.toggle('half', !isTall);
   const chips = chipsByRank(tile);
   const rest = counterOf(tile, chips);
   const isMain = chip => chip.matches('.mark, .asked, .blamed');
   const lesser = chips.filter(each => !isMain(each));
   const [others, firstPod] = [lesser.slice(0, -1), lesser.slice(-1)];
   const steps = [
-    () => bars.classList.toggle('half', !isTall),
     ...others.map(rest.giveUp),
     () => asked.forEach(withoutKey),
     () => asked.forEach(withoutPrefix),
@@ -113,7 +125,6 @@ function fitTile(tile, isTall) {
     ...chips.filter(each => isTall && each.matches('.best .asked:not(.scored)')).map(rest.giveUp),
     () => bars.classList.add('half'),
     ...chips.filter(isMain).flatMap(chip => [rest.giveUp(chip), () => intoOneRow(tile.querySelector('.chips'))]),
-    () => tile.matches('.out') && tile.parentNode.classList.add('medium'),
     () => tile.classList.add('small'),
     () => tile.matches('.out') && bars.remove(),
     () => tile.querySelectorAll('.chip.label.changed').forEach(each => each.remove()),
@@ -147,8 +158,9 @@ function shortenTaint(chip) {
   if (isWide(chip)) withoutValue(chip);
 }
 
+// Its effect tells a taint without its value from a label.
 function withoutValue(taint) {
-  taint.textContent = taint.textContent.replace(/=[^:]*/, '');
+  taint.textContent = taint.textContent.replace(/=[^:]*/, '').replace(/^[^:]*$/, '$&:No…');
 }
 
 // A taint that is still too wide has two lines, if pods and labels that decide nothing can make room for these.
@@ -201,8 +213,8 @@ const isFolded = chip => chip.offsetHeight > 1.5 * parseFloat(getComputedStyle(c
 
 // What a tile keeps longest: what is to blame, then taints, what the pod asks for, and pods. The winner keeps what the
 // pod asks for: it has won in spite of its taints.
-const RANKS = ['.blamed', '.mark', '.asked', '.pod', '.label'];
-const RANKS_OF_WINNER = ['.blamed', '.asked', '.mark', '.pod', '.label'];
+const RANKS = ['.blamed', '.mark', '.asked', '.neighbor', '.pod', '.label'];
+const RANKS_OF_WINNER = ['.blamed', '.asked', '.mark', '.neighbor', '.pod', '.label'];
 
 // The chips that a tile may give up, the last ones first.
 function chipsByRank(tile) {
@@ -259,7 +271,7 @@ function counterOf(tile, all) {
     if (isAlone() && before()?.matches('.pod:not(.new):first-child')) chips.classList.add('row');
     if (wordings().some(place)) return;
     rest.remove();
-    const pod = chips.querySelector('.pod:not(.new, .blamed, .goes)');
+    const pod = chips.querySelector('.pod:not(.new, .blamed, .goes, .changed)');
     if (!count.pod || !pod) return;
     giveUp(pod)(); // the number of all pods says more than the name of one
     show();

@@ -14,6 +14,10 @@ function heatMap(names, decision, step) {
     const tied = isTied(decision, name, step) ? '.tied' : '';
     const frame = (tiled.includes(name) ? '.seen' : '') + (changed.has(name) ? '.changed' : '') + tied;
     const element = h(`i.square.${about.is}${frame}${isBest(name) ? '.best' : ''}`, {'data-node': name});
+    if (about.is === 'open') {
+      element.style.setProperty('--share', `${Math.round(70 * fullness(nodes.get(name)))}%`);
+      element.classList.toggle('marked', taintsOf(nodes.get(name)).length > 0);
+    }
     if (about.is === 'out') element.classList.add(`r${colours.get(decision.out[name])}`);
     else if (order.length && decision.places.has(name)) {
       element.style.setProperty('--share', shareOf(totalOf(decision, name), totals));
@@ -42,6 +46,10 @@ function twoTiles(names, decision, step, order, changed) {
   const wanted = [order[0], selected, ...changed, ...order.slice(1, 3), ...helped, ...first];
   return [...new Set(wanted)].filter(name => nodes.has(name)).slice(0, 2);
 }
+
+// The share of CPU or memory that is in use, whichever is more.
+const fullness = ({room, used}) =>
+  Math.min(Math.max(...['cpu', 'memory'].map(each => (used[each] || 0) / (room[each] || Infinity))), 1);
 
 // How green a square is: 15 % with the fewest points, 100 % with the most.
 function shareOf(total, [most, least]) {
@@ -176,7 +184,7 @@ function legend(decision, step, colours, totals) {
     {},
     showsPoints(decision, step)
       ? h('span', {}, h(`i.square.fits${totals[0] > totals[1] ? '.scale' : ''}`, {}), `${left} fit: ${points} points`)
-      : h('span', {}, h('i.square', {}), `${left} left`),
+      : h('span', {}, h('i.square.use', {}), `${left} left`),
     [...groups]
       .sort(([a], [b]) => a - b)
       .map(([place, {all, now, words}]) =>

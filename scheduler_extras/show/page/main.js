@@ -17,7 +17,7 @@ function render() {
   inPlaces();
   const middle = {
     nodes: () => nodeTiles(other, step),
-    matrix: () => matrix(other),
+    matrix: () => matrix(other, step),
     timeline,
     pending: pendingBoard,
     manifest: () => manifestOf(decision),
@@ -260,7 +260,7 @@ onbeforeprint = () => {
   document.documentElement.classList.add('on-paper');
   render();
   const other = view.mode === 'nodes' && view.at && supposed(view.at);
-  if (other) document.body.append(h('div.paper', {}, matrix(other)));
+  if (other) document.body.append(h('div.paper', {}, matrix(other, Infinity)));
 };
 onafterprint = () => {
   document.documentElement.classList.remove('on-paper');

@@ -19,7 +19,9 @@ SHOWN_OF_PODS = [  # the fields to show; others are set by the API server, or no
     "tolerations", "topologySpreadConstraints", "schedulingGates", "overhead", "image", "resources", "ports",
     "volumes", *CONTAINERS]
 WISHES = ("annotations", "priority", "nodeSelector", "affinity", "tolerations", "topologySpreadConstraints")
-OMITTED = re.compile(r"(, )?\b(key|operator|values|matchExpressions|matchLabels|labelSelector): ")
+OMITTED = re.compile(
+    r"\b(key|matchExpressions|matchLabels|labelSelector|podAffinityTerm|whenUnsatisfiable): ")
+REQUIREMENT = re.compile(r"\bkey: ([^,]*), operator: (\w+)(?:, values?:)?")
 DOMAIN = re.compile(r"\b([\w.-]+\.)?(kubernetes|k8s)\.io/")  # of well-known labels
 DUMPER = getattr(yaml, "CSafeDumper", yaml.SafeDumper)  # much faster with libyaml
 MOST = 200  # characters of a requirement or of an annotation
@@ -66,4 +68,5 @@ def in_short(field: str, value: object) -> str:
     text = yaml.dump({field: value}, Dumper=DUMPER, sort_keys=False, allow_unicode=True,
                      default_flow_style=True)
     text = re.sub(f"[][{{}}]|{DURING_SCHEDULING}", "", text)
-    return shorten(" ".join(DOMAIN.sub("", OMITTED.sub(" ", text)).split()).removeprefix(f"{field}: "), MOST)
+    text = REQUIREMENT.sub(r"\1 \2", " ".join(text.split()))
+    return shorten(DOMAIN.sub("", OMITTED.sub("", text)).strip().removeprefix(f"{field}: "), MOST)

@@ -4,102 +4,120 @@ const MAX_ROWS = 30;
 const maxColumns = () => (isBig() ? 9 : 13);
 let showsAllRows = false;
 
-function matrix(decision) {
+// It fills step by step, like the tiles.
+function matrix(decision, step) {
   if (!decision) return h('p.empty', {}, `${noDecision()}.`);
-  const all = decision.rules.filter(
-    title => !/^(devices|room for nominated pods|Preemption)$/.test(title) || decision.refused.includes(title)
-  );
-  const predicates =
-    all.length + decision.votes.length > maxColumns() ? all.filter(title => decision.refused.includes(title)) : all;
-  const rest = all.length - predicates.length;
+  const isScored = showsPoints(decision, step);
+  const refused = decision.refused.slice(0, step);
+  const all = decision.rules.filter(title => !ASKED_OF_NO_NODE.test(title) || refused.includes(title));
+  const isMany = all.length + decision.votes.length > maxColumns();
+  const predicates = isMany ? all.filter(title => refused.includes(title)) : all;
   const cut = cutShort(decision); // the totals leave these points out
-  const isZero = vote => ![].concat(vote.points).some(points => points);
   const votes = decision.votes.filter(vote => !isZero(vote) && !cut.has(vote));
-  const zeros = decision.votes.filter(isZero).map(vote => vote.title);
   const names = rowsOf(decision);
+  if (!isScored) names.sort((a, b) => inPlaces().indexOf(a) - inPlaces().indexOf(b));
   const isWhole = names.length === decision.nodes;
-  const head = (title, kind, weight) =>
-    h(
-      `th.${kind}`,
-      {scope: 'col', title},
-      h('span', {}, nameOf(title), weight !== undefined && [' ', h('span.times', {}, `× ${weight}`)])
-    );
-  const hiddenFits = decision.fit.length - names.filter(name => decision.places.has(name)).length;
+  const hiddenFits = isScored ? decision.fit.length - names.filter(name => decision.places.has(name)).length : 0;
+  const isLastFit = (name, i) => decision.places.has(name) && !decision.places.has(names[i + 1]);
   const gap = h(
     'tr.gap',
     {},
     h('td', {colspan: 2 + predicates.length + votes.length}, `⋮ ${plural(hiddenFits, 'other node')} that fit`)
   );
-  const isLastFit = (name, i) => decision.places.has(name) && !decision.places.has(names[i + 1]);
-  const rows = names.map((name, i) => [
-    h(
-      `tr${name === decision.node ? '.best' : ''}`,
-      {onclick: () => clickNode(name)},
-      h('th', {scope: 'row', title: name}, nodeInShort(name)),
-      predicates.map(title => predicateCell(decision, name, title)),
-      decision.places.has(name)
-        ? votes.map(vote => pointsCell(decision, vote, name))
-        : h('td.cause', {colspan: votes.length + 1}, isWhole ? causeOf(decision, name) : kindInWords(decision, name)),
-      decision.places.has(name) && h('td.sum', {title: number(totalOf(decision, name))}, totalInShort(decision, name))
-    ),
-    hiddenFits > 0 && isLastFit(name, i) && gap
-  ]);
   return h(
     'div.matrix',
     {},
     h(
       'table',
       {},
+      headOfMatrix(decision, predicates, votes),
       h(
-        'thead',
+        'tbody',
         {},
-        h(
-          'tr',
-          {},
-          h('th', {scope: 'col'}, 'Node'),
-          predicates.map(title => head(title, 'rule')),
-          votes.map(vote => head(vote.title, `rule.t${hue(vote.title)}`, vote.weight)),
-          h('th.rule', {scope: 'col'}, h('span', {}, decision.fit.length ? 'Total' : 'Why not'))
-        )
-      ),
-      h('tbody', {}, rows)
-    ),
-    !isWhole &&
-      h(
-        'p',
-        {},
-        h(
-          'button',
-          {
-            onclick: () => {
-              showsAllRows = true;
-              render();
-            }
-          },
-          `show all ${decision.nodes} nodes`
-        )
-      ),
-    rest > 0 &&
-      h(
-        'p',
-        {title: all.filter(title => !predicates.includes(title)).join('\n')},
-        `${plural(rest, 'other predicate')} that no node has failed`
-      ),
-    zeros.length > 0 && decision.fit.length > 0 && h('p', {}, `no points from ${zeros.join(', ')}`),
-    [...cut].map(vote =>
-      h(
-        'p',
-        {},
-        `… = ${number(vote.weight * vote.points)}: ${vote.title} ${number(vote.points)} × ${vote.weight}, for all`
+        names.map((name, i) => [
+          rowOfMatrix(decision, step, name, predicates, votes, isWhole),
+          hiddenFits > 0 && isLastFit(name, i) && gap
+        ])
       )
     ),
-    h('p.key', {}, '✓ passes · ✗ fails · blank: not asked, as the node is out already. Points: as given → normalized.'),
-    decision.votes
-      .map(vote => normalized(decision, vote))
-      .filter(Boolean)
-      .map(line => h('p', {}, line)),
-    decision.notes.map(note => h('p.warn', {title: note}, withoutDomain(note)))
+    !isWhole && h('p', {}, h('button', {onclick: showAllRows}, `show all ${decision.nodes} nodes`)),
+    belowMatrix(
+      decision,
+      all.filter(title => !predicates.includes(title)),
+      isScored,
+      step
+    )
   );
+}
+
+// Rules that stand among the predicates, and have no column unless they have refused a node.
+const ASKED_OF_NO_NODE = /^(devices|room for nominated pods|(Default)?Preemption)$/;
+
+// Whether a priority gives no node any points.
+const isZero = vote => ![].concat(vote.points).some(points => points);
+
+function showAllRows() {
+  showsAllRows = true;
+  render();
+}
+
+function headOfMatrix(decision, predicates, votes) {
+  const head = (title, kind, weight) =>
+    h(
+      `th.${kind}`,
+      {scope: 'col', title},
+      h('span', {}, nameOf(title), weight !== undefined && [' ', h('span.times', {}, `× ${weight}`)])
+    );
+  return h(
+    'thead',
+    {},
+    h(
+      'tr',
+      {},
+      h('th', {scope: 'col'}, 'Node'),
+      predicates.map(title => head(title, 'rule')),
+      votes.map(vote => head(vote.title, `rule.t${hue(vote.title)}`, vote.weight)),
+      h('th.rule', {scope: 'col'}, h('span', {}, decision.fit.length ? 'Total' : 'Why not'))
+    )
+  );
+}
+
+function rowOfMatrix(decision, step, name, predicates, votes, isWhole) {
+  const about = verdict(decision, name, step);
+  const isScored = showsPoints(decision, step) && decision.places.has(name);
+  const cause = isWhole ? causeOf : kindInWords;
+  return h(
+    `tr.${about.is}`,
+    {onclick: () => clickNode(name)},
+    h('th', {scope: 'row', title: name}, nodeInShort(name)),
+    predicates.map(title => predicateCell(decision, step, name, title)),
+    about.is === 'out' && h('td.cause', {colspan: votes.length + 1}, cause(decision, name)),
+    isScored && votes.map(vote => pointsCell(decision, vote, name)),
+    isScored && h('td.sum', {title: number(totalOf(decision, name))}, totalInShort(decision, name)),
+    about.is === 'open' && h('td', {colspan: votes.length + 1}, '')
+  );
+}
+
+// What the table leaves out, and how to read it.
+function belowMatrix(decision, rest, isScored, step) {
+  const zeros = decision.votes.filter(isZero).map(vote => vote.title);
+  const words = [
+    rest.length > 0 &&
+      step > decision.refused.length &&
+      `${plural(rest.length, 'other predicate')} that no node has failed`,
+    isScored && zeros.length > 0 && `no points from ${zeros.join(', ')}`,
+    ...[...cutShort(decision)].map(
+      vote =>
+        isScored &&
+        `… = ${number(vote.weight * vote.points)}: ${vote.title} ${number(vote.points)} × ${vote.weight}, for all`
+    ),
+    '✓ passes · ✗ fails · blank: not asked, as the node is out already. Points: as given → normalized.',
+    ...decision.votes.map(vote => isScored && normalized(decision, vote))
+  ];
+  return [
+    words.filter(Boolean).map(each => h('p', {}, each)),
+    decision.notes.map(note => h('p.warn', {title: note}, withoutDomain(note)))
+  ];
 }
 
 // The nodes that fit, the best one first, then the others. Of many, the best ones and one for each kind of reason, the
@@ -130,7 +148,14 @@ function kindInWords(decision, name) {
   return causeOf(decision, name) + (others ? `, and ${plural(others, 'node')} like it` : '');
 }
 
-function predicateCell(decision, name, title) {
+// Whether a predicate has had its turn by this step.
+function hasHadTurn(decision, step, title) {
+  const last = step > decision.refused.length ? Infinity : decision.rules.indexOf(decision.refused[step - 1]);
+  return step > 0 && decision.rules.indexOf(title) <= last;
+}
+
+function predicateCell(decision, step, name, title) {
+  if (!hasHadTurn(decision, step, title)) return h('td.open', {}, '');
   const against = name in decision.out ? decision.against[decision.out[name]].by : {};
   if (title in against) return h('td.no', {title: against[title].join(', ')}, '✗');
   const first = Math.min(...Object.keys(against).map(each => decision.rules.indexOf(each)));
@@ -149,16 +174,15 @@ function pointsCell(decision, vote, name) {
   );
 }
 
-function span(values) {
-  const all = [].concat(values);
-  return `${number(Math.min(...all))} to ${number(Math.max(...all))}`;
-}
-
 // In words, what a priority made of scores that say nothing about points by themselves.
 function normalized(decision, vote) {
   if (!vote.reduced || vote.raw === null || JSON.stringify(vote.raw) === JSON.stringify(vote.points)) return '';
   if (!Array.isArray(vote.raw) && !Array.isArray(vote.points)) {
-    return `${vote.title}: ${number(vote.raw)} → ${number(vote.points)}, as all nodes have the same score`;
+    return `${vote.title}: all nodes have the score ${number(vote.raw)}, which becomes ${number(vote.points)} points`;
   }
-  return `${vote.title}: scores from ${span(vote.raw)} become ${span(vote.points)} points`;
+  const byScore = [...decision.fit].sort((a, b) => rawOf(decision, vote, a) - rawOf(decision, vote, b));
+  const [least, most] = [byScore[0], byScore.at(-1)];
+  const scores = [least, most].map(name => number(rawOf(decision, vote, name)));
+  const points = [least, most].map(name => number(pointsOf(decision, vote, name)));
+  return `${vote.title}: scores from ${scores.join(' to ')} become ${points.join(' to ')} points`;
 }

@@ -2,7 +2,7 @@
 
 // The entries up to what is shown: the page does not tell how it ends.
 const sofar = () =>
-  !view.at || (view.live && view.done && !guess.on && !view.byHand && !view.next.length)
+  !view.at || (isNewest(view.at) && view.done && !guess.on && !view.byHand && !view.next.length)
     ? known.entries
     : known.entries.filter(each => each.n < view.at.n || (each === view.at && view.done));
 
@@ -94,7 +94,7 @@ function leftSide(decision) {
 
 function again(waiting) {
   const seconds = Math.round(waiting.again - Date.now() / 1000);
-  const held = {permit: 'is held', pre_bind: 'is being prepared', post_filter: 'makes room'}[waiting.for];
+  const held = {permit: 'is held', pre_bind: 'is being prepared', post_filter: 'waits for room'}[waiting.for];
   if (held) return held;
   return waiting.attempts === 0 ? 'next' : seconds > 0 && isBesideCluster() ? `in ${seconds} s` : 'pending';
 }

@@ -12,6 +12,7 @@ from scheduler_extras.rules.spreading import HOSTNAME
 from scheduler_extras.show.explain import invalid_terms, merged_entries
 from scheduler_extras.show.page.causes import Cause, cause_of, names_of, pods_with_reserved_room, requests_of
 from scheduler_extras.show.page.manifest import asks_of, manifest_of
+from scheduler_extras.show.page.neighbors import neighbors_of, spread_in_words
 from scheduler_extras.show.text import shorten
 
 
@@ -48,9 +49,12 @@ def decision_record(decision: FullDecision, without: dict) -> dict:
              *(f"{pod.key} {what}" for what in [*decision.unchecked, *invalid_terms(pod)])]
     predicates = [rule.title for rule in policy.predicates_to_ask()]
     node_answers = answers_record(decision, decision.failed, decision.total, decision.votes)
+    has_details = len(decision.nodes) <= MAX_IN_FULL
+    asks = asks_of(pod) + ([*spread_in_words(decision)] if has_details else [])
     return {
         "pod": pod.key, "uid": pod.uid, "by": pod.scheduler, "priority": pod.priority,
-        "requests": nonzero(pod.requests), "asks": asks_of(pod), "yaml": manifest_of(pod),
+        "requests": nonzero(pod.requests), "asks": asks, "yaml": manifest_of(pod),
+        "neighbors": neighbors_of(decision) if has_details else [],
         "node": decision.node, "message": decision.message or "", "nodes": len(decision.nodes),
         "rules": list(dict.fromkeys(predicates)), "all": policy.always_check_all,
         **node_answers, "notes": notes, "reserved": reserved_record(decision),
@@ -130,7 +134,8 @@ def helps(decision: FullDecision, without: dict) -> str:
 def policy_record(policies: dict) -> dict:
     """Return the record of the Policies in force, by schedulerName."""
     return {"by": {name: {
-        "predicates": list(dict.fromkeys(rule.title for rule in policy.predicates)),
+        "predicates": list(dict.fromkeys(
+            rule.title for rule in [*policy.predicates, *policy.rules_with["post_filter"]])),
         "always": [rule.title for rule in policy.predicates if rule.always],
         "priorities": [[rule.title, rule.weight] for rule in policy.priorities],
         "lines": lines_of(policy)} for name, policy in policies.items()}}

@@ -7,18 +7,21 @@ const nameOf = title =>
     return h('span', {}, name, h('wbr'), h('span.ending', {}, ending));
   });
 
-// Whether a predicate was asked about any node: not if those before it have refused all. Preemption refuses none.
+// A rule that refuses no node, but may preempt pods.
+const isPostFilter = title => /^(Default)?Preemption$/.test(title);
+
+// Whether a predicate was asked about any node: not if those before it have refused all.
 function isAsked(decision, title) {
   const earlier = decision.rules.slice(0, decision.rules.indexOf(title));
   const before = decision.refused.filter(each => earlier.includes(each)).length;
   const isOut = group => firstAgainst(decision, group) < before;
-  return (
-    title !== 'Preemption' && (decision.all || decision.fit.length > 0 || !Object.values(decision.out).every(isOut))
-  );
+  return !isPostFilter(title) && (decision.all || decision.fit.length > 0 || !Object.values(decision.out).every(isOut));
 }
 
 const rulesOf = (policy, decision) =>
   policy ? policy.by[decision?.by] || Object.values(policy.by)[0] : {predicates: [], priorities: [], always: []};
+
+const isConfiguration = () => known.policy?.object?.kind === 'KubeSchedulerConfiguration';
 
 // The Policies between which an edit is shown: since the newest decision, or before it, if the pod was tried with
 // another one.
@@ -41,9 +44,9 @@ function rightSide(decision, step) {
     h(
       'div.lists',
       {},
-      h('h2', {}, 'Predicates', h('small', {}, ' (click: what if?)')),
+      h('h2', {}, isConfiguration() ? 'Filter' : 'Predicates', h('small', {}, ' (click: what if?)')),
       predicatesList(decision, step, rules, before),
-      h('h2', {}, 'Priorities × weight', h('small', {}, ' (hover: − +)')),
+      h('h2', {}, `${isConfiguration() ? 'Score' : 'Priorities'} × weight`, h('small', {}, ' (hover: − +)')),
       prioritiesList(rules, before)
     ),
     isWhatIf() && whatIfBox(decision, whoMoves())
@@ -52,13 +55,30 @@ function rightSide(decision, step) {
 
 const WHATEVER_THE_NODE = ' (whatever the node)'; // the end of the title of a rule that has rejected a pod
 
-// Many rules do not all have room: those that refuse nodes, and those that are edited, come first.
+// What a pod asks for, and the predicates that are about it, in a Policy and in a configuration.
+const ABOUT = {
+  podAffinity: ['MatchInterPodAffinity', 'InterPodAffinity'],
+  podAntiAffinity: ['MatchInterPodAffinity', 'InterPodAffinity'],
+  nodeAffinity: ['MatchNodeSelector', 'NodeAffinity'],
+  nodeSelector: ['MatchNodeSelector', 'NodeAffinity'],
+  tolerations: ['PodToleratesNodeTaints', 'TaintToleration'],
+  DoNotSchedule: ['EvenPodsSpread', 'PodTopologySpread'],
+  'host port': ['PodFitsHostPorts', 'NodePorts']
+};
+function isAskedFor(title, decision) {
+  const asks = decision ? decision.asks.flat().join(' ') : '';
+  return Object.entries(ABOUT).some(([what, titles]) => asks.includes(what) && titles.includes(title));
+}
+
+// Many rules do not all have room: those that refuse nodes, those that the pod asks for, and those that are edited come
+// first.
 function predicatesList(decision, step, rules, before) {
   const isNew = title => !before.predicates.includes(title);
   const gone = before.predicates.filter(title => !rules.predicates.includes(title));
   const refusedSoFar = decision ? decision.refused.slice(0, step) : [];
   const isMany = rules.predicates.length + rules.priorities.length > 13;
-  const isShown = title => !isMany || refusedSoFar.includes(title) || title === whatIf.off || isNew(title);
+  const isShown = title =>
+    !isMany || refusedSoFar.includes(title) || isAskedFor(title, decision) || title === whatIf.off || isNew(title);
   const unnamed = refusedSoFar.filter(title => !rules.predicates.includes(title) && !title.endsWith(WHATEVER_THE_NODE));
   const shown = [...rules.predicates.filter(isShown), ...unnamed];
   const others = rules.predicates.filter(title => !isShown(title));
@@ -96,7 +116,7 @@ function stateOf(title, decision, step, rules, edit) {
     const isNow = step > 0 && stepsOf(decision)[step] === title;
     return [isNow ? '.now' : '.refuses', `−${nodesOut(decision, title)}`];
   }
-  const victims = title === 'Preemption' && view.done && decision.outcome?.victims.length;
+  const victims = isPostFilter(title) && view.done && decision.outcome?.victims.length;
   if (victims) return ['.refuses', plural(victims, 'victim')];
   if (isAsked(decision, title) && hasRun(decision, step, rules, title)) return ['.passes', '✓'];
   return [view.done ? '.unasked' : '', ''];

@@ -61,6 +61,7 @@ function take(frame) {
     const about = known.entries.find(each => each.n === frame.of);
     // A pod that waits for its victims keeps them.
     if (about) about.outcome = {...frame, victims: frame.victims.length ? frame.victims : about.outcome?.victims || []};
+    if (about && !about.node && frame.message) about.message = frame.message;
   } else if (frame.kind === 'queue') {
     known.queue = frame;
   } else {
@@ -143,7 +144,7 @@ function differencesOf(changed) {
     }
     const keys = now.pods.map(([key]) => key);
     if (now.used.pods < before.used.pods && !isRun)
-      words.push(...before.pods.filter(([key]) => !keys.includes(key)).map(([key]) => `- pod ${short(key)}`));
+      words.push(...before.pods.filter(([key]) => !keys.includes(key)).map(([key]) => `pod ${short(key)} is gone`));
     if (!words.length) continue;
     names.push(name);
     fresh[name] = marksOf(now).filter(each => !marksOf(before).includes(each));

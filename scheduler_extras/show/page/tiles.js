@@ -34,7 +34,7 @@ function nodeInShort(name) {
 }
 
 // Between ten and 30 nodes, tiles are too narrow for such a prefix.
-const isNarrow = () => nodes.size > 9 && nodes.size <= MAX_TILES;
+const isNarrow = () => nodes.size > 9 && nodes.size <= MAX_TILES && !isTelephone();
 function nodeOnTile(name) {
   return places.prefix && isNarrow() ? `…${nodeInShort(name).slice(places.prefix.length)}` : nodeInShort(name);
 }
@@ -89,6 +89,7 @@ function tile(name, decision, step) {
   const isFramed = said.length > 0 || absentLabels(blame).some(key => saysAbsent(key, about));
   const news = decision ? newsAbout(decision).filter(each => each.names?.includes(name)) : [];
   const fresh = news.flatMap(each => each.fresh[name] || []);
+  const isFresh = said.some(each => fresh.includes(each[1]));
   const reasons = Object.entries(about.by || {}).map(([title, each]) => `${title}: ${each.join(', ')}`);
   const frame = (news.length ? '.changed' : '') + (isTied(decision, name, step) ? '.tied' : '');
   return h(
@@ -97,7 +98,12 @@ function tile(name, decision, step) {
     tileHeading(name, decision, about, blame, isScored),
     guess.choice === name && h('p.guessed', {}, guessInWords(decision, name, step)),
     bars(name, decision, about, blame),
-    about.words && h(`p.why${isFramed ? '.blamed' : ''}`, {}, whyInWords(withEffects(about, said, blame))),
+    about.words &&
+      h(
+        `p.why${isFramed ? '.blamed' : ''}${isFresh ? '.changed' : ''}`,
+        {},
+        whyInWords(withEffects(about, said, blame))
+      ),
     isScored && race(decision, name),
     chips(node, decision, about, blame, fresh)
   );
@@ -115,6 +121,7 @@ function tileHeading(name, decision, about, blame, isScored) {
     'h3',
     {},
     mark && h('span.mark', {}, mark),
+    ' ',
     h(`span.name${blame.has(HOSTNAME) ? '.blamed' : ''}`, {}, h('bdi', {}, nodeOnTile(name))),
     isScored && h('b.total', {title: number(totalOf(decision, name))}, totalInShort(decision, name))
   );

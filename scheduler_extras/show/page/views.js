@@ -35,7 +35,7 @@ function showCurrentLine() {
 
 const isSought = text => text.toLowerCase().includes(sought.toLowerCase());
 const found = () =>
-  known.entries
+  (isGuessing(view.at) ? sofar() : known.entries)
     .filter(each => isSought(lineOf(each)) && !isPartOfEdit(each))
     .slice(-400)
     .reverse();
@@ -79,7 +79,7 @@ function line(entry) {
       h('span', {title: editInWords(entry)}, withoutDomain(editInWords(entry)))
     );
   return h(
-    `li.decision${entry === view.at ? '.current' : ''}`,
+    `li.decision${entry === view.at ? '.current' : ''}${entry.node === null ? '.stays' : ''}`,
     {},
     time,
     h(

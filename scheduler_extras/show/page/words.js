@@ -34,20 +34,22 @@ function editInWords(entry) {
   );
 }
 
+// What comes after the reasons: why preemption, or another plugin, does not help.
+const END = /(\.(?= |$)| preemption: ).*$/s;
 const COUNT = /^0\/\d+ nodes are available: /;
 const withoutCount = text => text.replace(/0\/\d+ nodes are available: /, '');
 
 // The reasons of kube-scheduler's message, the most frequent one first: ['3 Insufficient cpu', ...]. It sorts them as
 // texts itself.
 function reasonsOf(message) {
-  const [reasons] = message.replace(COUNT, '').split(/\.? preemption: |\.$/);
+  const [reasons] = message.replace(COUNT, '').split(END);
   return reasons.split(/, (?=\d+ )/).sort((a, b) => parseInt(b) - parseInt(a));
 }
 
 // A message with its reasons in this order.
 function byFrequency(message) {
   const [count = ''] = COUNT.exec(message) || [];
-  const [, end = ''] = /(\.? preemption: .*|\.)$/s.exec(message) || [];
+  const [end = ''] = END.exec(message.replace(COUNT, '')) || [];
   return count ? count + reasonsOf(message).join(', ') + end : message;
 }
 
@@ -59,10 +61,13 @@ function mainReason(message) {
 function lineOf(entry) {
   if (entry.kind === 'change') return entry.lines.join('; ');
   if (entry.kind === 'note' || entry.kind === 'run') return withoutFolder(entry.text);
-  if (entry.node === null) return `${short(entry.pod)} ✗ ${entry.outcome?.remedy || byFrequency(entry.message)}`;
+  if (entry.node === null) {
+    const helps = entry.help ? `it would help to ${verb(entry.help)} · ` : '';
+    return `${short(entry.pod)} ✗ ${entry.outcome?.remedy || helps + withoutCount(byFrequency(entry.message))}`;
+  }
   const total =
     entry.kind === 'decision' && entry.fit.length
-      ? ` (${entry.fit.length} of ${entry.nodes} fit, ${number(totalOf(entry, entry.node))})`
+      ? ` (${entry.fit.length} of ${entry.nodes} fit, ${totalInShort(entry, entry.node)})`
       : '';
   return `${short(entry.pod)} → ${entry.node}${total}`;
 }
