@@ -16,8 +16,8 @@ from scheduler_extras.show.frames import Frames
 
 # The scripts share one scope, in this order. They show everything through `h` in dom.js, as text.
 FOLDER = Path(__file__).parent
-SCRIPTS = ("dom", "state", "what_if", "tiles", "bars", "chips", "fit", "heat", "matrix", "answer", "queue",
-           "rules", "words", "views", "live", "main")
+SCRIPTS = ("dom", "state", "what_if", "tiles", "bars", "chips", "fit", "fit_tile", "heat", "matrix", "answer",
+           "queue", "rules", "words", "views", "live", "main")
 STYLES = ("page", "tiles", "views", "screens")  # in this order: later rules override earlier ones
 STYLE = "".join((FOLDER / f"{name}.css").read_text("utf-8") for name in STYLES)
 TEXTS = [(FOLDER / f"{name}.js").read_text("utf-8") for name in SCRIPTS]

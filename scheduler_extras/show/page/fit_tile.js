@@ -1,0 +1,195 @@
+// What a tile leaves out where it has no room, in which order, and how that is counted.
+
+// A low tile has no amounts. In this order, a tile gives up: what the pod adds, decimals, labels, all pods but one, keys
+// and prefixes of labels that the pod asks for, the last pod, effects of taints, the end of the name of the pod that it
+// gets, amounts, what the pod asks for and taints, large letters, the bars of a node that falls, further lines of its
+// name, and words of the reason. Nodes that fit keep their bars, so that they can be compared, and the winner keeps its
+// pod.
+function fitTile(tile, isTall) {
+  tile.querySelectorAll('.bar').forEach(fitAmounts);
+  const asked = tile.parentNode.querySelectorAll('.chip.asked'); // on all tiles: they read alike
+  if ([...tile.querySelectorAll('.chip.asked')].some(chip => isWide(chip) || isFolded(chip))) asked.forEach(withoutKey);
+  for (const pod of tile.querySelectorAll('.pod')) if (isWide(pod)) pod.querySelector('.prio')?.remove();
+  const bars = tile.querySelector('.bars');
+  bars.classList.toggle('half', !isTall);
+  const chips = chipsByRank(tile);
+  const rest = counterOf(tile, chips);
+  const isMain = chip => chip.matches('.mark, .asked, .blamed');
+  const lesser = chips.filter(each => !isMain(each));
+  const [others, firstPod] = [lesser.slice(0, -1), lesser.slice(-1)];
+  const steps = [
+    ...others.map(rest.giveUp),
+    () => asked.forEach(withoutKey),
+    () => asked.forEach(withoutPrefix),
+    ...firstPod.map(rest.giveUp),
+    () => tile.querySelectorAll('.chip.mark').forEach(shortenTaint),
+    () => intoOneRow(tile.querySelector('.chips')),
+    ...chips.filter(each => isTall && each.matches('.best .asked:not(.scored)')).map(rest.giveUp),
+    () => bars.classList.add('half'),
+    ...chips.filter(isMain).flatMap(chip => [rest.giveUp(chip), () => intoOneRow(tile.querySelector('.chips'))]),
+    () => tile.classList.add('small'),
+    () => tile.matches('.out') && bars.remove(),
+    () => tile.querySelectorAll('.chip.label.changed').forEach(each => each.remove()),
+    () => wrap(tile.querySelector('.name'), false)
+  ];
+  while (steps.length && isHigh(tile)) steps.shift()();
+  tile.querySelectorAll('.chip.short').forEach(chip => unfold(chip, tile, lesser.map(rest.giveUp)));
+  return rest;
+}
+
+// Beside the name of a resource: without what the pod adds, or without decimals.
+function fitAmounts(bar) {
+  const amounts = bar.querySelector('.amounts');
+  if (isWide(bar.firstChild)) amounts.querySelector('small')?.remove();
+  if (isWide(bar.firstChild)) amounts.textContent = amounts.dataset.rounded;
+}
+
+// Let a name take several lines, around the total, or one.
+function wrap(name, wraps) {
+  const head = name.parentNode;
+  const total = head.querySelector('.total');
+  head.classList.toggle('wraps', wraps);
+  if (total) name[wraps ? 'before' : 'after'](total);
+}
+
+// A taint in one line: without its effect if that is the most frequent one, and if need be without its value.
+function shortenTaint(chip) {
+  chip.classList.add('short');
+  const text = chip.textContent.replace(/:NoSchedule$/, '').replace(/:PreferNoSchedule$/, ':Prefer…');
+  chip.textContent = text;
+  if (isWide(chip)) withoutValue(chip);
+}
+
+// Its effect tells a taint without its value from a label.
+function withoutValue(taint) {
+  taint.textContent = taint.textContent.replace(/=[^:]*/, '').replace(/^[^:]*$/, '$&:No…');
+}
+
+// A taint that is still too wide has two lines, if pods and labels that decide nothing can make room for these.
+function unfold(chip, tile, others) {
+  const text = chip.textContent;
+  if (!isWide(chip)) return;
+  chip.classList.remove('short');
+  chip.replaceChildren(...inLines(text));
+  while (others.length && isHigh(tile)) others.shift()();
+  if (!isHigh(tile)) return;
+  chip.classList.add('short');
+  chip.textContent = text;
+}
+
+// The key of a label that the pod asks for stands at the left, too.
+function withoutKey(chip) {
+  chip.textContent = chip.title.replace(/^[^=]*=/, '');
+}
+
+// The values of a label that the pod asks for may share a prefix, as do eu-west-1a and eu-west-1b: …1a says enough.
+function withoutPrefix(chip) {
+  chip.textContent = chip.dataset.brief;
+}
+
+// All chips side by side, if it is enough to leave out the values of taints, and to cut the end of the name of the pod
+// that the tile gets. Less than that much of a name says little.
+const MIN_NAME = 6; // rem
+function intoOneRow(chips) {
+  const marks = [...chips.querySelectorAll('.mark.short')];
+  const before = marks.map(each => each.textContent);
+  const pod = chips.querySelector('.new:not(:only-child)');
+  const isTight = () => isWide(chips) || (pod && isWide(pod) && inRem(pod.offsetWidth) < MIN_NAME);
+  chips.classList.add('row');
+  if (isTight()) marks.forEach(withoutValue);
+  if (!isTight()) return;
+  chips.classList.remove('row');
+  marks.forEach((each, i) => (each.textContent = before[i]));
+}
+
+// A word of a reason that is too long for a line breaks at a hyphen, or before a value.
+function breakWords(tile) {
+  for (const word of [...tile.querySelectorAll('.why span')].filter(isFolded)) {
+    const parts = word.textContent.split(/(?<=-)|(?==)/);
+    word.replaceWith(...parts.map(part => h('span', {}, part)));
+  }
+}
+
+// Whether a chip or a word has several lines.
+const isFolded = chip => chip.offsetHeight > 1.5 * parseFloat(getComputedStyle(chip).lineHeight);
+
+// What a tile keeps longest: what is to blame, then taints, what the pod asks for, and pods. The winner keeps what the
+// pod asks for: it has won in spite of its taints.
+const RANKS = ['.blamed', '.mark', '.asked', '.neighbor', '.pod', '.label'];
+const RANKS_OF_WINNER = ['.blamed', '.asked', '.mark', '.neighbor', '.pod', '.label'];
+
+// The chips that a tile may give up, the last ones first.
+function chipsByRank(tile) {
+  const ranks = tile.matches('.best') ? RANKS_OF_WINNER : RANKS;
+  const rank = chip => ranks.findIndex(each => chip.matches(each));
+  return [...tile.querySelectorAll('.chip:not(.changed, .new)')].sort((a, b) => rank(a) - rank(b)).reverse();
+}
+
+const LESSER = '.chip:not(.changed, .new, .blamed, .mark, .asked)'; // pods and labels that decide nothing
+
+// Counts the chips that a tile gives up, and shows their number where it has room beside a chip.
+function counterOf(tile, all) {
+  const rest = h('span.chip.rest', {title: all.map(each => each.title || each.textContent).join('\n')});
+  const chips = tile.querySelector('.chips');
+  const count = {pod: 0, label: 0}; // taints count as labels
+  const giveUp = chip => () => {
+    if (!chip.isConnected) return;
+    chip.remove();
+    count[chip.matches('.pod') ? 'pod' : 'label'] += Number(chip.dataset.count || 1);
+  };
+  // Labels are counted if no pod is left out: those that nobody asks for decide nothing.
+  const wordings = () => {
+    const what = count.pod ? 'pod' : 'label';
+    const more = chips.querySelector(`.${what}:not(.new)`) ? '+' : '';
+    return [more + plural(count[what], what), ...(count.pod && more ? [`+${count.pod}`] : [])];
+  };
+  const isAlone = () => {
+    const before = rest.previousSibling;
+    return !before || rest.offsetTop >= before.offsetTop + before.offsetHeight;
+  };
+  const hasRoom = () => {
+    if (isAlone() || isHigh(tile) || isWide(chips)) return false;
+    const pod = chips.querySelector('.new'); // its name says more than the count
+    const isBesidePod = pod && pod.offsetTop === rest.offsetTop;
+    return !(isBesidePod && isWide(pod));
+  };
+  // Put the count beside the last chip that has room for it. Return whether there is one.
+  const place = words => {
+    rest.textContent = words;
+    for (const chip of [...chips.children].reverse()) {
+      if (chip !== rest) chip.after(rest);
+      if (hasRoom()) return true;
+    }
+    return false;
+  };
+  const show = () => {
+    if (count.pod + count.label === 0 || isHigh(tile)) return;
+    rest.textContent = wordings()[0];
+    chips.append(rest);
+    const before = () => rest.previousSibling;
+    // The last of several lesser chips make room for it.
+    while (isHigh(tile) && before()?.matches(LESSER) && before().previousSibling) giveUp(before())();
+    // If a single pod is left, its name is cut for it.
+    if (isAlone() && before()?.matches('.pod:not(.new):first-child')) chips.classList.add('row');
+    if (wordings().some(place)) return;
+    rest.remove();
+    const pod = chips.querySelector('.pod:not(.new, .blamed, .goes, .changed)');
+    if (!count.pod || !pod) return;
+    giveUp(pod)(); // the number of all pods says more than the name of one
+    show();
+  };
+  return {giveUp, show};
+}
+
+// A reason that is too long ends with …
+function fitWords(tile) {
+  const parts = [...tile.querySelectorAll('.why span')].flatMap(word =>
+    [...word.childNodes].filter(each => each instanceof Text)
+  );
+  const dots = new Text('…');
+  while (parts.length > 1 && isHigh(tile)) {
+    parts.pop().remove();
+    parts.at(-1).data = parts.at(-1).data.replace(/[,;]$/, '');
+    parts.at(-1).after(dots);
+  }
+}
