@@ -116,10 +116,11 @@ class Journal:
 
     def carried_out(self, decision: FullDecision, *remarks: str) -> None:
         """Record the outcome of a decision, if there is more to it than the node."""
+        has_more = decision.why_delayed or decision.remedy or decision.requests or remarks
+        if decision.node and not has_more:  # as usual: that must be cheap
+            return
         outcome, number, message = self.last.get(decision.pod.uid, ((), 0, None))
-        says_more = not decision.node and decision.message != message
-        has_more = says_more or decision.why_delayed or decision.remedy or decision.requests or remarks
-        if not (number and has_more):
+        if not number or not (has_more or decision.message != message):
             return
         self.last[decision.pod.uid] = outcome, number, decision.message
         self.frames.add("outcome", {
