@@ -36,7 +36,7 @@ def test_the_arrow_key_steps_through_a_decision(browse):
         press(page, Keys.ARROW_RIGHT)
     assert steps == [
         ("Where does web-1 go?", "5 nodes: which of them fit?", ["open"] * 5),
-        ("Where does web-1 go?", "CheckNodeUnschedulable: 1 node out. cordoned: node(s) were unschedulable", ["open", "open", "out", "open", "open"]),
+        ("Where does web-1 go?", "CheckNodeUnschedulable: 1 node out. cordoned", ["open", "open", "out", "open", "open"]),
         ("Where does web-1 go?", "PodToleratesNodeTaints: 2 nodes out. taint control-plane; taint gpu=true", ["out", "open", "out", "open", "out"]),
         ("Where does web-1 go?", "Points times weights: the highest total wins. … the same for all: fewer taints 100", ["out", "fits", "out", "fits", "out"]),
         ("Where does web-1 go? To node-b", "wins by 75 over node-a: more left free +60 · balance +15", ["out", "fits", "out", "best", "out"]),
@@ -478,3 +478,18 @@ def test_the_line_on_top_adds_up(has_changed, keys, browse):
         return [line.innerText, line.scrollHeight <= line.clientHeight + 1];""", has_changed)
     ahead, *leads = [int(each.replace("−", "-")) for each in re.findall(r"(?:by |[+])(\d+)|(−\d+)", words) for each in each if each]
     assert is_whole and ahead == sum(leads) and len(leads) > 1 and ("more: " in words or not has_changed)
+
+
+@table("key", {"the next one": Keys.ARROW_DOWN, "the one before": Keys.ARROW_UP})
+def test_in_a_guess_each_decision_begins_with_its_question(key, browse):
+    page = browse("--cluster", DEMO, address="#pod=default/cache")
+    press(page, "g", key)
+    assert text_of(page, "h1").endswith("go?")
+
+
+@table("letters, is_there", {"on a projector": ([], True), "in large letters": (["b"], False)})
+def test_what_a_pod_asks_for_has_the_room_of_the_last_decisions(letters, is_there, browse, files):
+    page = browse("--cluster", files / "zones-12.json", "--policy=DefaultProvider", address="#pod=default/web-2")
+    press(page, *letters)
+    is_whole = "return [document.querySelector('.asks'), ...document.querySelectorAll('.asks b')].every(each => !isHigh(each))"
+    assert page.execute_script(is_whole) and bool(page.find_elements(By.CSS_SELECTOR, ".lasts")) == is_there

@@ -74,7 +74,7 @@ ASKED = "Where does warehouse go?"
     "a pod is deleted": ("pod", 99, [f"{ASKED} Nowhere yet", "Since then: node-b: pod web-1 is gone", "node-b", ""]),
     "the pending pod is deleted": ("pending", 99, [f"{ASKED} It is gone", "", "", ""]),
     "the reason for a retry": (
-        "retry", 99, [f"{ASKED} Nowhere yet", "Decided again after: node-b: cordoned", "node-b", "cordoned"]),
+        "retry", 99, [f"{ASKED} Nowhere yet", "Retried after: node-b: cordoned", "node-b", "cordoned"]),
     "other weights": ("weights", 99, [f"{ASKED} Nowhere yet", "Since then: Policy: A ×1 → ×5, - B", "", ""])})
 def test_changes_are_highlighted_at_once(change, step, shown, browse):
     page = browse("--cluster", DEMO)

@@ -38,7 +38,7 @@ def test_squares_of_nodes_that_tie_are_framed(browse, files):
 
 def test_with_a_thousand_nodes_the_legend_names_the_reason(browse, files):
     page = browse("--cluster", files / "1000.json", address="#pod=default/q")
-    assert text_of(page, ".legend") == "0 left 1000: Insufficient cpu"
+    assert text_of(page, ".legend") == "1000: Insufficient cpu"
     assert len(page.find_elements(By.CSS_SELECTOR, ".bar.blamed .over")) == 2
     page.execute_script("go(decisions()[0])")
     assert text_of(page, ".legend").endswith("taint gpu")

@@ -161,17 +161,17 @@ def test_the_result_of_a_guess_fits_into_a_small_tile(keys, browse, files):
         });""") == []
 
 
-COUNT_IS_BESIDE = """
+COUNT_IS_INSIDE = """
     const tile = document.querySelector(`[data-node=${arguments[0]}]`), count = tile.querySelector('.rest');
-    const [outer, inner, before] = [tile, count, count.previousSibling].map(each => each.getBoundingClientRect());
-    return inner.height > 0 && inner.bottom <= outer.bottom && inner.right <= outer.right && before.bottom > inner.top;"""
+    const [outer, inner] = [tile, count].map(each => each.getBoundingClientRect());
+    return inner.height > 0 && inner.bottom <= outer.bottom && inner.right <= outer.right;"""
 
 
 @table("count, keys", {f"{count} nodes{', in large letters' if keys else ''}": (count, keys) for count in (3, 5, 9, 12) for keys in ([], ["b"])})
 def test_pods_and_labels_without_room_are_counted(count, keys, browse, files):
     page = browse("--cluster", files / f"busy-{count}.json")
     press(page, *keys)
-    assert page.execute_script(COUNT_IS_BESIDE, "busy-0")
+    assert page.execute_script(COUNT_IS_INSIDE, "busy-0")
     assert named_and_counted(page) == 21
 
 
@@ -236,10 +236,10 @@ def test_a_new_taint_is_highlighted_even_if_labels_do_not_fit(height, browse):
         known.entries.push(view.at);
         render();""")
     chips = page.execute_script("return [...document.querySelectorAll('[data-node=node-b] .chip')].map(each => [each.innerText, each.className])")
-    is_beside = page.execute_script(COUNT_IS_BESIDE, "node-b")
+    is_inside = page.execute_script(COUNT_IS_INSIDE, "node-b")
     show_on(page, *SCREENS["a projector"])
     assert [text for text, kind in chips if "changed" in kind] == ["today:NoSchedule"]
-    assert is_beside
+    assert is_inside
 
 
 NEW_TAINT = """
@@ -289,14 +289,6 @@ def test_a_winner_with_room_shows_a_taint_in_two_lines(browse, files):
     page = browse("--cluster", files / "draining-12.json", address="#pod=default/p")
     assert text_of(page, ".tile.best .mark:not(h3 *)") == "drain-soon:Prefer…"
     assert page.execute_script("const chip = document.querySelector('.tile.best .chip.mark'); return chip.scrollWidth <= chip.clientWidth")
-
-
-@table("pod, keys", {"on a projector": ("p", []), "in large letters": ("p", ["b"]), "of a node that falls": ("large", [])})
-def test_other_chips_are_only_counted_beside_one(pod, keys, browse, files):
-    page = browse("--cluster", files / "draining-12.json", address=f"#pod=default/{pod}")
-    press(page, *keys)
-    rows = page.execute_script("return [...document.querySelectorAll('.tile .rest')].map(each => each.previousSibling.offsetTop + each.previousSibling.offsetHeight > each.offsetTop)")
-    assert all(rows)
 
 
 def test_nodes_that_tie_with_the_winner_have_a_frame(browse, files):
@@ -532,10 +524,12 @@ def test_a_tile_shows_each_resource_that_a_pod_asks_for(browse, files):
     assert {(*names,) for names, _ in widths} == {("gpu",)} and all(fits for _, fits in widths)
 
 
-@table("keys", {"on a projector": [], "in large letters": ["b"]})
-def test_the_name_of_a_victim_is_whole(keys, browse, files):
+@table("taints, keys", {
+    "on a projector": ([], []), "in large letters": ([], ["b"]),
+    "in large letters, beside a taint": (["a=b:NoSchedule", "spot=true:PreferNoSchedule"], ["b"])})
+def test_the_name_of_a_victim_is_whole(taints, keys, browse, files):
     page = browse("--cluster", files / "victims-12.json", "--preempt")
-    page.execute_script("go(decisions()[0])")
+    page.execute_script("go(decisions()[0]); nodes.get('gpu-0').taints = arguments[0]; render()", taints)
     press(page, *keys)
     chip = page.find_element(By.CSS_SELECTOR, ".chip.goes")
     assert " ".join(chip.text.split()) == "victim: notebook-of-somebody prio 10"
@@ -578,3 +572,47 @@ def test_on_a_telephone_names_are_whole(browse, files):
         assert all("worker-" in text.split(" cpu ")[0] for text in tiles(page).values())
     finally:
         show_on(page, *SCREENS["a projector"])
+
+
+def test_room_that_is_reserved_is_named(browse, files):
+    page = browse("--cluster", files / "reserved.json", address="#pod=default/p")
+    page.execute_script("go(decisions()[0], 0)")
+    assert [each.text for each in page.find_elements(By.CSS_SELECTOR, ".chip.held")] == ["reserved for vip"]
+
+
+@table("effect, mark", {"a taint that the pod tolerates": ("NoSchedule", '" ✓"'), "one that only gives fewer points": ("PreferNoSchedule", "none")})
+def test_a_taint_that_the_pod_tolerates_has_a_mark(effect, mark, browse, tmp_path):
+    things = [node("a", taints=[{"key": "gpu", "effect": effect}]), pod("p", tolerations=[{"key": "gpu", "operator": "Exists", "effect": "NoSchedule"}])]
+    (tmp_path / "cluster.json").write_text(json.dumps({"kind": "List", "items": things}))
+    page = browse("--cluster", tmp_path / "cluster.json", address="#pod=default/p")
+    assert page.execute_script("return getComputedStyle(document.querySelector('.chip.mark'), '::after').content") == mark
+
+
+@table("step, count", {"at the question": (0, 0), "after another predicate": (1, 0), "after the one about resources": (2, 6)})
+def test_no_bar_is_red_before_the_predicate_about_resources(step, count, browse, files):
+    page = browse("--cluster", files / "marked-12.json", address="#pod=default/p")
+    page.execute_script("""
+        const decision = decisions()[0];
+        decision.requests = {cpu: 5000};
+        decision.refused = ['CheckNodeUnschedulable', 'PodFitsResources', 'MatchNodeSelector'];
+        go(decision, arguments[0]);""", step)
+    assert (page.execute_script("return document.querySelectorAll('.over').length") > 0) == (count > 0)
+
+
+def test_a_label_that_is_too_wide_loses_its_key(browse, tmp_path):
+    labels = {"node.kubernetes.io/instance-type-of-this-machine": "m5.large"}
+    (tmp_path / "cluster.json").write_text(json.dumps({"kind": "List", "items": [*(node(f"n{i}", labels=labels) for i in range(12)), pod("p")]}))
+    page = browse("--cluster", tmp_path / "cluster.json", address="#pod=default/p")
+    assert {each.text for each in page.find_elements(By.CSS_SELECTOR, ".chip.label")} == {"m5.large"}
+
+
+def test_chips_return_when_bars_have_made_room_for_them(browse, files):
+    page = browse("--cluster", files / "neighbors.json", "--policy=DefaultProvider", address="#pod=default/web-2")
+    before, without, after = page.execute_script("""
+        const tile = document.querySelector('[data-node=n0]'), counter = counterOf(tile, []), pod = tile.querySelector('.chip.pod');
+        const texts = () => [...tile.querySelectorAll('.chip')].map(each => each.innerText), before = texts();
+        counter.giveUp(pod)();
+        const without = texts();
+        counter.restore();
+        return [before, without, texts()];""")
+    assert before == after != without

@@ -390,3 +390,29 @@ def test_a_configuration_has_filter_and_score_plugins(browse, tmp_path):
     heads = [each.text for each in page.find_elements(By.CSS_SELECTOR, ".right h2")]
     assert heads == ["Filter (click: what if?)", "Score × weight (hover: − +)"]
     assert page.execute_script("return rulesOf(known.policy).predicates.includes('DefaultPreemption')")
+
+
+def test_a_what_if_says_whether_the_pod_would_stay(browse, files):
+    page = browse("--cluster", files / "tied.json", address="#pod=default/p")
+    node = page.execute_script("switchOff('PodFitsResources'); return decisions()[0].node")
+    assert text_of(page, "h1").endswith(f"It would still go to {node}") and f"{node} keeps the pod." in text_of(page, ".because")
+
+
+def test_messages_of_pending_pods_are_whole_if_they_have_room(browse):
+    page = browse("--cluster", DEMO)
+    press(page, Keys.END, "p")
+    is_whole = "const [, message] = document.querySelectorAll('.pending p'); return message.scrollHeight <= message.clientHeight"
+    assert page.execute_script(is_whole)
+    page.execute_script("view.at.queue = {count: 60, pods: Array.from({length: 60}, (_, i) => ({pod: `default/p${i}`, again: 0, attempts: 1}))}; render()")
+    assert not page.execute_script(is_whole), "two lines, where many pods are pending"
+
+
+def test_on_a_telephone_what_a_pod_asks_for_comes_before_the_nodes(browse, files):
+    page = browse("--cluster", files / "zones-24.json", "--policy=DefaultProvider", address="#pod=default/web-2")
+    show_on(page, *SCREENS["a telephone"])
+    try:
+        page.execute_script("render()")
+        tops = page.execute_script("return ['h1', '.asks', '.because', '.tiles', '.lasts'].map(each => document.querySelector(each).getBoundingClientRect().top)")
+        assert tops == sorted(tops)
+    finally:
+        show_on(page, *SCREENS["a projector"])

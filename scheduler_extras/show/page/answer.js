@@ -16,7 +16,7 @@ function heading(decision, other) {
 function answer(decision, other) {
   if (!other) return h('span.no', {}, 'not known');
   if (other.node) {
-    const goes = isWhatIf() && other.node !== decision.node ? 'It would go to' : 'To';
+    const goes = isWhatIf() ? `It would ${other.node === decision.node ? 'still ' : ''}go to` : 'To';
     const before = nodeBefore(decision);
     return h(
       'span.yes',
@@ -39,9 +39,11 @@ function nodeBefore(decision) {
 // that cannot be read takes both lines.
 function because(decision, step) {
   const isOver = decision && isEnd(decision, step);
-  const last = decision && newsAbout(decision).at(-1);
+  const all = decision ? newsAbout(decision) : [];
+  const isNoteBeside = each => each.kind === 'note' && all.at(-1).at - each.at < 1;
+  const last = all.findLast(isNoteBeside) || all.at(-1); // a note says more than the change of a node
   const edit = last && editInWords(last).replace(/^\S+(?=: )/, each => (isPolicy(each) ? 'Policy' : each));
-  const change = last && `${last.n > decision.n ? 'Since then' : 'Decided again after'}: ${edit}`;
+  const change = last && `${last.n > decision.n ? 'Since then' : 'Retried after'}: ${edit}`;
   const problem = view.live && withoutFolder(known.problem);
   const news = (isOver && aboutNext(decision)) || change;
   const isOpen = isOver && !decision.node && !decision.outcome?.remedy;
@@ -128,15 +130,13 @@ function reason(decision, step) {
   const note = decision.outcome?.waits ? ` It waits: ${withoutDomain(decision.outcome.waits)}` : '';
   if (second === undefined) return h('p', {}, `${nodeInShort(first)} is the only node that fits.${note}`);
   const ahead = totalOf(decision, first) - totalOf(decision, second);
+  const ofWhatIf = first === view.at.node ? 'keeps the pod' : 'would get it';
+  const how = isWhatIf() ? ofWhatIf : 'is picked at random';
   const ties = decision.fit.filter(name => totalOf(decision, name) === totalOf(decision, first)).length;
   if (ties > 2)
-    return h(
-      'p',
-      {},
-      `${ties} nodes tie at ${number(totalOf(decision, first))}: ${nodeInShort(first)} is picked at random.${note}`
-    );
+    return h('p', {}, `${ties} nodes tie at ${number(totalOf(decision, first))}: ${nodeInShort(first)} ${how}.${note}`);
   if (!ahead)
-    return h('p', {}, `${nodeInShort(first)} and ${nodeInShort(second)} tie: one is picked at random.${note}`);
+    return h('p', {}, `${nodeInShort(first)} and ${nodeInShort(second)} tie: ${nodeInShort(first)} ${how}.${note}`);
   const leads = partsOf(decision, first)
     .map((part, i) => [part - partsOf(decision, second)[i], i])
     .filter(([lead]) => lead);
@@ -161,16 +161,10 @@ function reason(decision, step) {
   );
 }
 
-// Why a predicate has refused nodes: in its own words, or in short if there are several reasons.
+// Why a predicate has refused nodes, as the tiles say it; in its own words if others refuse the same nodes, too.
 function causesOf(decision, title) {
   const groups = decision.against.filter(each => title in each.by);
-  const isByItself = each => Object.keys(each.by).length === 1;
-  const whole = each => each.by[title].join(', ');
-  const isShort = new Set(groups.map(whole)).size > 1;
-  const [first] = groups;
-  // As on the tiles, and as kube-scheduler says it.
-  if (new Set(groups.map(each => each.words)).size === 1 && isByItself(first) && !whole(first).includes(first.words))
-    return `${plain(first.words)}: ${whole(first)}`;
-  const words = groups.map(each => (isShort && each.words && isByItself(each) ? plain(each.words) : whole(each)));
+  const isByItself = each => each.words && Object.keys(each.by).length === 1;
+  const words = groups.map(each => (isByItself(each) ? plain(each.words) : each.by[title].join(', ')));
   return [...new Set(words)].join('; ');
 }

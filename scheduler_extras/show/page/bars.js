@@ -16,6 +16,13 @@ function bars(name, decision, about, blame) {
   );
 }
 
+// Whether the predicate about resources has had its turn: before that, no bar tells what it will refuse.
+function showsLack(decision) {
+  if (!decision) return false;
+  const index = decision.refused.findIndex(title => title.includes('Resources') || title.includes('General'));
+  return index < 0 || view.step > index;
+}
+
 // reservation: for which pods what is reserved, if anything is.
 function bar(resource, node, decision, about, isBlamed, reservation) {
   const wanted = decision?.requests[resource] || 0;
@@ -26,8 +33,9 @@ function bar(resource, node, decision, about, isBlamed, reservation) {
   const adds = (about.is === 'out' && !isBlamed) || isGuessing(decision) ? 0 : wanted;
   const reserved = reservation?.amounts[resource] || 0;
   const taken = used + reserved;
-  const over = Math.max(taken + adds - room, 0);
-  const percent = value => `${Math.min((100 * value) / Math.max(room, taken + adds, 1), 100)}%`;
+  const over = showsLack(decision) ? Math.max(taken + adds - room, 0) : 0;
+  const added = Math.min(adds, Math.max(room - taken, 0));
+  const percent = value => `${Math.min((100 * value) / Math.max(room, taken, taken + added + over, 1), 100)}%`;
   const rounded = `${tenths(resource, used)}/${tenths(resource, room)}${unitOf(resource)[1]}`;
   const start = percent(Math.max(room, taken));
   const held = reserved > 0 && `${amount(resource, reserved)} reserved for ${reservation.for}`;
@@ -41,7 +49,7 @@ function bar(resource, node, decision, about, isBlamed, reservation) {
       {'aria-hidden': 'true'},
       h('i.used', {style: {width: percent(used)}}),
       reserved > 0 && h('i.reserved', {style: {left: percent(used), width: percent(reserved)}}),
-      adds > 0 && h('i.adds', {style: {left: percent(taken), width: percent(adds - over)}}),
+      adds > 0 && h('i.adds', {style: {left: percent(taken), width: percent(added)}}),
       over > 0 && h('i.over', {style: {left: start, width: percent(Math.min(over, adds))}})
     ),
     h(
@@ -54,9 +62,10 @@ function bar(resource, node, decision, about, isBlamed, reservation) {
   );
 }
 
-// The votes that give each node the same large number, such as that of NodePreferAvoidPods, and the points of these.
+// The votes that give each node the same very large number, as NodePreferAvoidPods does, and the points of these.
+const VERY_LARGE = 100_000;
 const cutShort = decision =>
-  new Set(decision.votes.filter(vote => !Array.isArray(vote.points) && vote.weight * vote.points > 1000));
+  new Set(decision.votes.filter(vote => !Array.isArray(vote.points) && vote.weight * vote.points > VERY_LARGE));
 const pointsCut = decision => sum([...cutShort(decision)].map(vote => vote.weight * vote.points));
 const totalInShort = (decision, name) =>
   (pointsCut(decision) ? '…' : '') + number(totalOf(decision, name) - pointsCut(decision));

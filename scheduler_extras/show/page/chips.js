@@ -2,10 +2,15 @@
 
 // The pods on a node, and its taints and labels; the pod in question first, what is to blame in a red frame, then what
 // is new.
-function chips(node, decision, about, blame, fresh) {
+function chips(name, decision, about, blame, fresh) {
+  const node = nodes.get(name);
   const isEarly = ([token, text]) => blame.has(token) || fresh.includes(text);
   const chip = ([token, text, kind, brief]) => {
-    const frame = (blame.has(token) ? '.blamed' : '') + (fresh.includes(text) ? '.changed' : '');
+    const isTolerated = ['fits', 'best'].includes(about.is) && /:No/.test(text) && decision.rules.some(asksForTaints);
+    const frame =
+      (blame.has(token) ? '.blamed' : '') +
+      (fresh.includes(text) ? '.changed' : '') +
+      (isTolerated ? '.tolerated' : '');
     return h(`span.chip.${kind}${frame}`, {title: text, 'data-brief': brief}, wordsOfChip(text));
   };
   const marks = taintsOf(node).filter(each => !saidOf(each, about, blame));
@@ -21,16 +26,19 @@ function chips(node, decision, about, blame, fresh) {
     isWhatIf() &&
       about.is !== 'best' &&
       view.done &&
-      nodes.get(view.at?.node) === node &&
+      view.at?.node === name &&
       h('span.chip.pod.changed', {title: view.at.pod}, 'actual'),
     marks.filter(isEarly).map(chip),
     labels.filter(isEarly).map(chip),
     absent.map(key => h('span.chip.label.blamed', {}, `no ${key}`)),
+    decision?.reserved[name] && h('span.chip.pod.held', {}, `reserved for ${decision.reserved[name].for}`),
     podChips(node, decision, blame),
     marks.filter(each => !isEarly(each)).map(chip),
     labels.filter(each => !isEarly(each)).map(chip)
   );
 }
+
+const asksForTaints = title => ['PodToleratesNodeTaints', 'TaintToleration'].includes(title);
 
 // Labels that most nodes have, and that the records of nodes leave out (NOISE in records.py).
 const WITHOUT_CHIP = /^label:(beta\.)?kubernetes\.io\/(hostname|arch|os)$/;

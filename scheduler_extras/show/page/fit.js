@@ -22,7 +22,9 @@ function fitAll() {
   fitLeads();
   const isTall = tile => inRem(tile.clientHeight) > MIN_TALL;
   const tiles = [...document.querySelectorAll('.tile')];
-  for (const tile of tiles.filter(each => isCut(each.querySelector('.name')))) {
+  const withCutName = () => tiles.filter(each => isCut(each.querySelector('.name')));
+  withCutName().forEach(tile => tile.classList.add('tight'));
+  for (const tile of withCutName()) {
     if (isTall(tile)) wrap(tile.querySelector('.name'), true);
     else tile.parentNode.classList.add('small');
   }
@@ -34,7 +36,29 @@ function fitAll() {
   tiles.forEach(fitWords);
   counters.forEach(rest => rest.show());
   fitMoves();
+  fitLeft();
+  fitMessages();
   fitRows();
+}
+
+// What a pod asks for has the room of the last decisions if need be, and then smaller letters. Of these decisions, one
+// has room, or the list is left out.
+function fitLeft() {
+  const [asks, lasts] = ['.asks', '.lasts'].map(each => document.querySelector(each));
+  const isCramped = asks && [asks, ...asks.querySelectorAll('b')].some(isHigh);
+  if (isCramped) asks.classList.add('alone');
+  if (!lasts.firstChild || (!isCramped && lasts.firstChild.offsetHeight <= lasts.clientHeight)) return;
+  lasts.previousSibling.remove();
+  lasts.remove();
+  if (asks && isHigh(asks)) asks.classList.add('small');
+}
+
+// The messages of pending pods are whole if all of them have room.
+function fitMessages() {
+  const pending = document.querySelector('.pending');
+  if (!pending) return;
+  pending.classList.add('whole');
+  pending.classList.toggle('whole', !isHigh(pending));
 }
 
 // The headline has the largest letters with which nothing of it is cut off, down to those of the rest.

@@ -10,11 +10,13 @@ function fitTile(tile, isTall) {
   const asked = tile.parentNode.querySelectorAll('.chip.asked'); // on all tiles: they read alike
   if ([...tile.querySelectorAll('.chip.asked')].some(chip => isWide(chip) || isFolded(chip))) asked.forEach(withoutKey);
   for (const pod of tile.querySelectorAll('.pod')) if (isWide(pod)) pod.querySelector('.prio')?.remove();
+  for (const label of tile.querySelectorAll('.label:not(.asked)')) if (isWide(label)) withoutKey(label);
   const bars = tile.querySelector('.bars');
   bars.classList.toggle('half', !isTall);
   const chips = chipsByRank(tile);
   const rest = counterOf(tile, chips);
-  const isMain = chip => chip.matches('.mark, .asked, .blamed');
+  const isMain = chip =>
+    chip.matches('.mark, .asked, .blamed, .goes, :not(.neighbor) + .neighbor, .neighbor:first-child');
   const lesser = chips.filter(each => !isMain(each));
   const [others, firstPod] = [lesser.slice(0, -1), lesser.slice(-1)];
   const steps = [
@@ -22,6 +24,7 @@ function fitTile(tile, isTall) {
     () => asked.forEach(withoutKey),
     () => asked.forEach(withoutPrefix),
     ...firstPod.map(rest.giveUp),
+    () => bars.classList.toggle('compact', isTall),
     () => tile.querySelectorAll('.chip.mark').forEach(shortenTaint),
     () => intoOneRow(tile.querySelector('.chips')),
     ...chips.filter(each => isTall && each.matches('.best .asked:not(.scored)')).map(rest.giveUp),
@@ -34,7 +37,15 @@ function fitTile(tile, isTall) {
   ];
   while (steps.length && isHigh(tile)) steps.shift()();
   tile.querySelectorAll('.chip.short').forEach(chip => unfold(chip, tile, lesser.map(rest.giveUp)));
+  if (isTall) takeBack(bars, 'half', tile);
+  rest.restore();
   return rest;
+}
+
+// Undo a step if there is room for that after all.
+function takeBack(element, step, tile) {
+  element.classList.remove(step);
+  if (isHigh(tile)) element.classList.add(step);
 }
 
 // Beside the name of a resource: without what the pod adds, or without decimals.
@@ -113,10 +124,10 @@ function breakWords(tile) {
 // Whether a chip or a word has several lines.
 const isFolded = chip => chip.offsetHeight > 1.5 * parseFloat(getComputedStyle(chip).lineHeight);
 
-// What a tile keeps longest: what is to blame, then taints, what the pod asks for, and pods. The winner keeps what the
+// What a tile keeps longest: what is to blame, victims, then pods to which the pod refers, taints, what it asks for, and pods. The winner keeps what the
 // pod asks for: it has won in spite of its taints.
-const RANKS = ['.blamed', '.mark', '.asked', '.neighbor', '.pod', '.label'];
-const RANKS_OF_WINNER = ['.blamed', '.asked', '.mark', '.neighbor', '.pod', '.label'];
+const RANKS = ['.blamed', '.goes', '.neighbor', '.mark', '.asked', '.pod', '.label'];
+const RANKS_OF_WINNER = ['.blamed', '.goes', '.neighbor', '.asked', '.mark', '.pod', '.label'];
 
 // The chips that a tile may give up, the last ones first.
 function chipsByRank(tile) {
@@ -125,60 +136,66 @@ function chipsByRank(tile) {
   return [...tile.querySelectorAll('.chip:not(.changed, .new)')].sort((a, b) => rank(a) - rank(b)).reverse();
 }
 
-const LESSER = '.chip:not(.changed, .new, .blamed, .mark, .asked)'; // pods and labels that decide nothing
+const LESSER = '.chip:not(.changed, .new, .blamed, .goes, .mark, .asked)'; // pods and labels that decide nothing
 
 // Counts the chips that a tile gives up, and shows their number where it has room beside a chip.
 function counterOf(tile, all) {
   const rest = h('span.chip.rest', {title: all.map(each => each.title || each.textContent).join('\n')});
   const chips = tile.querySelector('.chips');
-  const count = {pod: 0, label: 0}; // taints count as labels
+  const inOrder = [...chips.children];
+  const gone = new Set();
   const giveUp = chip => () => {
-    if (!chip.isConnected) return;
     chip.remove();
-    count[chip.matches('.pod') ? 'pod' : 'label'] += Number(chip.dataset.count || 1);
+    gone.add(chip);
   };
+  // Put back what has room after all, as the bars may have given up more than that needs. Pods are counted rather than
+  // that labels return that decide nothing.
+  const restore = () => {
+    if (chips.childElementCount === 1) takeBack(chips, 'row', tile);
+    for (const chip of [...gone].reverse()) {
+      if (chip.matches('.label:not(.asked)') && countOf('.pod') > 0) continue;
+      const next = inOrder.slice(inOrder.indexOf(chip) + 1).find(each => each.parentNode === chips);
+      chips.insertBefore(chip, next || null);
+      if (isHigh(tile) || isWide(chips) || isWide(chip)) chip.remove();
+      else gone.delete(chip);
+    }
+  };
+  const countOf = kind =>
+    sum([...gone].filter(each => each.matches(kind)).map(each => Number(each.dataset.count || 1)));
   // Labels are counted if no pod is left out: those that nobody asks for decide nothing.
   const wordings = () => {
-    const what = count.pod ? 'pod' : 'label';
+    const pods = countOf('.pod');
+    const what = pods ? 'pod' : 'label';
     const more = chips.querySelector(`.${what}:not(.new)`) ? '+' : '';
-    return [more + plural(count[what], what), ...(count.pod && more ? [`+${count.pod}`] : [])];
-  };
-  const isAlone = () => {
-    const before = rest.previousSibling;
-    return !before || rest.offsetTop >= before.offsetTop + before.offsetHeight;
+    return [more + plural(countOf(`.${what}`), what), ...(pods && more ? [`+${pods}`] : [])];
   };
   const hasRoom = () => {
-    if (isAlone() || isHigh(tile) || isWide(chips)) return false;
+    if (isHigh(tile) || isWide(chips)) return false;
     const pod = chips.querySelector('.new'); // its name says more than the count
     const isBesidePod = pod && pod.offsetTop === rest.offsetTop;
     return !(isBesidePod && isWide(pod));
   };
-  // Put the count beside the last chip that has room for it. Return whether there is one.
+  // Put the count at the end, or that of pods behind the last chip that has room for it. Return whether there is one.
   const place = words => {
     rest.textContent = words;
-    for (const chip of [...chips.children].reverse()) {
-      if (chip !== rest) chip.after(rest);
+    const others = [...chips.children].filter(each => each !== rest).reverse();
+    for (const chip of countOf('.pod') ? others : others.slice(0, 1)) {
+      chip.after(rest);
       if (hasRoom()) return true;
     }
     return false;
   };
+  // The number of all pods says more than the name of one, and that of all labels more than the last one.
   const show = () => {
-    if (count.pod + count.label === 0 || isHigh(tile)) return;
-    rest.textContent = wordings()[0];
-    chips.append(rest);
-    const before = () => rest.previousSibling;
-    // The last of several lesser chips make room for it.
-    while (isHigh(tile) && before()?.matches(LESSER) && before().previousSibling) giveUp(before())();
-    // If a single pod is left, its name is cut for it.
-    if (isAlone() && before()?.matches('.pod:not(.new):first-child')) chips.classList.add('row');
-    if (wordings().some(place)) return;
+    if (countOf('.pod, .label') === 0 || isHigh(tile) || wordings().some(place)) return;
     rest.remove();
-    const pod = chips.querySelector('.pod:not(.new, .blamed, .goes, .changed)');
-    if (!count.pod || !pod) return;
-    giveUp(pod)(); // the number of all pods says more than the name of one
+    const kind = countOf('.pod') ? '.pod:not(.neighbor)' : '.label';
+    const last = [...chips.querySelectorAll(kind)].filter(each => each.matches(LESSER)).at(-1);
+    if (!last) return;
+    giveUp(last)();
     show();
   };
-  return {giveUp, show};
+  return {giveUp, restore, show};
 }
 
 // A reason that is too long ends with …

@@ -184,7 +184,7 @@ function legend(decision, step, colours, totals) {
     {},
     showsPoints(decision, step)
       ? h('span', {}, h(`i.square.fits${totals[0] > totals[1] ? '.scale' : ''}`, {}), `${left} fit: ${points} points`)
-      : h('span', {}, h('i.square.use', {}), `${left} left`),
+      : left > 0 && h('span', {}, h('i.square.use', {}), `${left} left`),
     [...groups]
       .sort(([a], [b]) => a - b)
       .map(([place, {all, now, words}]) =>

@@ -148,7 +148,8 @@ function animateStep() {
   else grow();
 }
 
-function leap(by, step = Infinity) {
+// In a guess, each decision begins with its question.
+function leap(by, step = guess.on ? 0 : Infinity) {
   const all = distinct();
   const next = all[all.indexOf(view.at) + by];
   const live = view.live && by > 0;

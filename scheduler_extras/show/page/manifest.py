@@ -22,6 +22,7 @@ WISHES = ("annotations", "priority", "nodeSelector", "affinity", "tolerations", 
 OMITTED = re.compile(
     r"\b(key|matchExpressions|matchLabels|labelSelector|podAffinityTerm|whenUnsatisfiable): ")
 REQUIREMENT = re.compile(r"\bkey: ([^,]*), operator: (\w+)(?:, values?:)?")
+SKEW = re.compile(r"\bmaxSkew: (\d+), topologyKey: ([^,]*)")
 DOMAIN = re.compile(r"\b([\w.-]+\.)?(kubernetes|k8s)\.io/")  # of well-known labels
 DUMPER = getattr(yaml, "CSafeDumper", yaml.SafeDumper)  # much faster with libyaml
 MOST = 200  # characters of a requirement or of an annotation
@@ -68,5 +69,5 @@ def in_short(field: str, value: object) -> str:
     text = yaml.dump({field: value}, Dumper=DUMPER, sort_keys=False, allow_unicode=True,
                      default_flow_style=True)
     text = re.sub(f"[][{{}}]|{DURING_SCHEDULING}", "", text)
-    text = REQUIREMENT.sub(r"\1 \2", " ".join(text.split()))
+    text = REQUIREMENT.sub(r"\1 \2", SKEW.sub(r"maxSkew \1 by \2", " ".join(text.split())))
     return shorten(DOMAIN.sub("", OMITTED.sub("", text)).strip().removeprefix(f"{field}: "), MOST)

@@ -104,7 +104,7 @@ function belowMatrix(decision, rest, isScored, step) {
   const words = [
     rest.length > 0 &&
       step > decision.refused.length &&
-      `${plural(rest.length, 'other predicate')} that no node has failed`,
+      `${plural(rest.length, isConfiguration() ? 'other filter plugin' : 'other predicate')} that no node has failed`,
     isScored && zeros.length > 0 && `no points from ${zeros.join(', ')}`,
     ...[...cutShort(decision)].map(
       vote =>

@@ -48,7 +48,7 @@ function leftSide(decision) {
           `li.asked-about${view.done && decision.node ? '.placed' : ''}`,
           {title: decision.pod},
           h('b', {}, briefly(decision.pod)),
-          h('span', {}, view.done ? (decision.node ? 'placed' : isGone(decision) ? 'gone' : 'pending') : 'now')
+          h('span', {}, view.done ? stateAtEnd(decision) : 'now')
         ),
       waiting
         .slice(0, 3)
@@ -63,7 +63,7 @@ function leftSide(decision) {
       others > 3 && h('li.more', {onclick: () => show('pending')}, h('small', {}, `and ${others - 3} more`))
     ),
     decision && [
-      h('h2', {}, 'It asks for'),
+      h('h2.of-asks', {}, 'It asks for'),
       h(
         'ul.asks',
         {},
@@ -90,6 +90,12 @@ function leftSide(decision) {
       )
     )
   );
+}
+
+function stateAtEnd(decision) {
+  if (decision.node) return 'placed';
+  if (isGone(decision)) return 'gone';
+  return decision.outcome?.remedy ? 'waits for room' : 'pending';
 }
 
 function again(waiting) {

@@ -50,7 +50,7 @@ def decision_record(decision: FullDecision, without: dict) -> dict:
     predicates = [rule.title for rule in policy.predicates_to_ask()]
     node_answers = answers_record(decision, decision.failed, decision.total, decision.votes)
     has_details = len(decision.nodes) <= MAX_IN_FULL
-    asks = asks_of(pod) + ([*spread_in_words(decision)] if has_details else [])
+    asks = [*(spread_in_words(decision) if has_details else []), *asks_of(pod)]
     return {
         "pod": pod.key, "uid": pod.uid, "by": pod.scheduler, "priority": pod.priority,
         "requests": nonzero(pod.requests), "asks": asks, "yaml": manifest_of(pod),

@@ -105,7 +105,7 @@ function tile(name, decision, step) {
         whyInWords(withEffects(about, said, blame))
       ),
     isScored && race(decision, name),
-    chips(node, decision, about, blame, fresh)
+    chips(name, decision, about, blame, fresh)
   );
 }
 
