@@ -31,13 +31,14 @@ from helpers.page import (
 def test_the_arrow_key_steps_through_a_decision(browse):
     page = browse("--cluster", DEMO)
     steps = []
-    for _ in range(6):
+    for _ in range(7):
         steps.append((text_of(page, "h1"), text_of(page, ".because"), kinds(page)))
         press(page, Keys.ARROW_RIGHT)
     assert steps == [
         ("Where does web-1 go?", "5 nodes: which of them fit?", ["open"] * 5),
         ("Where does web-1 go?", "CheckNodeUnschedulable: 1 node out. cordoned", ["open", "open", "out", "open", "open"]),
         ("Where does web-1 go?", "PodToleratesNodeTaints: 2 nodes out. taint control-plane; taint gpu=true", ["out", "open", "out", "open", "out"]),
+        ("Where does web-1 go?", "LeastRequestedPriority × 1: more left free … the same for all: fewer taints 100", ["out", "fits", "out", "fits", "out"]),
         ("Where does web-1 go?", "Points times weights: the highest total wins. … the same for all: fewer taints 100", ["out", "fits", "out", "fits", "out"]),
         ("Where does web-1 go? To node-b", "wins by 75 over node-a: more left free +60 · balance +15", ["out", "fits", "out", "best", "out"]),
         ("Where does web-2 go?", "5 nodes: which of them fit?", ["open"] * 5)]
@@ -50,8 +51,8 @@ def test_the_arrow_key_steps_through_a_decision(browse):
     "the newest": ([Keys.END], ("8 of 8", "Nowhere yet")),
     "the first decision, from its question on": ([Keys.END, Keys.HOME], ("1 of 8", "go?")),
     "a step back from a question leads to the previous decision": ([Keys.ARROW_DOWN, Keys.ARROW_RIGHT, Keys.ARROW_LEFT], ("2 of 8", "To node-b")),
-    "the key of a presenter": ([Keys.PAGE_DOWN] * 4, ("1 of 8", "To node-b")),
-    "the space bar": ([Keys.SPACE] * 4, ("1 of 8", "To node-b"))})
+    "the key of a presenter": ([Keys.PAGE_DOWN] * 5, ("1 of 8", "To node-b")),
+    "the space bar": ([Keys.SPACE] * 5, ("1 of 8", "To node-b"))})
 def test_keys_navigate_through_the_decisions(keys, where, browse):
     page = browse("--cluster", DEMO)
     press(page, *keys)
@@ -360,19 +361,22 @@ def test_the_answer_on_top_has_room_before_the_question(cluster, whole, browse, 
     assert found == [whole, True]
 
 
-@table("motion, widths", {"with motion": ("no-preference", [0, 1]), "with reduced motion": ("reduce", [])})
-def test_the_points_grow_when_they_come_up(motion, widths, browse):
+@table("motion, plays, widths", {
+    "those of one priority at a step": ("no-preference", False, [0, 1]), "all when the page plays": ("no-preference", True, [0, 1]),
+    "with reduced motion": ("reduce", False, [])})
+def test_the_points_grow_when_they_come_up(motion, plays, widths, browse):
     page = browse("--cluster", DEMO, address="#pod=default/web-1")
     seen = with_motion(page, """
         view.step = 2;
-        move(1);
-        const race = document.querySelector('.race');
+        render();
+        arguments[0] ? goOn() : move(1);
+        const race = document.querySelector(arguments[0] ? '.race' : '.race i:last-child');
         const whole = race.offsetWidth;
         return race.getAnimations().flatMap(each => [0, .999].map(part => {
           each.pause();
           each.currentTime = part * each.effect.getTiming().duration;
           return Math.round(race.getBoundingClientRect().width / whole);
-        }));""", motion=motion)
+        })).slice(0, 2);""", plays, motion=motion)
     assert seen == widths
 
 
@@ -420,7 +424,7 @@ def test_a_rule_that_the_policy_does_not_name_is_listed_once_it_refuses_a_node(b
 def test_a_pod_flies_to_its_tile(browse):
     page = browse("--cluster", DEMO, address="#pod=default/web-1")
     seen = with_motion(page, """
-        view.step = 3;
+        view.step = 4;
         move(1);
         document.getAnimations().forEach(each => { each.pause(); each.currentTime = 0; });
         const {x, y, width, height} = document.querySelector('.flying').getBoundingClientRect();
@@ -493,3 +497,13 @@ def test_what_a_pod_asks_for_has_the_room_of_the_last_decisions(letters, is_ther
     press(page, *letters)
     is_whole = "return [document.querySelector('.asks'), ...document.querySelectorAll('.asks b')].every(each => !isHigh(each))"
     assert page.execute_script(is_whole) and bool(page.find_elements(By.CSS_SELECTOR, ".lasts")) == is_there
+
+
+def test_each_step_of_the_race_adds_a_priority(browse):
+    page = browse("--cluster", DEMO)
+    seen = []
+    for step in (3, 4, 5):
+        page.execute_script("go(decisions()[0], arguments[0])", step)
+        now = [each.text.split("\n")[0] for each in page.find_elements(By.CSS_SELECTOR, ".rules .comes")]
+        seen.append((now, page.execute_script("return [...document.querySelectorAll('.total')].map(each => each.innerText)")))
+    assert seen == [(["LeastRequestedPriority"], ["134", "194"]), (["BalancedResourceAllocation"], ["215", "290"]), ([], ["215", "290"])]

@@ -136,7 +136,10 @@ def test_points_that_all_nodes_get_are_cut_from_the_bars(browse):
     page.execute_script("view.step = 3; render()")
     words = text_of(page, ".because .message").replace("\u00a0", " ")
     assert words == "… the same for all: fewer taints 100 · not avoided 1000000 · fewer of its kind 200"
-    assert page.execute_script("return [...document.querySelectorAll('.race')].map(each => each.innerText.split('\\n').length)") == [3, 3]
+    parts = "return [...document.querySelectorAll('.race')].map(each => each.innerText.split('\\n').length)"
+    assert page.execute_script(parts) == [2, 2]
+    press(page, Keys.ARROW_RIGHT)
+    assert page.execute_script(parts) == [3, 3], "a priority more, and … for those that are left out"
 
 
 @table("keys", {"on a projector": [], "in large letters": ["b"]})

@@ -349,7 +349,8 @@ MATRIX = "return [...document.querySelectorAll('.matrix tbody tr')].map(row => [
 @table("step, first, below", {
     "at the question it has only names": (0, "control-plane", "✓ passes"),
     "a predicate that has had its turn has its marks": (1, "control-plane ✓", "✓ passes"),
-    "then the points, the best node first": (3, "node-b ✓ ✓ 94 96 0 → 100 0 → 100 × 2 …490", "no points from")})
+    "then the points of a priority, the best node first": (3, "node-b ✓ ✓ 94  0 → 100 0 → 100 × 2 …394", "no points from"),
+    "then those of the next one": (4, "node-b ✓ ✓ 94 96 0 → 100 0 → 100 × 2 …490", "no points from")})
 def test_the_matrix_fills_step_by_step(step, first, below, browse):
     page = browse("--cluster", DEMO, "--policy=DefaultProvider")
     page.execute_script("go(decisions()[0], arguments[0]); show('matrix')", step)

@@ -60,7 +60,8 @@ def browse(chromium, pages):
         return chromium
 
     yield browse
-    assert [entry for entry in chromium.get_log("browser") if entry["level"] == "SEVERE"] == []
+    errors = [entry["message"] for entry in chromium.get_log("browser") if entry["level"] == "SEVERE"]
+    assert errors == []
 
 
 @pytest.fixture(scope="session")

@@ -126,7 +126,7 @@ function reason(decision, step) {
     return h('p.no', {title}, withoutDomain(words || byFrequency(decision.message)));
   }
   const [first, second] = ranked(decision);
-  if (!isEnd(decision, step)) return h('p', {}, 'Points times weights: the highest total wins.');
+  if (!isEnd(decision, step)) return pointsInWords(decision, step);
   const note = decision.outcome?.waits ? ` It waits: ${withoutDomain(decision.outcome.waits)}` : '';
   if (second === undefined) return h('p', {}, `${nodeInShort(first)} is the only node that fits.${note}`);
   const ahead = totalOf(decision, first) - totalOf(decision, second);
@@ -159,6 +159,15 @@ function reason(decision, step) {
     h('span.other-leads'),
     note
   );
+}
+
+// What points come up. At the last step, what they are for.
+function pointsInWords(decision, step) {
+  const all = raced(decision);
+  const place = step - decision.refused.length;
+  if (place >= all.length) return h('p', {}, 'Points times weights: the highest total wins.');
+  const {title, weight} = all[place - 1];
+  return h('p', {}, h(`b.t${hue(title)}`, {}, `${title} × ${weight}`), `: ${means(title)}`);
 }
 
 // Why a predicate has refused nodes, as the tiles say it; in its own words if others refuse the same nodes, too.

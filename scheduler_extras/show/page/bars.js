@@ -67,8 +67,8 @@ const VERY_LARGE = 100_000;
 const cutShort = decision =>
   new Set(decision.votes.filter(vote => !Array.isArray(vote.points) && vote.weight * vote.points > VERY_LARGE));
 const pointsCut = decision => sum([...cutShort(decision)].map(vote => vote.weight * vote.points));
-const totalInShort = (decision, name) =>
-  (pointsCut(decision) ? '…' : '') + number(totalOf(decision, name) - pointsCut(decision));
+const totalInShort = (decision, name, step = Infinity) =>
+  (pointsCut(decision) ? '…' : '') + number(totalAt(decision, name, step) - pointsCut(decision));
 
 // The votes that the bars of points leave out: those that give each node the same points, if others do not. If all
 // votes do so, only the very large ones are left out.
@@ -80,8 +80,21 @@ function cutFromRace(decision) {
 const cutInWords = decision =>
   [...cutFromRace(decision)].map(vote => `${means(vote.title)}\u00a0${number(vote.weight * vote.points)}`).join(' · ');
 
+// The priorities whose points come up one after another: those whose points bars show, or a single step for all.
+function raced(decision) {
+  if (!decision.fit.length) return [];
+  const cut = cutFromRace(decision);
+  const shown = decision.votes.filter(vote => !cut.has(vote) && [].concat(vote.points).some(points => points > 0));
+  return shown.length && nodes.size <= MAX_TILES ? shown : [null];
+}
+
+// Whether the points of a priority are shown by this step.
+const isCounted = (decision, vote, step) => raced(decision).indexOf(vote) < step - decision.refused.length;
+const totalAt = (decision, name, step) =>
+  sum(partsOf(decision, name).filter((_, i) => isCounted(decision, decision.votes[i], step)));
+
 // The points of a node: a part for each priority, its points times its weight.
-function race(decision, name) {
+function race(decision, name, step) {
   const cut = cutFromRace(decision);
   const start = sum([...cut].map(vote => vote.weight * vote.points));
   const most = Math.max(...decision.fit.slice(0, 2000).map(each => totalOf(decision, each)), 1) - start;
@@ -91,6 +104,7 @@ function race(decision, name) {
     return (
       part > 0 &&
       !cut.has(vote) &&
+      isCounted(decision, vote, step) &&
       h(`i.c${hue(vote.title)}`, {style: {width: `${(100 * part) / most}%`}, title}, number(part))
     );
   });
@@ -108,11 +122,11 @@ function animateAll(selector, keyframes, easing = 'linear') {
   document.querySelectorAll(selector).forEach(each => each.animate(keyframes, timing));
 }
 
-// Let all points grow at once, as in a race. A part that grew by its width would be
-// too narrow for its number when fitAll measures it.
-function grow() {
+// Let points grow, as in a race: those of one priority, or all at once when the page plays. A part that grew by its
+// width would be too narrow for its number when fitAll measures it.
+function grow(isPlaying) {
   if (still()) return;
-  animateAll('.race', [{transform: 'scaleX(0)'}, {}], 'ease-out');
-  animateAll('.race i', [{color: 'transparent'}, {color: 'transparent', offset: ALMOST}, {}]);
+  animateAll(isPlaying ? '.race' : '.race i:last-child', [{transform: 'scaleX(0)'}, {}], 'ease-out');
+  animateAll(isPlaying ? '.race i' : '.race i:last-child', [{color: 'transparent'}, {color: 'transparent', offset: ALMOST}, {}]);
   animateAll('.total', [{opacity: 0}, {opacity: 0, offset: ALMOST}, {}]);
 }

@@ -96,9 +96,12 @@ function goOnSoon() {
 function goOn() {
   view.timer = 0;
   if (view.done) return view.next.length && enter(view.next.shift());
-  view.step = view.next.length ? Infinity : view.step + 1;
+  const steps = stepsOf(supposed(view.at) || view.at);
+  const next = view.step + 1;
+  // All points come up at once.
+  view.step = view.next.length ? Infinity : steps[next] === 'points' ? steps.lastIndexOf('points') : next;
   render();
-  animateStep();
+  animateStep(true);
   goOnSoon();
 }
 
@@ -143,9 +146,9 @@ function move(by) {
 }
 
 // What moves when a step is shown: the points where they come up, the pod at the end.
-function animateStep() {
+function animateStep(isPlaying = false) {
   if (view.done) fly(view.at);
-  else grow();
+  else grow(isPlaying);
 }
 
 // In a guess, each decision begins with its question.

@@ -92,8 +92,8 @@ function rowOfMatrix(decision, step, name, predicates, votes, isWhole) {
     h('th', {scope: 'row', title: name}, nodeInShort(name)),
     predicates.map(title => predicateCell(decision, step, name, title)),
     about.is === 'out' && h('td.cause', {colspan: votes.length + 1}, cause(decision, name)),
-    isScored && votes.map(vote => pointsCell(decision, vote, name)),
-    isScored && h('td.sum', {title: number(totalOf(decision, name))}, totalInShort(decision, name)),
+    isScored && votes.map(vote => pointsCell(decision, step, vote, name)),
+    isScored && h('td.sum', {title: number(totalOf(decision, name))}, totalInShort(decision, name, step)),
     about.is === 'open' && h('td', {colspan: votes.length + 1}, '')
   );
 }
@@ -163,7 +163,8 @@ function predicateCell(decision, step, name, title) {
   return isAsked ? h('td.yes', {title: `${title}: passes`}, '✓') : h('td.open', {title: `${title}: not asked`}, '');
 }
 
-function pointsCell(decision, vote, name) {
+function pointsCell(decision, step, vote, name) {
+  if (!isCounted(decision, vote, step)) return h('td.open', {}, '');
   const points = pointsOf(decision, vote, name),
     raw = vote.raw === null ? points : rawOf(decision, vote, name);
   const came = vote.reduced && raw !== null && raw !== points ? `${number(raw)} → ${number(points)}` : number(points);

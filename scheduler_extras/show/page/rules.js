@@ -47,7 +47,7 @@ function rightSide(decision, step) {
       h('h2', {}, isConfiguration() ? 'Filter' : 'Predicates', h('small', {}, ' (click: what if?)')),
       predicatesList(decision, step, rules, before),
       h('h2', {}, `${isConfiguration() ? 'Score' : 'Priorities'} × weight`, h('small', {}, ' (hover: − +)')),
-      prioritiesList(rules, before)
+      prioritiesList(decision, step, rules, before)
     ),
     isWhatIf() && whatIfBox(decision, whoMoves())
   );
@@ -134,24 +134,29 @@ function hasRun(decision, step, rules, title) {
   return now < 0 || rules.predicates.indexOf(title) < now;
 }
 
-function prioritiesList(rules, before) {
+function prioritiesList(decision, step, rules, before) {
+  const now =
+    decision &&
+    showsPoints(decision, step) &&
+    !isEnd(decision, step) &&
+    raced(decision)[step - decision.refused.length - 1];
   const weights = new Map(before.priorities);
   const gone = before.priorities.filter(([title]) => !rules.priorities.some(each => each[0] === title));
   return h(
     'ul.rules.weights',
     {},
-    rules.priorities.map(([title, inForce]) => priorityLine(title, inForce, weights.get(title))),
+    rules.priorities.map(([title, inForce]) => priorityLine(title, inForce, weights.get(title), title === now?.title)),
     gone.map(([title]) => h('li.edited.gone', {title}, h('span', {}, nameOf(title)), h('b', {}, 'gone')))
   );
 }
 
-// A priority with its weight. before: its weight before the last edit, if it was there.
-function priorityLine(title, inForce, before) {
+// A priority with its weight. before: its weight before the last edit, if it was there. isNow: its points come up.
+function priorityLine(title, inForce, before, isNow) {
   const weight = whatIf.weights[title] ?? inForce;
   const isTried = weight !== inForce;
   const was = isTried ? inForce : before;
   return h(
-    `li${isTried ? '.off' : before !== inForce ? '.edited' : ''}`,
+    `li${isTried ? '.off' : before !== inForce ? '.edited' : isNow ? '.comes' : ''}`,
     {title: `${title}: ${means(title)}`},
     h(`i.key.c${hue(title)}`, {}),
     h('span', {}, nameOf(title)),

@@ -39,8 +39,9 @@ function nodeOnTile(name) {
   return places.prefix && isNarrow() ? `…${nodeInShort(name).slice(places.prefix.length)}` : nodeInShort(name);
 }
 
-// The steps of a decision: the question, each predicate that refuses nodes, the points, the end.
-const stepsOf = decision => ['question', ...decision.refused, ...(decision.fit.length ? ['points'] : []), 'end'];
+// The steps of a decision: the question, each predicate that refuses nodes, the points of one priority after another,
+// the end.
+const stepsOf = decision => ['question', ...decision.refused, ...raced(decision).map(() => 'points'), 'end'];
 const isEnd = (decision, step) => step >= stepsOf(decision).length - 1;
 const showsPoints = (decision, step) => decision.fit.length > 0 && step > decision.refused.length;
 
@@ -95,7 +96,7 @@ function tile(name, decision, step) {
   return h(
     `article.tile.${about.is}${frame}`,
     {'data-node': name, onclick: () => clickNode(name), title: [name, ...reasons].join('\n')},
-    tileHeading(name, decision, about, blame, isScored),
+    tileHeading(name, decision, about, blame, isScored ? step : null),
     guess.choice === name && h('p.guessed', {}, guessInWords(decision, name, step)),
     bars(name, decision, about, blame),
     about.words &&
@@ -104,7 +105,7 @@ function tile(name, decision, step) {
         {},
         whyInWords(withEffects(about, said, blame))
       ),
-    isScored && race(decision, name),
+    isScored && race(decision, name, step),
     chips(name, decision, about, blame, fresh)
   );
 }
@@ -115,7 +116,8 @@ function isTied(decision, name, step) {
   return name !== decision.node && totalOf(decision, name) === totalOf(decision, decision.node);
 }
 
-function tileHeading(name, decision, about, blame, isScored) {
+// step: of the points that are shown, or null.
+function tileHeading(name, decision, about, blame, step) {
   const mark = {out: '✗', best: '✓'}[about.is];
   return h(
     'h3',
@@ -123,7 +125,7 @@ function tileHeading(name, decision, about, blame, isScored) {
     mark && h('span.mark', {}, mark),
     ' ',
     h(`span.name${blame.has(HOSTNAME) ? '.blamed' : ''}`, {}, h('bdi', {}, nodeOnTile(name))),
-    isScored && h('b.total', {title: number(totalOf(decision, name))}, totalInShort(decision, name))
+    step !== null && h('b.total', {title: number(totalOf(decision, name))}, totalInShort(decision, name, step))
   );
 }
 
