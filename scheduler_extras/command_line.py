@@ -11,6 +11,7 @@ import gc
 import logging
 import math
 import os
+import random
 import sys
 import threading
 from collections.abc import Sequence
@@ -56,6 +57,8 @@ def command_line(argv: Sequence[str] | None = None) -> int:
     CHANCE.seed = options.seed
     if options.compare and CHANCE.seed is None:
         CHANCE.seed = ""  # random choices are the same for all Policies
+    if options.cluster and options.listen and CHANCE.seed is None:
+        CHANCE.seed = str(random.random())  # when a file changes, choices between equal nodes stay the same
     is_timed = options.verbose or options.goes_on
     handler = logging.StreamHandler()
     handler.setFormatter(LogLines(

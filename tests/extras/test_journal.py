@@ -315,6 +315,19 @@ def test_a_sandbox_decides_again_when_a_file_or_the_policy_changes(sandbox):
     assert page.until(lambda frame: frame["kind"] == "decision" and frame["pod"] == "default/web-1")["node"] == "node-a"
 
 
+def test_a_tie_in_a_sandbox_stays_where_it_was(tmp_path, start_scheduler):
+    objects = {"kind": "List", "items": [*(node(f"n{i}") for i in range(50)), pod("p")]}
+    (tmp_path / "cluster.json").write_text(json.dumps(objects))
+    port = free_port()
+    start_scheduler("--cluster", tmp_path / "cluster.json", "--listen", port)
+    page = Listener(port)
+    places = [page.until(lambda frame: frame["kind"] == "decision")["node"]]
+    for spaces in range(1, 4):
+        (tmp_path / "cluster.json").write_text(json.dumps(objects) + " " * spaces)
+        places.append(page.until(lambda frame: frame["kind"] == "decision")["node"])
+    assert len({*places}) == 1
+
+
 @table("file, before, after, message", {
     "invalid manifests": ("demo.yaml", "kind: Node", "kind: [", "still showing the last good files"),
     "an invalid Policy": ("policy.json", "PodFitsResources", "PodFits", "still using the last good Policy")})

@@ -491,7 +491,7 @@ def test_in_a_guess_each_decision_begins_with_its_question(key, browse):
     assert text_of(page, "h1").endswith("go?")
 
 
-@table("letters, is_there", {"on a projector": ([], True), "in large letters": (["b"], False)})
+@table("letters, is_there", {"on a projector": ([], True), "in large letters": (["b"], True)})
 def test_what_a_pod_asks_for_has_the_room_of_the_last_decisions(letters, is_there, browse, files):
     page = browse("--cluster", files / "zones-12.json", "--policy=DefaultProvider", address="#pod=default/web-2")
     press(page, *letters)

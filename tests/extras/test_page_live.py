@@ -74,8 +74,8 @@ ASKED = "Where does warehouse go?"
     "a pod is deleted": ("pod", 99, [f"{ASKED} Nowhere yet", "Since then: node-b: pod web-1 is gone", "node-b", ""]),
     "the pending pod is deleted": ("pending", 99, [f"{ASKED} It is gone", "", "", ""]),
     "the reason for a retry": (
-        "retry", 99, [f"{ASKED} Nowhere yet", "Retried after: node-b: cordoned", "node-b", "cordoned"]),
-    "other weights": ("weights", 99, [f"{ASKED} Nowhere yet", "Since then: Policy: A ×1 → ×5, - B", "", ""])})
+        "retry", 99, [f"{ASKED} Nowhere yet", "Run again after: node-b: cordoned", "node-b", "cordoned"]),
+    "other weights": ("weights", 99, [f"{ASKED} Nowhere yet", "Since then: Policy: A ×1 → ×5, B removed", "", ""])})
 def test_changes_are_highlighted_at_once(change, step, shown, browse):
     page = browse("--cluster", DEMO)
     assert page.execute_script(CHANGED, change, step) == shown
@@ -314,3 +314,27 @@ def test_the_last_line_and_the_queue_are_of_one_moment(browse):
         Object.assign(view, {live: true, at: decisions()[0], step: Infinity});
         render();""")
     assert "most often" not in text_of(page, "footer") and "web-1 → node-b" in text_of(page, "footer")
+
+
+def test_a_warning_does_not_hide_the_change_that_made_a_pod_be_tried_again(browse):
+    page = browse("--cluster", DEMO)
+    page.execute_script("""
+        const again = structuredClone(decisions()[0]), at = again.at;
+        take({kind: 'nodes', n: known.last + 1, at, nodes: {'node-b': {...nodes.get('node-b'), cordoned: true}}});
+        take({kind: 'note', n: known.last + 1, at, problem: false, text: 'default/other is placed, though it has host ports'});
+        take({...again, n: known.last + 1});
+        go(decisions().at(-1));""")
+    assert "node-b: cordoned" in text_of(page, ".because .news")
+
+
+def test_a_run_jumps_to_the_pod_that_has_ended_elsewhere(browse):
+    page = browse("--cluster", DEMO)
+    assert page.execute_script("""
+        const [first, second] = decisions(), again = (each, more) => take({...each, n: known.last + 1, ...more});
+        again(first, {node: null, message: 'waits for its victims'});
+        again(first, {});
+        take({kind: 'run', n: known.last + 1, at: first.at, text: 'x: changed'});
+        again(first, {node: null, message: 'waits for its victims'});
+        again(first, {});
+        again(second, {node: 'node-a'});
+        return ofRun(decisions().slice(-3)).map(each => each.pod);""") == ["default/web-2"]

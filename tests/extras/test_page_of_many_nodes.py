@@ -132,8 +132,24 @@ def test_squares_stay_where_they_are_in_large_letters(browse, files):
 
 def test_open_squares_show_how_full_their_nodes_are_and_which_have_taints(browse, files):
     page = browse("--cluster", files / "300.json")
-    assert "Darker squares are fuller. ◤ has a taint, or is cordoned." in text_of(page, ".because")
+    assert "Darker: fuller. ◤: a taint or a cordon." in text_of(page, ".because")
     marked = page.execute_script("return [...document.querySelectorAll('.map .marked')].length")
     page.execute_script("nodes.get('n1').used.cpu = 2 * nodes.get('n1').room.cpu / 2; render()")
     shares = page.execute_script("return ['n1', 'n2'].map(name => document.querySelector(`.map [data-node=${name}]`).style.getPropertyValue('--share'))")
     assert marked == 75 and shares == ["70%", "0%"]
+
+
+def test_in_a_guess_the_first_click_on_a_square_shows_its_tile(browse, files):
+    page = browse("--cluster", files / "300.json")
+    press(page, "g")
+    seen = []
+    for _ in range(2):
+        page.find_element(By.CSS_SELECTOR, ".map [data-node=n5]").click()
+        seen.append((page.execute_script("return guess.choice"), page.execute_script("return [...document.querySelectorAll('.heat .tile')].map(each => each.dataset.node)")))
+    assert [choice for choice, _ in seen] == [None, "n5"] and all("n5" in shown for _, shown in seen)
+
+
+def test_squares_differ_by_the_rank_of_their_points(browse, files):
+    page = browse("--cluster", files / "300.json")
+    shares = page.execute_script("return [100, 99, 98, 1].map((_, rank) => shareOf(rank, [100, 99, 98, 1]))")
+    assert shares == ["100%", "72%", "43%", "15%"]

@@ -40,17 +40,19 @@ function nodeBefore(decision) {
 function because(decision, step) {
   const isOver = decision && isEnd(decision, step);
   const all = decision ? newsAbout(decision) : [];
-  const isNoteBeside = each => each.kind === 'note' && all.at(-1).at - each.at < 1;
-  const last = all.findLast(isNoteBeside) || all.at(-1); // a note says more than the change of a node
-  const edit = last && editInWords(last).replace(/^\S+(?=: )/, each => (isPolicy(each) ? 'Policy' : each));
-  const change = last && `${last.n > decision.n ? 'Since then' : 'Retried after'}: ${edit}`;
+  const last = all.findLast(each => each.kind === 'change' || editedFile(each)) || all.at(-1); // rather than a warning
+  const edit =
+    last &&
+    plain(editInWords(last)).replace(/^\S+(?=: )/, each =>
+      isPolicy(each) ? (isConfiguration() ? 'Config' : 'Policy') : each
+    );
+  const change =
+    last && `${last.n > decision.n ? 'Since then' : isBesideCluster() ? 'Retried after' : 'Run again after'}: ${edit}`;
   const problem = view.live && withoutFolder(known.problem);
   const news = (isOver && aboutNext(decision)) || change;
   const isOpen = isOver && !decision.node && !decision.outcome?.remedy;
   const message = isOver ? isOpen && byFrequency(decision.message) : decision && leftOut(decision, step);
-  const howToRead = isOver
-    ? 'Click a square to see its tile.'
-    : 'Darker squares are fuller. ◤ has a taint, or is cordoned.';
+  const howToRead = isOver ? 'Click a square to see its tile.' : 'Darker: fuller. ◤: a taint or a cordon.';
   const hint = nodes.size > MAX_TILES && view.mode === 'nodes' && howToRead;
   const line = (kind, text) => text && h(`p.${kind}`, {title: text}, withoutDomain(text));
   const second =
@@ -107,7 +109,12 @@ function reason(decision, step) {
   }
   const title = stepsOf(decision)[step];
   if (step === 0 && guess.on && !guess.choice)
-    return h('p', {}, 'Guess: click a node, or ', h('button', {onclick: () => clickNode(NOWHERE)}, 'nowhere'));
+    return h(
+      'p',
+      {},
+      `Guess: click a node${nodes.size > MAX_TILES ? ' twice' : ''}, or `,
+      h('button', {onclick: () => clickNode(NOWHERE)}, 'nowhere')
+    );
   if (step === 0) return h('p', {}, `${plural(decision.nodes, 'node')}: which of them fit?`);
   if (step <= decision.refused.length) {
     const count = Object.values(decision.out).filter(group => title in decision.against[group].by).length;
@@ -121,7 +128,9 @@ function reason(decision, step) {
   }
   if (!decision.fit.length) {
     const helps = decision.help && `It would help to ${verb(decision.help)}.`;
-    const words = isGone(decision) ? 'It is no longer in the queue.' : decision.outcome?.remedy || helps;
+    const words = isGone(decision)
+      ? 'It is no longer in the queue.'
+      : withoutNamespace(decision.outcome?.remedy) || helps;
     const title = words ? `${words}\n${decision.message}` : decision.message;
     return h('p.no', {title}, withoutDomain(words || byFrequency(decision.message)));
   }

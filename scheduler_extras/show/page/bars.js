@@ -35,7 +35,7 @@ function bar(resource, node, decision, about, isBlamed, reservation) {
   const taken = used + reserved;
   const over = showsLack(decision) ? Math.max(taken + adds - room, 0) : 0;
   const added = Math.min(adds, Math.max(room - taken, 0));
-  const percent = value => `${Math.min((100 * value) / Math.max(room, taken, taken + added + over, 1), 100)}%`;
+  const percent = value => `${Math.min((100 * value) / Math.max(room, taken + added + Math.min(over, adds), 1), 100)}%`;
   const rounded = `${tenths(resource, used)}/${tenths(resource, room)}${unitOf(resource)[1]}`;
   const start = percent(Math.max(room, taken));
   const held = reserved > 0 && `${amount(resource, reserved)} reserved for ${reservation.for}`;
@@ -127,6 +127,10 @@ function animateAll(selector, keyframes, easing = 'linear') {
 function grow(isPlaying) {
   if (still()) return;
   animateAll(isPlaying ? '.race' : '.race i:last-child', [{transform: 'scaleX(0)'}, {}], 'ease-out');
-  animateAll(isPlaying ? '.race i' : '.race i:last-child', [{color: 'transparent'}, {color: 'transparent', offset: ALMOST}, {}]);
+  animateAll(isPlaying ? '.race i' : '.race i:last-child', [
+    {color: 'transparent'},
+    {color: 'transparent', offset: ALMOST},
+    {}
+  ]);
   animateAll('.total', [{opacity: 0}, {opacity: 0, offset: ALMOST}, {}]);
 }

@@ -6,7 +6,10 @@ function chips(name, decision, about, blame, fresh) {
   const node = nodes.get(name);
   const isEarly = ([token, text]) => blame.has(token) || fresh.includes(text);
   const chip = ([token, text, kind, brief]) => {
-    const isTolerated = ['fits', 'best'].includes(about.is) && /:No/.test(text) && decision.rules.some(asksForTaints);
+    const isTolerated =
+      ['fits', 'best'].includes(about.is) &&
+      /:No/.test(text) &&
+      decision.rules.some(title => asksForTaints(title) && title !== whatIf.off);
     const frame =
       (blame.has(token) ? '.blamed' : '') +
       (fresh.includes(text) ? '.changed' : '') +
@@ -31,7 +34,7 @@ function chips(name, decision, about, blame, fresh) {
     marks.filter(isEarly).map(chip),
     labels.filter(isEarly).map(chip),
     absent.map(key => h('span.chip.label.blamed', {}, `no ${key}`)),
-    decision?.reserved[name] && h('span.chip.pod.held', {}, `reserved for ${decision.reserved[name].for}`),
+    decision?.reserved[name] && h('span.chip.held', {}, `reserved for ${decision.reserved[name].for}`),
     podChips(node, decision, blame),
     marks.filter(each => !isEarly(each)).map(chip),
     labels.filter(each => !isEarly(each)).map(chip)

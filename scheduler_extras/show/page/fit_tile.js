@@ -16,7 +16,7 @@ function fitTile(tile, isTall) {
   const chips = chipsByRank(tile);
   const rest = counterOf(tile, chips);
   const isMain = chip =>
-    chip.matches('.mark, .asked, .blamed, .goes, :not(.neighbor) + .neighbor, .neighbor:first-child');
+    chip.matches('.mark, .asked, .blamed, .goes, .held, :not(.neighbor) + .neighbor, .neighbor:first-child');
   const lesser = chips.filter(each => !isMain(each));
   const [others, firstPod] = [lesser.slice(0, -1), lesser.slice(-1)];
   const steps = [
@@ -126,8 +126,8 @@ const isFolded = chip => chip.offsetHeight > 1.5 * parseFloat(getComputedStyle(c
 
 // What a tile keeps longest: what is to blame, victims, then pods to which the pod refers, taints, what it asks for, and pods. The winner keeps what the
 // pod asks for: it has won in spite of its taints.
-const RANKS = ['.blamed', '.goes', '.neighbor', '.mark', '.asked', '.pod', '.label'];
-const RANKS_OF_WINNER = ['.blamed', '.goes', '.neighbor', '.asked', '.mark', '.pod', '.label'];
+const RANKS = ['.blamed', '.goes', '.held', '.neighbor', '.mark', '.asked', '.pod', '.label'];
+const RANKS_OF_WINNER = ['.blamed', '.goes', '.held', '.neighbor', '.asked', '.mark', '.pod', '.label'];
 
 // The chips that a tile may give up, the last ones first.
 function chipsByRank(tile) {
@@ -136,7 +136,7 @@ function chipsByRank(tile) {
   return [...tile.querySelectorAll('.chip:not(.changed, .new)')].sort((a, b) => rank(a) - rank(b)).reverse();
 }
 
-const LESSER = '.chip:not(.changed, .new, .blamed, .goes, .mark, .asked)'; // pods and labels that decide nothing
+const LESSER = '.chip:not(.changed, .new, .blamed, .goes, .held, .mark, .asked)'; // pods and labels that decide nothing
 
 // Counts the chips that a tile gives up, and shows their number where it has room beside a chip.
 function counterOf(tile, all) {

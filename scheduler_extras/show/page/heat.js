@@ -4,7 +4,7 @@ let selected = null; // the node whose tile is shown beside the winner, or besid
 
 function heatMap(names, decision, step) {
   const order = decision && showsPoints(decision, step) ? ranked(decision) : [];
-  const totals = order.length ? [totalOf(decision, order[0]), totalOf(decision, order[order.length - 1])] : [0, 0];
+  const totals = [...new Set(order.map(name => totalOf(decision, name)))]; // the most first
   const colours = decision ? coloursOf(decision) : new Map();
   const changed = new Set(decision ? newsAbout(decision).flatMap(each => each.names || []) : []);
   const tiled = twoTiles(names, decision, step, order, changed);
@@ -20,7 +20,7 @@ function heatMap(names, decision, step) {
     }
     if (about.is === 'out') element.classList.add(`r${colours.get(decision.out[name])}`);
     else if (order.length && decision.places.has(name)) {
-      element.style.setProperty('--share', shareOf(totalOf(decision, name), totals));
+      element.style.setProperty('--share', shareOf(totals.indexOf(totalOf(decision, name)), totals));
     }
     return element;
   };
@@ -51,9 +51,10 @@ function twoTiles(names, decision, step, order, changed) {
 const fullness = ({room, used}) =>
   Math.min(Math.max(...['cpu', 'memory'].map(each => (used[each] || 0) / (room[each] || Infinity))), 1);
 
-// How green a square is: 15 % with the fewest points, 100 % with the most.
-function shareOf(total, [most, least]) {
-  const share = most > least ? (total - least) / (most - least) : 1;
+// How green a square is: 15 % with the fewest points, 100 % with the most. In between, what counts is the rank among
+// all totals, as most of them may be close together.
+function shareOf(rank, totals) {
+  const share = totals.length > 1 ? 1 - rank / (totals.length - 1) : 1;
   return `${Math.round(15 + 85 * share)}%`;
 }
 
@@ -136,7 +137,8 @@ function rowOf(members, pitch, wide) {
 const kindOf = (decision, group) =>
   plain(decision.against[group].words)
     .replace(/([\w-]+ [\d.]+) > [\d.]+( free)?/g, 'needs $1')
-    .replace(/=[^,;]*, not /g, ' is not ');
+    .replace(/=[^,;]*, not /g, ' is not ')
+    .replace(/not with .*/, 'anti-affinity');
 
 // Each kind of reason keeps its colour in all decisions, whatever the amounts are, from the first one on that has it; of
 // two kinds with the same colour in one decision, the rarer one gets another.
@@ -178,12 +180,12 @@ function legend(decision, step, colours, totals) {
   }
   const left = decision.nodes - sum([...groups.values()].map(each => each.now));
   const inShort = total => (pointsCut(decision) ? '…' : '') + number(total - pointsCut(decision));
-  const points = [...new Set([totals[1], totals[0]].map(inShort))].join(' to ');
+  const points = [...new Set([totals.at(-1), totals[0]].map(inShort))].join(' to ');
   return h(
     'p.legend',
     {},
     showsPoints(decision, step)
-      ? h('span', {}, h(`i.square.fits${totals[0] > totals[1] ? '.scale' : ''}`, {}), `${left} fit: ${points} points`)
+      ? h('span', {}, h(`i.square.fits${totals.length > 1 ? '.scale' : ''}`, {}), `${left} fit: ${points} points`)
       : left > 0 && h('span', {}, h('i.square.use', {}), `${left} left`),
     [...groups]
       .sort(([a], [b]) => a - b)
@@ -209,6 +211,9 @@ function inWords(name, decision, step) {
 
 function choose(name) {
   if (!name) return;
+  const isSeen = selected === name;
   selected = name;
-  clickNode(name);
+  // In a guess, the first click shows the tile of a square.
+  if (isSeen || !isGuessing(view.at)) clickNode(name);
+  else render();
 }

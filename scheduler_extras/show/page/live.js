@@ -95,7 +95,13 @@ function ofRun(news) {
       .filter(each => each.n < run.n)
       .map(each => [each.pod, each])
   );
-  const all = decisions().filter(each => each.n > run.n);
+  const all = [
+    ...new Map(
+      decisions()
+        .filter(each => each.n > run.n)
+        .map(each => [each.pod, each])
+    ).values()
+  ]; // the last ones
   const isNew = each => !before.has(each.pod);
   if (all.some(isNew)) return news.filter(isNew);
   return [changedIn(all, before) || all.find(each => each.pod === view.at.pod)].filter(

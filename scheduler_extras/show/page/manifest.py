@@ -19,8 +19,8 @@ SHOWN_OF_PODS = [  # the fields to show; others are set by the API server, or no
     "tolerations", "topologySpreadConstraints", "schedulingGates", "overhead", "image", "resources", "ports",
     "volumes", *CONTAINERS]
 WISHES = ("annotations", "priority", "nodeSelector", "affinity", "tolerations", "topologySpreadConstraints")
-OMITTED = re.compile(
-    r"\b(key|matchExpressions|matchLabels|labelSelector|podAffinityTerm|whenUnsatisfiable): ")
+NAMES = "nodeSelectorTerms|matchExpressions|matchLabels|labelSelector|podAffinityTerm|whenUnsatisfiable"
+OMITTED = re.compile(rf"\b(key|{NAMES}): ")
 REQUIREMENT = re.compile(r"\bkey: ([^,]*), operator: (\w+)(?:, values?:)?")
 SKEW = re.compile(r"\bmaxSkew: (\d+), topologyKey: ([^,]*)")
 DOMAIN = re.compile(r"\b([\w.-]+\.)?(kubernetes|k8s)\.io/")  # of well-known labels

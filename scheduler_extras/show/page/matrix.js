@@ -1,6 +1,7 @@
 // The matrix: nodes by rules. Passed, failed, not asked; points as they were given, normalized, times the weight.
 
-const MAX_ROWS = 30;
+const MAX_ROWS = 30; // in all
+const FEW_ROWS = 16; // of more nodes: what a screen has room for
 const maxColumns = () => (isBig() ? 9 : 13);
 let showsAllRows = false;
 
@@ -77,7 +78,7 @@ function headOfMatrix(decision, predicates, votes) {
       h('th', {scope: 'col'}, 'Node'),
       predicates.map(title => head(title, 'rule')),
       votes.map(vote => head(vote.title, `rule.t${hue(vote.title)}`, vote.weight)),
-      h('th.rule', {scope: 'col'}, h('span', {}, decision.fit.length ? 'Total' : 'Why not'))
+      decision.fit.length ? h('th.rule', {scope: 'col'}, h('span', {}, 'Total')) : h('th', {scope: 'col'}, 'Why not')
     )
   );
 }
@@ -125,8 +126,8 @@ function belowMatrix(decision, rest, isScored, step) {
 function rowsOf(decision) {
   const names = [...ranked(decision), ...inPlaces().filter(name => name in decision.out)];
   if (names.length <= MAX_ROWS || showsAllRows) return names;
-  const kinds = [...nodesByKind(decision).values()].sort((a, b) => b.length - a.length).slice(0, MAX_ROWS - 5);
-  return [...ranked(decision).slice(0, MAX_ROWS - kinds.length), ...kinds.map(([name]) => name)];
+  const kinds = [...nodesByKind(decision).values()].sort((a, b) => b.length - a.length).slice(0, FEW_ROWS - 5);
+  return [...ranked(decision).slice(0, FEW_ROWS - kinds.length), ...kinds.map(([name]) => name)];
 }
 
 // The nodes that do not fit, by the kind of reason.

@@ -52,7 +52,6 @@ def spread_in_words(decision: FullDecision) -> Iterator[tuple[str, str]]:
         for constraint, counts in Obstacles(decision).spread:
             domains = sorted(domain for domain in counts if domain)
             prefix = shared_prefix(domains)
-            start = "…" if prefix else ""
             if 1 < len(domains) <= MAX_DOMAINS:
-                numbers = (f"{start}{domain.removeprefix(prefix)} {counts[domain]}" for domain in domains)
+                numbers = (f"{domain.removeprefix(prefix)}\u00a0{counts[domain]}" for domain in domains)
                 yield f"matching pods by {constraint.key.rpartition('/')[2]}", ", ".join(numbers)

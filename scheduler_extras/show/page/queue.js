@@ -102,5 +102,8 @@ function again(waiting) {
   const seconds = Math.round(waiting.again - Date.now() / 1000);
   const held = {permit: 'is held', pre_bind: 'is being prepared', post_filter: 'waits for room'}[waiting.for];
   if (held) return held;
+  const isSofar = each => !view.at || each.n <= view.at.n;
+  const last = decisions().findLast(each => each.pod === waiting.pod && isSofar(each));
+  if (last?.outcome?.remedy) return 'waits for room';
   return waiting.attempts === 0 ? 'next' : seconds > 0 && isBesideCluster() ? `in ${seconds} s` : 'pending';
 }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from scheduler_extras.deciding.decision import FullDecision, Vote
 from scheduler_extras.policy.policy_file import lines_of
@@ -17,6 +17,7 @@ from scheduler_extras.show.text import shorten
 
 
 MAX_IN_FULL = 300  # nodes of a cluster in which the cause is recorded for each node, not only the reason
+DEFAULT_SECONDS = 300  # of the tolerations that admission adds. Upstream: DefaultTolerationSeconds
 MAX_PODS = 40  # pods that are named on a node
 ZONES = ("topology.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/zone", "zone")
 NOISE = {HOSTNAME, *(f"{beta}kubernetes.io/{name}" for beta in ("", "beta.") for name in ("arch", "os"))}
@@ -46,7 +47,8 @@ def decision_record(decision: FullDecision, without: dict) -> dict:
     """Return the record of a decision. without: {title of a predicate: the Answers without it}."""
     pod, policy = decision.pod, decision.policy
     notes = [*merged_entries([vote.title for vote in decision.votes]),
-             *(f"{pod.key} {what}" for what in [*decision.unchecked, *invalid_terms(pod)])]
+             *(f"{pod.key} {what}" for what in [
+                 *decision.unchecked, *invalid_terms(pod), *tolerated_by_default(decision)])]
     predicates = [rule.title for rule in policy.predicates_to_ask()]
     node_answers = answers_record(decision, decision.failed, decision.total, decision.votes)
     has_details = len(decision.nodes) <= MAX_IN_FULL
@@ -60,6 +62,15 @@ def decision_record(decision: FullDecision, without: dict) -> dict:
         **node_answers, "notes": notes, "reserved": reserved_record(decision),
         "without": {title: answers_record(decision, *answers) for title, answers in without.items()},
         "help": helps(decision, without)}
+
+
+def tolerated_by_default(decision: FullDecision) -> Iterator[str]:
+    """Yield the taints of the pod's node that it tolerates for a time only, as admission adds to all pods."""
+    node = decision.nodes.get(decision.node or "")
+    for taint in node.taints if node else ():
+        for each in decision.pod.tolerations:
+            if each.get("key") == taint.key and each.get("tolerationSeconds") == DEFAULT_SECONDS:
+                yield f"tolerates {taint.key}:{taint.effect} for {DEFAULT_SECONDS} seconds, by default"
 
 
 def reserved_record(decision: FullDecision) -> dict:

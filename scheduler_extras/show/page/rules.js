@@ -92,7 +92,12 @@ function predicatesList(decision, step, rules, before) {
     {},
     [...shown, ...gone].map(title => predicateLine(title, decision, step, rules, edit(title))),
     others.length > 0 &&
-      h('li.rest', {title: others.join('\n')}, `${others.length} others`, h('b', {}, isOver ? '✓' : ''))
+      h(
+        'li.rest',
+        {title: others.join('\n')},
+        shown.length + gone.length ? `${others.length} others` : `${others.length} predicates`,
+        h('b', {}, isOver ? '✓' : '')
+      )
   );
 }
 

@@ -23,19 +23,28 @@ function editInWords(entry) {
   const file = editedFile(entry);
   if (!file) return lineOf(entry);
   const nameOf = rule => rule.slice(2).split(' ×')[0];
-  const rules = linesOfEdit(entry).map(each => lineOf(each).slice(file.length));
+  const rules = linesOfEdit(entry).map(each =>
+    lineOf(each)
+      .slice(file.length)
+      .replace(/ \([^)]*\)/, '')
+  );
   rules.sort((a, b) => byNumber(nameOf(a), nameOf(b)));
   return (
     file +
     rules
       .join(', ')
       .replace(/- ([^ ,]+) ×(\d+), \+ \1 ×(\d+)/g, '$1 ×$2 → ×$3')
+      .replace(/- ([^,]+)/g, '$1 removed')
+      .replace(/\+ ([^,]+)/g, '$1 added')
       .replaceAll('Priority ×', ' ×')
   );
 }
 
 // What comes after the reasons: why preemption, or another plugin, does not help.
 const END = /(\.(?= |$)| preemption: ).*$/s;
+// A text without the namespace of pods that is the default.
+const withoutNamespace = text => (text || '').replace(/\bdefault\//g, '');
+
 const COUNT = /^0\/\d+ nodes are available: /;
 const withoutCount = text => text.replace(/0\/\d+ nodes are available: /, '');
 
@@ -63,7 +72,8 @@ function lineOf(entry) {
   if (entry.kind === 'note' || entry.kind === 'run') return withoutFolder(entry.text);
   if (entry.node === null) {
     const helps = entry.help ? `it would help to ${verb(entry.help)} · ` : '';
-    return `${short(entry.pod)} ✗ ${entry.outcome?.remedy || helps + withoutCount(byFrequency(entry.message))}`;
+    const remedy = withoutNamespace(entry.outcome?.remedy).replace(/^It /, 'it ');
+    return `${short(entry.pod)} ✗ ${remedy || helps + withoutCount(byFrequency(entry.message))}`;
   }
   const total =
     entry.kind === 'decision' && entry.fit.length
