@@ -315,6 +315,18 @@ def test_a_sandbox_decides_again_when_a_file_or_the_policy_changes(sandbox):
     assert page.until(lambda frame: frame["kind"] == "decision" and frame["pod"] == "default/web-1")["node"] == "node-a"
 
 
+@table("seconds, notes", {
+    "for the time that admission sets": (300, ["default/p tolerates node.kubernetes.io/unreachable:NoExecute for 300 seconds, by default"]),
+    "for another time, as the pod says": (60, [])})
+def test_a_taint_that_a_pod_tolerates_by_default_is_noted(seconds, notes, tmp_path):
+    key = "node.kubernetes.io/unreachable"
+    toleration = {"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": seconds}
+    objects = [node("a", taints=[{"key": key, "effect": "NoExecute"}]), pod("p", tolerations=[toleration])]
+    (tmp_path / "cluster.json").write_text(json.dumps({"kind": "List", "items": objects}))
+    [decision] = frames_of("--cluster", tmp_path / "cluster.json", kind="decision")
+    assert decision["notes"] == notes
+
+
 def test_a_tie_in_a_sandbox_stays_where_it_was(tmp_path, start_scheduler):
     objects = {"kind": "List", "items": [*(node(f"n{i}") for i in range(50)), pod("p")]}
     (tmp_path / "cluster.json").write_text(json.dumps(objects))

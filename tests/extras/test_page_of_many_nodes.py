@@ -5,7 +5,7 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 
 from helpers.extras import table
-from helpers.page import SCREENS, kinds, press, show_on, text_of
+from helpers.page import DEMO, SCREENS, kinds, press, show_on, text_of
 
 
 def test_with_many_nodes_each_is_a_square_and_the_best_two_are_tiles(browse, files):
@@ -153,3 +153,11 @@ def test_squares_differ_by_the_rank_of_their_points(browse, files):
     page = browse("--cluster", files / "300.json")
     shares = page.execute_script("return [100, 99, 98, 1].map((_, rank) => shareOf(rank, [100, 99, 98, 1]))")
     assert shares == ["100%", "72%", "43%", "15%"]
+
+
+@table("words, kind", {
+    "amounts": ("cpu 6 > 2 free", "needs cpu 6"), "a label": ("disk=hdd, not ssd", "disk is not ssd"),
+    "pods, of which each node has others": ("not with web-3 in zone a", "anti-affinity"), "a taint": ("taint gpu=true", "taint gpu=true")})
+def test_reasons_that_differ_by_node_are_of_one_kind(words, kind, browse):
+    page = browse("--cluster", DEMO)
+    assert page.execute_script("return kindOf({against: [{words: arguments[0]}]}, 0)", words) == kind

@@ -39,17 +39,8 @@ function nodeBefore(decision) {
 // that cannot be read takes both lines.
 function because(decision, step) {
   const isOver = decision && isEnd(decision, step);
-  const all = decision ? newsAbout(decision) : [];
-  const last = all.findLast(each => each.kind === 'change' || editedFile(each)) || all.at(-1); // rather than a warning
-  const edit =
-    last &&
-    plain(editInWords(last)).replace(/^\S+(?=: )/, each =>
-      isPolicy(each) ? (isConfiguration() ? 'Config' : 'Policy') : each
-    );
-  const change =
-    last && `${last.n > decision.n ? 'Since then' : isBesideCluster() ? 'Retried after' : 'Run again after'}: ${edit}`;
   const problem = view.live && withoutFolder(known.problem);
-  const news = (isOver && aboutNext(decision)) || change;
+  const news = (isOver && aboutNext(decision)) || (decision && newsInWords(decision));
   const isOpen = isOver && !decision.node && !decision.outcome?.remedy;
   const message = isOver ? isOpen && byFrequency(decision.message) : decision && leftOut(decision, step);
   const howToRead = isOver ? 'Click a square to see its tile.' : 'Darker: fuller. ◤: a taint or a cordon.';
@@ -59,6 +50,17 @@ function because(decision, step) {
     line('news', news) || line('news.remark', isOver && remark(decision)) || line('message', message || hint);
   const lines = problem ? line('problem', problem) : [reason(decision, step), ' ', second];
   return h('div.because', {}, h('div', {role: problem ? 'alert' : null}, lines));
+}
+
+// What has changed since the decision, or made the scheduler decide again.
+function newsInWords(decision) {
+  const all = newsAbout(decision);
+  const last = all.findLast(each => each.kind === 'change' || editedFile(each)) || all.at(-1); // rather than a warning
+  if (!last) return '';
+  const ofRules = isConfiguration() ? 'Config' : 'Policy';
+  const edit = plain(editInWords(last)).replace(/^\S+(?=: )/, file => (isPolicy(file) ? ofRules : file));
+  const again = isBesideCluster() ? 'Retried after' : 'Run again after';
+  return `${last.n > decision.n ? 'Since then' : again}: ${edit}`;
 }
 
 // Whether a file is the Policy, whose edits need the room of its name.

@@ -6,15 +6,13 @@ function chips(name, decision, about, blame, fresh) {
   const node = nodes.get(name);
   const isEarly = ([token, text]) => blame.has(token) || fresh.includes(text);
   const chip = ([token, text, kind, brief]) => {
-    const isTolerated =
-      ['fits', 'best'].includes(about.is) &&
-      /:No/.test(text) &&
-      decision.rules.some(title => asksForTaints(title) && title !== whatIf.off);
-    const frame =
-      (blame.has(token) ? '.blamed' : '') +
-      (fresh.includes(text) ? '.changed' : '') +
-      (isTolerated ? '.tolerated' : '');
-    return h(`span.chip.${kind}${frame}`, {title: text, 'data-brief': brief}, wordsOfChip(text));
+    const frame = (blame.has(token) ? '.blamed' : '') + (fresh.includes(text) ? '.changed' : '');
+    const isFine = kind === 'mark' && isTolerated(text, decision, about);
+    return h(
+      `span.chip.${kind}${frame}${isFine ? '.tolerated' : ''}`,
+      {title: text, 'data-brief': brief},
+      wordsOfChip(text)
+    );
   };
   const marks = taintsOf(node).filter(each => !saidOf(each, about, blame));
   const labels = labelsOf(node, decision);
@@ -41,7 +39,11 @@ function chips(name, decision, about, blame, fresh) {
   );
 }
 
-const asksForTaints = title => ['PodToleratesNodeTaints', 'TaintToleration'].includes(title);
+// Whether a node fits in spite of this taint because the pod tolerates it.
+function isTolerated(taint, decision, about) {
+  const asks = title => ['PodToleratesNodeTaints', 'TaintToleration'].includes(title) && title !== whatIf.off;
+  return /:No(Schedule|Execute)$/.test(taint) && ['fits', 'best'].includes(about.is) && decision.rules.some(asks);
+}
 
 // Labels that most nodes have, and that the records of nodes leave out (NOISE in records.py).
 const WITHOUT_CHIP = /^label:(beta\.)?kubernetes\.io\/(hostname|arch|os)$/;
