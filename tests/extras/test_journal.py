@@ -316,7 +316,7 @@ def test_a_sandbox_decides_again_when_a_file_or_the_policy_changes(sandbox):
 
 
 @table("seconds, notes", {
-    "for the time that admission sets": (300, ["default/p tolerates node.kubernetes.io/unreachable:NoExecute for 300 seconds, by default"]),
+    "for the time that admission sets": (300, ["default/p tolerates node.kubernetes.io/unreachable:NoExecute for 300 s by default"]),
     "for another time, as the pod says": (60, [])})
 def test_a_taint_that_a_pod_tolerates_by_default_is_noted(seconds, notes, tmp_path):
     key = "node.kubernetes.io/unreachable"

@@ -39,7 +39,7 @@ def test_the_arrow_key_steps_through_a_decision(browse):
         ("Where does web-1 go?", "CheckNodeUnschedulable: 1 node out. cordoned", ["open", "open", "out", "open", "open"]),
         ("Where does web-1 go?", "PodToleratesNodeTaints: 2 nodes out. taint control-plane; taint gpu=true", ["out", "open", "out", "open", "out"]),
         ("Where does web-1 go?", "LeastRequestedPriority × 1: more left free … the same for all: fewer taints 100", ["out", "fits", "out", "fits", "out"]),
-        ("Where does web-1 go?", "Points times weights: the highest total wins. … the same for all: fewer taints 100", ["out", "fits", "out", "fits", "out"]),
+        ("Where does web-1 go?", "BalancedResourceAllocation × 1: balance. The highest total wins. … the same for all: fewer taints 100", ["out", "fits", "out", "fits", "out"]),
         ("Where does web-1 go? To node-b", "wins by 75 over node-a: more left free +60 · balance +15", ["out", "fits", "out", "best", "out"]),
         ("Where does web-2 go?", "5 nodes: which of them fit?", ["open"] * 5)]
     assert [*tiles(page)] == ["control-plane", "node-a", "node-old", "node-b", "node-gpu"], "always by zone, then by name"
@@ -484,7 +484,7 @@ def test_the_line_on_top_adds_up(has_changed, keys, browse):
     assert is_whole and ahead == sum(leads) and len(leads) > 1 and ("more: " in words or not has_changed)
 
 
-@table("key", {"the next one": Keys.ARROW_DOWN, "the one before": Keys.ARROW_UP})
+@table("key", {"the next one": Keys.ARROW_DOWN, "the one before": Keys.ARROW_UP, "the newest one": Keys.END})
 def test_in_a_guess_each_decision_begins_with_its_question(key, browse):
     page = browse("--cluster", DEMO, address="#pod=default/cache")
     press(page, "g", key)

@@ -7,7 +7,7 @@ from selenium.webdriver.common.keys import Keys
 
 from helpers.control_plane import free_port, wait_for
 from helpers.extras import ROOT, table
-from helpers.page import DEMO, press, text_of, with_motion
+from helpers.page import DEMO, EXAMPLES, press, text_of, with_motion
 
 
 LIVE = """
@@ -338,3 +338,19 @@ def test_a_run_jumps_to_the_pod_that_has_ended_elsewhere(browse):
         again(first, {});
         again(second, {node: 'node-a'});
         return ofRun(decisions().slice(-3)).map(each => each.pod);""") == ["default/web-2"]
+
+
+def test_a_pod_waits_for_room_until_it_has_a_node(browse):
+    page = browse("--cluster", EXAMPLES / "preemption.yaml", "--preempt")
+    states = page.execute_script("""
+        const [first] = decisions(), states = [];
+        const note = () => states.push(waitsForRoom(first.pod));
+        view.at = null;
+        known.entries.splice(known.entries.indexOf(first) + 1);
+        note();
+        take({...first, n: known.last + 1, outcome: undefined});
+        note();
+        take({...first, n: known.last + 1, outcome: undefined, node: 'right', fit: ['right'], votes: []});
+        note();
+        return states;""")
+    assert states == [True, True, False]

@@ -549,7 +549,7 @@ def test_a_name_and_a_total_that_share_no_line_have_one_each(browse, files):
     page = browse("--cluster", files / "pools-12.json", "--policy=DefaultProvider", address="#pod=default/p")
     press(page, "b")
     names = page.execute_script("return [...document.querySelectorAll('.wraps .name')].map(each => each.getClientRects().length === 1 && each.offsetHeight < 35)")
-    assert len(names) > 2 and all(names)
+    assert names and all(names)
 
 
 def test_a_new_taint_that_is_to_blame_is_shown_once(browse):

@@ -42,7 +42,8 @@ function because(decision, step) {
   const problem = view.live && withoutFolder(known.problem);
   const news = (isOver && aboutNext(decision)) || (decision && newsInWords(decision));
   const isOpen = isOver && !decision.node && !decision.outcome?.remedy;
-  const message = isOver ? isOpen && byFrequency(decision.message) : decision && leftOut(decision, step);
+  const ofEnd = isOpen ? byFrequency(decision.message) : isOver && decision.node && aheadOfRest(decision);
+  const message = isOver ? ofEnd : decision && leftOut(decision, step);
   const howToRead = isOver ? 'Click a square to see its tile.' : 'Darker: fuller. ◤: a taint or a cordon.';
   const hint = nodes.size > MAX_TILES && view.mode === 'nodes' && howToRead;
   const line = (kind, text) => text && h(`p.${kind}`, {title: text}, withoutDomain(text));
@@ -63,6 +64,24 @@ function newsInWords(decision) {
   return `${last.n > decision.n ? 'Since then' : again}: ${edit}`;
 }
 
+// By how much the winner and those that tie with it are ahead of the next node.
+function aheadOfRest(decision) {
+  const order = ranked(decision);
+  const most = totalOf(decision, order[0]);
+  const next = order.find(name => totalOf(decision, name) < most);
+  if (!next || next === order[1]) return '';
+  const leads = leadsOver(decision, order[0], next).map(([lead, i]) => leadInWords(decision, lead, i));
+  return `${number(most - totalOf(decision, next))} ahead of ${nodeInShort(next)}: ${leads.join(' · ')}`;
+}
+
+// What the priorities add to the lead of one node over another: [[lead, place of the vote], ...], the largest first.
+function leadsOver(decision, first, second) {
+  const others = partsOf(decision, second);
+  const leads = partsOf(decision, first).map((part, i) => [part - others[i], i]);
+  return leads.filter(([lead]) => lead).sort(([a], [b]) => b - a);
+}
+const leadInWords = (decision, lead, i) => `${means(decision.votes[i].title)}\u00a0${signedNumber(lead)}`;
+
 // Whether a file is the Policy, whose edits need the room of its name.
 const isPolicy = name => known.policy?.path.split('/').pop() === name;
 
@@ -82,10 +101,8 @@ function aboutNext(decision) {
 function remark(decision) {
   if (guess.choice === NOWHERE) return `Your guess was nowhere: ${isRight(decision, NOWHERE) ? 'right' : 'wrong'}`;
   if (guess.on && !guess.choice && isNewest(decision)) return 'Guess: the next pod waits for your click.';
-  return decision.notes
-    .find(each => each.startsWith(decision.pod))
-    ?.replace(decision.pod, 'It')
-    .replace(/, which [^,]*,/, '');
+  const note = decision.notes.find(each => each.startsWith(decision.pod));
+  return note && plain(note.replace(decision.pod, 'It').replace(/, which [^,]*,/, ''));
 }
 
 const isNewest = decision => view.live && decision?.n === distinct().at(-1)?.n;
@@ -145,14 +162,11 @@ function reason(decision, step) {
   const how = isWhatIf() ? ofWhatIf : 'is picked at random';
   const ties = decision.fit.filter(name => totalOf(decision, name) === totalOf(decision, first)).length;
   if (ties > 2)
-    return h('p', {}, `${ties} nodes tie at ${number(totalOf(decision, first))}: ${nodeInShort(first)} ${how}.${note}`);
+    return h('p', {}, `${ties} nodes tie at ${totalInShort(decision, first)}: ${nodeInShort(first)} ${how}.${note}`);
   if (!ahead)
     return h('p', {}, `${nodeInShort(first)} and ${nodeInShort(second)} tie: ${nodeInShort(first)} ${how}.${note}`);
-  const leads = partsOf(decision, first)
-    .map((part, i) => [part - partsOf(decision, second)[i], i])
-    .filter(([lead]) => lead);
-  leads.sort(([a], [b]) => b - a);
-  const inWords = ([lead, i]) => `${means(decision.votes[i].title)}\u00a0${signedNumber(lead)}`;
+  const leads = leadsOver(decision, first, second);
+  const inWords = ([lead, i]) => leadInWords(decision, lead, i);
   return h(
     'p.leads',
     {title: leads.map(inWords).join(' · ')},
@@ -172,13 +186,14 @@ function reason(decision, step) {
   );
 }
 
-// What points come up. At the last step, what they are for.
+// What points come up, and at the last step what they are for.
 function pointsInWords(decision, step) {
   const all = raced(decision);
   const place = step - decision.refused.length;
-  if (place >= all.length) return h('p', {}, 'Points times weights: the highest total wins.');
+  if (view.plays || !all[place - 1]) return h('p', {}, 'Points times weights: the highest total wins.');
   const {title, weight} = all[place - 1];
-  return h('p', {}, h(`b.t${hue(title)}`, {}, `${title} × ${weight}`), `: ${means(title)}`);
+  const end = place === all.length ? '. The highest total wins.' : '';
+  return h('p', {}, h(`b.t${hue(title)}`, {}, `${title} × ${weight}`), `: ${means(title)}${end}`);
 }
 
 // Why a predicate has refused nodes, as the tiles say it; in its own words if others refuse the same nodes, too.

@@ -23,7 +23,7 @@ function fitAll() {
   const isTall = tile => inRem(tile.clientHeight) > MIN_TALL;
   const tiles = [...document.querySelectorAll('.tile')];
   const withCutName = () => tiles.filter(each => isCut(each.querySelector('.name')));
-  withCutName().forEach(tile => tile.classList.add('tight'));
+  withCutName().forEach(tile => tile.parentNode.classList.add('tight')); // all alike, so that totals can be compared
   for (const tile of withCutName()) {
     if (isTall(tile)) wrap(tile.querySelector('.name'), true);
     else tile.parentNode.classList.add('small');
@@ -74,7 +74,7 @@ function fitHeading() {
 function fitRows() {
   for (const list of document.querySelectorAll('.lists, .matrix, .timeline, .pending, .text')) {
     const end = list.getBoundingClientRect().top + list.clientHeight;
-    const starts = [...list.querySelectorAll('h2, h3, li, tr, p, pre > div')]
+    const starts = [...list.querySelectorAll('h2, h3, li, tr, p:not(.timeline > p), pre > div')]
       .map(row => row.getBoundingClientRect())
       .filter(row => row.top < end && row.bottom > end + 1 && row.height < list.clientHeight)
       .map(row => row.top);

@@ -1,7 +1,7 @@
 // What is shown, the keys, and the steps of a decision.
 
 // `next` has the decisions to be played.
-const view = {at: null, step: Infinity, mode: 'nodes', live: true, byHand: false, timer: 0, next: []};
+const view = {at: null, step: Infinity, mode: 'nodes', live: true, byHand: false, timer: 0, next: [], plays: false};
 const guess = {on: false, choice: null, hits: 0, of: 0};
 const NOWHERE = '✗'; // the guess that the pod stays pending
 const PACE = 450; // milliseconds for a step that is shown by itself
@@ -98,7 +98,7 @@ function goOn() {
   if (view.done) return view.next.length && enter(view.next.shift());
   const steps = stepsOf(supposed(view.at) || view.at);
   const next = view.step + 1;
-  // All points come up at once.
+  view.plays = true; // all points come up at once
   view.step = view.next.length ? Infinity : steps[next] === 'points' ? steps.lastIndexOf('points') : next;
   render();
   animateStep(true);
@@ -107,7 +107,7 @@ function goOn() {
 
 function halt() {
   clearTimeout(view.timer);
-  Object.assign(view, {timer: 0, next: []});
+  Object.assign(view, {timer: 0, next: [], plays: false});
 }
 
 // Go to a decision, at its end; the page is PAUSED then.
@@ -164,7 +164,9 @@ function leap(by, step = guess.on ? 0 : Infinity) {
 function toTheEnd() {
   history.replaceState(null, '', location.pathname + location.search);
   halt();
-  Object.assign(view, {at: decisions().findLast(each => !each.repeats) || null, step: Infinity, live: isConnected()});
+  guess.choice = null;
+  const step = guess.on ? 0 : Infinity;
+  Object.assign(view, {at: decisions().findLast(each => !each.repeats) || null, step, live: isConnected()});
   render();
 }
 

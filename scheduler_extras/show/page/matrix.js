@@ -12,13 +12,14 @@ function matrix(decision, step) {
   const refused = decision.refused.slice(0, step);
   const all = decision.rules.filter(title => !ASKED_OF_NO_NODE.test(title) || refused.includes(title));
   const isMany = all.length + decision.votes.length > maxColumns();
-  const predicates = isMany ? all.filter(title => refused.includes(title)) : all;
+  const predicates = isMany ? all.filter(title => refused.includes(title) || isAskedFor(title, decision)) : all;
   const cut = cutShort(decision); // the totals leave these points out
   const votes = decision.votes.filter(vote => !isZero(vote) && !cut.has(vote));
   const names = rowsOf(decision);
   if (!isScored) names.sort((a, b) => inPlaces().indexOf(a) - inPlaces().indexOf(b));
   const isWhole = names.length === decision.nodes;
-  const hiddenFits = isScored ? decision.fit.length - names.filter(name => decision.places.has(name)).length : 0;
+  const shownFits = sum(names.map(name => tiesOf(decision, name, isWhole)));
+  const hiddenFits = isScored ? decision.fit.length - shownFits : 0;
   const isLastFit = (name, i) => decision.places.has(name) && !decision.places.has(names[i + 1]);
   const gap = h(
     'tr.gap',
@@ -44,7 +45,7 @@ function matrix(decision, step) {
     !isWhole && h('p', {}, h('button', {onclick: showAllRows}, `show all ${decision.nodes} nodes`)),
     belowMatrix(
       decision,
-      all.filter(title => !predicates.includes(title)),
+      all.filter(title => !predicates.includes(title) && title !== whatIf.off),
       isScored,
       step
     )
@@ -87,10 +88,11 @@ function rowOfMatrix(decision, step, name, predicates, votes, isWhole) {
   const about = verdict(decision, name, step);
   const isScored = showsPoints(decision, step) && decision.places.has(name);
   const cause = isWhole ? causeOf : kindInWords;
+  const ties = tiesOf(decision, name, isWhole);
   return h(
     `tr.${about.is}`,
     {onclick: () => clickNode(name)},
-    h('th', {scope: 'row', title: name}, nodeInShort(name)),
+    h('th', {scope: 'row', title: name}, nodeInShort(name), isScored && ties > 1 && ` +${ties - 1} alike`),
     predicates.map(title => predicateCell(decision, step, name, title)),
     about.is === 'out' && h('td.cause', {colspan: votes.length + 1}, cause(decision, name)),
     isScored && votes.map(vote => pointsCell(decision, step, vote, name)),
@@ -121,13 +123,20 @@ function belowMatrix(decision, rest, isScored, step) {
   ];
 }
 
-// The nodes that fit, the best one first, then the others. Of many, the best ones and one for each kind of reason, the
-// most frequent one first, unless somebody asks for all.
+// How many nodes a row stands for: of many nodes, for all that fit with as many points.
+function tiesOf(decision, name, isWhole) {
+  if (!decision.places.has(name)) return 0;
+  return isWhole ? 1 : decision.fit.filter(each => totalOf(decision, each) === totalOf(decision, name)).length;
+}
+
+// The nodes that fit, the best one first, then the others. Of many, one for each total, and one for each kind of reason,
+// the most frequent one first, unless somebody asks for all.
 function rowsOf(decision) {
   const names = [...ranked(decision), ...inPlaces().filter(name => name in decision.out)];
   if (names.length <= MAX_ROWS || showsAllRows) return names;
   const kinds = [...nodesByKind(decision).values()].sort((a, b) => b.length - a.length).slice(0, FEW_ROWS - 5);
-  return [...ranked(decision).slice(0, FEW_ROWS - kinds.length), ...kinds.map(([name]) => name)];
+  const totals = new Map([...ranked(decision)].reverse().map(name => [totalOf(decision, name), name]));
+  return [...[...totals.values()].reverse().slice(0, FEW_ROWS - kinds.length), ...kinds.map(([name]) => name)];
 }
 
 // The nodes that do not fit, by the kind of reason.

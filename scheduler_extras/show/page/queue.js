@@ -95,15 +95,20 @@ function leftSide(decision) {
 function stateAtEnd(decision) {
   if (decision.node) return 'placed';
   if (isGone(decision)) return 'gone';
-  return decision.outcome?.remedy ? 'waits for room' : 'pending';
+  return waitsForRoom(decision.pod) ? 'waits for room' : 'pending';
+}
+
+// Whether pods are preempted for a pod that has not got a node since.
+function waitsForRoom(pod) {
+  const own = decisions().filter(each => each.pod === pod && (!view.at || each.n <= view.at.n));
+  const last = own.findLast(each => each.node || each.outcome?.remedy);
+  return Boolean(last && !last.node);
 }
 
 function again(waiting) {
   const seconds = Math.round(waiting.again - Date.now() / 1000);
   const held = {permit: 'is held', pre_bind: 'is being prepared', post_filter: 'waits for room'}[waiting.for];
   if (held) return held;
-  const isSofar = each => !view.at || each.n <= view.at.n;
-  const last = decisions().findLast(each => each.pod === waiting.pod && isSofar(each));
-  if (last?.outcome?.remedy) return 'waits for room';
+  if (waitsForRoom(waiting.pod)) return 'waits for room';
   return waiting.attempts === 0 ? 'next' : seconds > 0 && isBesideCluster() ? `in ${seconds} s` : 'pending';
 }

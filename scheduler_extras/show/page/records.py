@@ -70,7 +70,7 @@ def tolerated_by_default(decision: FullDecision) -> Iterator[str]:
     for taint in node.taints if node else ():
         for each in decision.pod.tolerations:
             if each.get("key") == taint.key and each.get("tolerationSeconds") == DEFAULT_SECONDS:
-                yield f"tolerates {taint.key}:{taint.effect} for {DEFAULT_SECONDS} seconds, by default"
+                yield f"tolerates {taint.key}:{taint.effect} for {DEFAULT_SECONDS} s by default"
 
 
 def reserved_record(decision: FullDecision) -> dict:

@@ -70,13 +70,15 @@ function isAskedFor(title, decision) {
   return Object.entries(ABOUT).some(([what, titles]) => asks.includes(what) && titles.includes(title));
 }
 
+let showsAllRules = false; // whether somebody has clicked “12 others”
+
 // Many rules do not all have room: those that refuse nodes, those that the pod asks for, and those that are edited come
 // first.
 function predicatesList(decision, step, rules, before) {
   const isNew = title => !before.predicates.includes(title);
   const gone = before.predicates.filter(title => !rules.predicates.includes(title));
   const refusedSoFar = decision ? decision.refused.slice(0, step) : [];
-  const isMany = rules.predicates.length + rules.priorities.length > 13;
+  const isMany = rules.predicates.length + rules.priorities.length > 13 && !showsAllRules;
   const isShown = title =>
     !isMany || refusedSoFar.includes(title) || isAskedFor(title, decision) || title === whatIf.off || isNew(title);
   const unnamed = refusedSoFar.filter(title => !rules.predicates.includes(title) && !title.endsWith(WHATEVER_THE_NODE));
@@ -94,7 +96,13 @@ function predicatesList(decision, step, rules, before) {
     others.length > 0 &&
       h(
         'li.rest',
-        {title: others.join('\n')},
+        {
+          title: others.join('\n'),
+          onclick: () => {
+            showsAllRules = true;
+            render();
+          }
+        },
         shown.length + gone.length ? `${others.length} others` : `${others.length} predicates`,
         h('b', {}, isOver ? '✓' : '')
       )
@@ -144,6 +152,7 @@ function prioritiesList(decision, step, rules, before) {
     decision &&
     showsPoints(decision, step) &&
     !isEnd(decision, step) &&
+    !view.plays &&
     raced(decision)[step - decision.refused.length - 1];
   const weights = new Map(before.priorities);
   const gone = before.priorities.filter(([title]) => !rules.priorities.some(each => each[0] === title));

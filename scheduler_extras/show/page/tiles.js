@@ -117,6 +117,9 @@ function isTied(decision, name, step) {
 }
 
 // step: of the points that are shown, or null.
+// A total whose … is left out where names need its room.
+const inTwoParts = total => [total.startsWith('…') && h('span.dots', {}, '…'), total.replace('…', '')];
+
 function tileHeading(name, decision, about, blame, step) {
   const mark = {out: '✗', best: '✓'}[about.is];
   return h(
@@ -125,7 +128,8 @@ function tileHeading(name, decision, about, blame, step) {
     mark && h('span.mark', {}, mark),
     ' ',
     h(`span.name${blame.has(HOSTNAME) ? '.blamed' : ''}`, {}, h('bdi', {}, nodeOnTile(name))),
-    step !== null && h('b.total', {title: number(totalOf(decision, name))}, totalInShort(decision, name, step))
+    step !== null &&
+      h('b.total', {title: number(totalOf(decision, name))}, inTwoParts(totalInShort(decision, name, step)))
   );
 }
 

@@ -22,22 +22,22 @@ const isPartOfEdit = entry => editedFile(entry) !== '' && linesOfEdit(entry).at(
 function editInWords(entry) {
   const file = editedFile(entry);
   if (!file) return lineOf(entry);
-  const nameOf = rule => rule.slice(2).split(' ×')[0];
-  const rules = linesOfEdit(entry).map(each =>
-    lineOf(each)
-      .slice(file.length)
-      .replace(/ \([^)]*\)/, '')
-  );
-  rules.sort((a, b) => byNumber(nameOf(a), nameOf(b)));
-  return (
-    file +
-    rules
-      .join(', ')
-      .replace(/- ([^ ,]+) ×(\d+), \+ \1 ×(\d+)/g, '$1 ×$2 → ×$3')
-      .replace(/- ([^,]+)/g, '$1 removed')
-      .replace(/\+ ([^,]+)/g, '$1 added')
-      .replaceAll('Priority ×', ' ×')
-  );
+  const rules = new Map(); // name -> its text before the edit, and after it
+  for (const line of linesOfEdit(entry).map(each => lineOf(each).slice(file.length))) {
+    const [, sign, name, text] = /^([+-]) (\S+)(.*)$/.exec(line);
+    rules.set(name, {...rules.get(name), [sign]: text.replace(/ \([^)]*\)/, '')});
+  }
+  const names = [...rules.keys()].sort(byNumber);
+  return file + names.map(name => ruleInWords(name, rules.get(name))).join(', ');
+}
+
+// How a rule was edited, such as NodeAffinity ×2 → ×20.
+function ruleInWords(name, {'-': before, '+': after}) {
+  const short = name.replace(/Priority$/, '');
+  if (before === undefined) return `${short}${after} added`;
+  if (after === undefined) return `${short} removed`;
+  const [was, is] = [before, after].map(text => text.match(/×\d+/)?.[0]);
+  return was === is ? `${short}${after}` : `${short} ${was} → ${is}`;
 }
 
 // What comes after the reasons: why preemption, or another plugin, does not help.
