@@ -507,3 +507,11 @@ def test_each_step_of_the_race_adds_a_priority(browse):
         now = [each.text.split("\n")[0] for each in page.find_elements(By.CSS_SELECTOR, ".rules .comes")]
         seen.append((now, page.execute_script("return [...document.querySelectorAll('.total')].map(each => each.innerText)")))
     assert seen == [(["LeastRequestedPriority"], ["134", "194"]), (["BalancedResourceAllocation"], ["215", "290"]), ([], ["215", "290"])]
+
+
+def test_a_single_node_that_fits_needs_no_points(browse):
+    page = browse("--cluster", DEMO, address="#pod=default/training")
+    assert text_of(page, ".because") == "node-gpu is the only node that fits: it needs no points."
+    assert not page.find_elements(By.CSS_SELECTOR, ".race, .total")
+    press(page, Keys.ARROW_LEFT)
+    assert text_of(page, "h1") == "Where does training go?" and "PodFitsResources" in text_of(page, ".because")

@@ -56,7 +56,7 @@ def test_the_timeline_can_be_searched_and_its_lines_are_links(browse):
     page = browse("--cluster", DEMO)
     press(page, "/", *"gpu")
     lines = page.find_elements(By.CSS_SELECTOR, ".timeline li a")
-    assert [" ".join(each.text.split()) for each in lines][1] == "training → node-gpu (1 of 5 fit, 268)"
+    assert [" ".join(each.text.split()) for each in lines][1] == "training → node-gpu (1 of 5 fit)"
     lines[1].click()
     assert text_of(page, "h1") == "Where does training go? To node-gpu" and page.current_url.endswith("#pod=default%2Ftraining")
     page.refresh()

@@ -156,7 +156,8 @@ function reason(decision, step) {
   const [first, second] = ranked(decision);
   if (!isEnd(decision, step)) return pointsInWords(decision, step);
   const note = decision.outcome?.waits ? ` It waits: ${withoutDomain(decision.outcome.waits)}` : '';
-  if (second === undefined) return h('p', {}, `${nodeInShort(first)} is the only node that fits.${note}`);
+  if (second === undefined)
+    return h('p', {}, `${nodeInShort(first)} is the only node that fits: it needs no points.${note}`);
   const ahead = totalOf(decision, first) - totalOf(decision, second);
   const ofWhatIf = first === view.at.node ? 'keeps the pod' : 'would get it';
   const how = isWhatIf() ? ofWhatIf : 'is picked at random';

@@ -82,7 +82,7 @@ const cutInWords = decision =>
 
 // The priorities whose points come up one after another: those whose points bars show, or a single step for all.
 function raced(decision) {
-  if (!decision.fit.length) return [];
+  if (decision.fit.length <= 1) return [];
   const cut = cutFromRace(decision);
   const shown = decision.votes.filter(vote => !cut.has(vote) && [].concat(vote.points).some(points => points > 0));
   return shown.length && nodes.size <= MAX_TILES ? shown : [null];

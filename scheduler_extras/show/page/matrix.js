@@ -79,7 +79,9 @@ function headOfMatrix(decision, predicates, votes) {
       h('th', {scope: 'col'}, 'Node'),
       predicates.map(title => head(title, 'rule')),
       votes.map(vote => head(vote.title, `rule.t${hue(vote.title)}`, vote.weight)),
-      decision.fit.length ? h('th.rule', {scope: 'col'}, h('span', {}, 'Total')) : h('th', {scope: 'col'}, 'Why not')
+      decision.fit.length > 1
+        ? h('th.rule', {scope: 'col'}, h('span', {}, 'Total'))
+        : h('th', {scope: 'col'}, 'Why not')
     )
   );
 }
@@ -97,7 +99,7 @@ function rowOfMatrix(decision, step, name, predicates, votes, isWhole) {
     about.is === 'out' && h('td.cause', {colspan: votes.length + 1}, cause(decision, name)),
     isScored && votes.map(vote => pointsCell(decision, step, vote, name)),
     isScored && h('td.sum', {title: number(totalOf(decision, name))}, totalInShort(decision, name, step)),
-    about.is === 'open' && h('td', {colspan: votes.length + 1}, '')
+    !isScored && about.is !== 'out' && h('td', {colspan: votes.length + 1}, '')
   );
 }
 

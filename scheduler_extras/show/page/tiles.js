@@ -43,7 +43,8 @@ function nodeOnTile(name) {
 // the end.
 const stepsOf = decision => ['question', ...decision.refused, ...raced(decision).map(() => 'points'), 'end'];
 const isEnd = (decision, step) => step >= stepsOf(decision).length - 1;
-const showsPoints = (decision, step) => decision.fit.length > 0 && step > decision.refused.length;
+// A single node that fits is chosen without points, as by kube-scheduler.
+const showsPoints = (decision, step) => decision.fit.length > 1 && step > decision.refused.length;
 
 // The first predicate that refuses a node, as its place among those that refuse any.
 const firstAgainst = (decision, group) =>

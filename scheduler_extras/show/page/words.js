@@ -75,9 +75,8 @@ function lineOf(entry) {
     const remedy = withoutNamespace(entry.outcome?.remedy).replace(/^It /, 'it ');
     return `${short(entry.pod)} ✗ ${remedy || helps + withoutCount(byFrequency(entry.message))}`;
   }
-  const total =
-    entry.kind === 'decision' && entry.fit.length
-      ? ` (${entry.fit.length} of ${entry.nodes} fit, ${totalInShort(entry, entry.node)})`
-      : '';
-  return `${short(entry.pod)} → ${entry.node}${total}`;
+  const {fit = []} = entry; // a decision that was not recorded in full has none
+  const points = fit.length > 1 ? `, ${totalInShort(entry, entry.node)}` : '';
+  const about = fit.length ? ` (${fit.length} of ${entry.nodes} fit${points})` : '';
+  return `${short(entry.pod)} → ${entry.node}${about}`;
 }
