@@ -619,3 +619,10 @@ def test_chips_return_when_bars_have_made_room_for_them(browse, files):
         counter.restore();
         return [before, without, texts()];""")
     assert before == after != without
+
+
+@table("count", {"12 nodes": 12, "24 nodes": 24})
+def test_the_winner_has_narrower_letters_for_a_name_of_middle_length(count, browse, files):
+    page = browse("--cluster", files / f"zones-{count}.json", "--policy=DefaultProvider", address="#pod=default/prefers-west-1c")
+    press(page, "b")
+    assert page.execute_script("const pod = document.querySelector('.chip.new'); return pod.innerText + isWide(pod)") == "+ prefers-west-1cfalse"

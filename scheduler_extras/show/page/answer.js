@@ -53,6 +53,15 @@ function because(decision, step) {
   return h('div.because', {}, h('div', {role: problem ? 'alert' : null}, lines));
 }
 
+// How many pods have gone elsewhere since the files changed.
+function movedByRun() {
+  const run = known.entries.findLast(each => each.kind === 'run')?.n;
+  const places = isIn =>
+    new Map(known.entries.filter(each => each.pod && isIn(each)).map(each => [each.pod, each.node]));
+  const before = places(each => each.n < run);
+  return [...places(each => each.n > run)].filter(([pod, node]) => before.has(pod) && before.get(pod) !== node).length;
+}
+
 // What has changed since the decision, or made the scheduler decide again.
 function newsInWords(decision) {
   const all = newsAbout(decision);
@@ -60,7 +69,9 @@ function newsInWords(decision) {
   if (!last) return '';
   const ofRules = isConfiguration() ? 'Config' : 'Policy';
   const edit = plain(editInWords(last)).replace(/^\S+(?=: )/, file => (isPolicy(file) ? ofRules : file));
-  const again = isBesideCluster() ? 'Retried after' : 'Run again after';
+  const moved = isBesideCluster() ? 0 : movedByRun();
+  const run = moved > 1 ? `Run again (${moved} pods moved) after` : 'Run again after';
+  const again = isBesideCluster() ? 'Retried after' : run;
   return `${last.n > decision.n ? 'Since then' : again}: ${edit}`;
 }
 

@@ -10,6 +10,7 @@ function fitTile(tile, isTall) {
   const asked = tile.parentNode.querySelectorAll('.chip.asked'); // on all tiles: they read alike
   if ([...tile.querySelectorAll('.chip.asked')].some(chip => isWide(chip) || isFolded(chip))) asked.forEach(withoutKey);
   for (const pod of tile.querySelectorAll('.pod')) if (isWide(pod)) pod.querySelector('.prio')?.remove();
+  for (const pod of tile.querySelectorAll('.new')) if (isWide(pod)) pod.classList.add('narrow');
   for (const label of tile.querySelectorAll('.label:not(.asked)')) if (isWide(label)) withoutKey(label);
   const bars = tile.querySelector('.bars');
   bars.classList.toggle('half', !isTall);
