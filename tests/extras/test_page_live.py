@@ -356,14 +356,19 @@ def test_a_pod_waits_for_room_until_it_has_a_node(browse):
     assert states == [True, True, False]
 
 
-@table("moves, words", {"one pod": (1, "Run again after: node-b: cordoned"), "several pods": (2, "Run again (2 pods moved) after: node-b: cordoned")})
+@table("moves, words", {
+    "none": (0, "Run again (no pod moved) after: node-b: cordoned"), "one pod": (1, "Run again (1 pod moved) after: node-b: cordoned"),
+    "several pods": (2, "Run again (2 pods moved) after: node-b: cordoned")})
 def test_a_run_tells_how_many_pods_it_has_moved(moves, words, browse):
     page = browse("--cluster", DEMO)
     page.execute_script("""
         const [first, second] = decisions(), at = first.at;
         take({kind: 'nodes', n: known.last + 1, at, nodes: {'node-b': {...nodes.get('node-b'), cordoned: true}}});
         take({kind: 'run', n: known.last + 1, at, text: 'demo.yaml: changed'});
-        take({...first, n: known.last + 1, at, node: 'node-a'});
+        take({...first, n: known.last + 1, at, node: arguments[0] > 0 ? 'node-a' : first.node});
+        const shown = decisions().at(-1);
         take({...second, n: known.last + 1, at, node: arguments[0] > 1 ? 'node-a' : second.node});
-        go(decisions().at(-2));""", moves)
+        take({kind: 'run', n: known.last + 1, at: at + 9, text: 'demo.yaml: changed once more'});
+        take({...second, n: known.last + 1, at: at + 9, node: 'node-gpu'});
+        go(shown);""", moves)
     assert text_of(page, ".because .news").startswith(words)

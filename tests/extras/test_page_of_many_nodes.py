@@ -161,3 +161,10 @@ def test_squares_differ_by_the_rank_of_their_points(browse, files):
 def test_reasons_that_differ_by_node_are_of_one_kind(words, kind, browse):
     page = browse("--cluster", DEMO)
     assert page.execute_script("return kindOf({against: [{words: arguments[0]}]}, 0)", words) == kind
+
+
+def test_in_a_what_if_the_second_tile_is_of_the_node_that_the_pod_has_got(browse, files):
+    page = browse("--cluster", files / "300.json", address="#pod=default/p")
+    actual = page.execute_script("const {node} = decisions()[0]; decisions()[0].without.PodToleratesNodeTaints.votes.forEach(vote => { vote.points = decisions()[0].without.PodToleratesNodeTaints.fit.map((_, i) => i) }); switchOff('PodToleratesNodeTaints'); return node")
+    assert page.execute_script("return [...document.querySelectorAll('.heat .tile')].map(each => each.dataset.node)")[1] == actual
+    assert page.find_elements(By.CSS_SELECTOR, ".heat .tile .chip.changed")[0].text == "actual"

@@ -626,3 +626,10 @@ def test_the_winner_has_narrower_letters_for_a_name_of_middle_length(count, brow
     page = browse("--cluster", files / f"zones-{count}.json", "--policy=DefaultProvider", address="#pod=default/prefers-west-1c")
     press(page, "b")
     assert page.execute_script("const pod = document.querySelector('.chip.new'); return pod.innerText + isWide(pod)") == "+ prefers-west-1cfalse"
+
+
+def test_a_tile_shows_what_the_pod_adds_in_all_bars_or_in_none(browse):
+    page = browse("--cluster", DEMO, address="#pod=default/report")
+    press(page, "b")
+    shown = page.execute_script("return [...document.querySelectorAll('.tile.fits, .tile.best')].map(tile => [...tile.querySelectorAll('.amounts')].filter(each => each.offsetHeight).map(each => each.innerText.includes('+')))")
+    assert len(shown) == 2 and all(len({*each}) == 1 for each in shown)

@@ -53,13 +53,17 @@ function because(decision, step) {
   return h('div.because', {}, h('div', {role: problem ? 'alert' : null}, lines));
 }
 
-// How many pods have gone elsewhere since the files changed.
-function movedByRun() {
-  const run = known.entries.findLast(each => each.kind === 'run')?.n;
+// How many pods have gone elsewhere in the run of a decision, after files had changed; null if it was no such run.
+function movedInRun(decision) {
+  const runs = known.entries.filter(each => each.kind === 'run').map(each => each.n);
+  const start = runs.findLast(n => n < decision.n);
+  if (isBesideCluster() || start === undefined) return null;
+  const end = runs.find(n => n > decision.n) ?? Infinity;
   const places = isIn =>
-    new Map(known.entries.filter(each => each.pod && isIn(each)).map(each => [each.pod, each.node]));
-  const before = places(each => each.n < run);
-  return [...places(each => each.n > run)].filter(([pod, node]) => before.has(pod) && before.get(pod) !== node).length;
+    new Map(known.entries.filter(each => each.pod && isIn(each.n)).map(each => [each.pod, each.node]));
+  const before = places(n => n < start);
+  return [...places(n => n > start && n < end)].filter(([pod, node]) => before.has(pod) && before.get(pod) !== node)
+    .length;
 }
 
 // What has changed since the decision, or made the scheduler decide again.
@@ -69,9 +73,9 @@ function newsInWords(decision) {
   if (!last) return '';
   const ofRules = isConfiguration() ? 'Config' : 'Policy';
   const edit = plain(editInWords(last)).replace(/^\S+(?=: )/, file => (isPolicy(file) ? ofRules : file));
-  const moved = isBesideCluster() ? 0 : movedByRun();
-  const run = moved > 1 ? `Run again (${moved} pods moved) after` : 'Run again after';
-  const again = isBesideCluster() ? 'Retried after' : run;
+  const moved = movedInRun(decision);
+  const effect = moved === null ? '' : ` (${moved ? plural(moved, 'pod') : 'no pod'} moved)`;
+  const again = isBesideCluster() ? 'Retried after' : `Run again${effect} after`;
   return `${last.n > decision.n ? 'Since then' : again}: ${edit}`;
 }
 

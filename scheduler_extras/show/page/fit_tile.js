@@ -6,7 +6,8 @@
 // name, and words of the reason. Nodes that fit keep their bars, so that they can be compared, and the winner keeps its
 // pod.
 function fitTile(tile, isTall) {
-  tile.querySelectorAll('.bar').forEach(fitAmounts);
+  const areCut = [...tile.querySelectorAll('.bar')].map(fitAmounts);
+  if (areCut.includes(true)) tile.querySelectorAll('.amounts small').forEach(each => each.remove());
   const asked = tile.parentNode.querySelectorAll('.chip.asked'); // on all tiles: they read alike
   if ([...tile.querySelectorAll('.chip.asked')].some(chip => isWide(chip) || isFolded(chip))) asked.forEach(withoutKey);
   for (const pod of tile.querySelectorAll('.pod')) if (isWide(pod)) pod.querySelector('.prio')?.remove();
@@ -49,11 +50,13 @@ function takeBack(element, step, tile) {
   if (isHigh(tile)) element.classList.add(step);
 }
 
-// Beside the name of a resource: without what the pod adds, or without decimals.
+// Beside the name of a resource: without what the pod adds, or without decimals. Return whether amounts are cut.
 function fitAmounts(bar) {
   const amounts = bar.querySelector('.amounts');
-  if (isWide(bar.firstChild)) amounts.querySelector('small')?.remove();
+  if (!isWide(bar.firstChild)) return false;
+  amounts.querySelector('small')?.remove();
   if (isWide(bar.firstChild)) amounts.textContent = amounts.dataset.rounded;
+  return true;
 }
 
 // Let a name take several lines, around the total, or one.

@@ -43,7 +43,8 @@ function twoTiles(names, decision, step, order, changed) {
   const helped = decision && isEnd(decision, step) ? decision.help.split(' ') : [];
   const isLeft = name => !decision || verdict(decision, name, step).is !== 'out';
   const first = [names.find(isLeft), names.findLast(isLeft), ...names.slice(0, 2)];
-  const wanted = [order[0], selected, ...changed, ...order.slice(1, 3), ...helped, ...first];
+  const actual = isWhatIf() && isEnd(decision, step) ? view.at.node : null;
+  const wanted = [order[0], actual, selected, ...changed, ...order.slice(1, 3), ...helped, ...first];
   return [...new Set(wanted)].filter(name => nodes.has(name)).slice(0, 2);
 }
 
