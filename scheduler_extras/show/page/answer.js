@@ -26,7 +26,7 @@ function answer(decision, other) {
     );
   }
   if (isGone(decision)) return h('span.no', {}, 'It is gone');
-  return h('span.no', {}, decision.outcome?.remedy ? 'It waits for room' : 'Nowhere yet');
+  return h('span.no', {}, waitsForRoom(decision.pod) ? 'It waits for room' : 'Nowhere yet');
 }
 
 // The node to which a pod went before the files changed, if that was another one.
@@ -35,22 +35,34 @@ function nodeBefore(decision) {
   return !isBesideCluster() && last && last.node !== decision.node ? last.node : null;
 }
 
-// What decides, in one line; below it what has happened since and, at the end, what to know about the answer. A file
-// that cannot be read takes both lines.
+// What decides, in one line, and a second line below it. A file that cannot be read takes both.
 function because(decision, step) {
-  const isOver = decision && isEnd(decision, step);
   const problem = view.live && withoutFolder(known.problem);
-  const news = (isOver && aboutNext(decision)) || (decision && newsInWords(decision));
-  const isOpen = isOver && !decision.node && !decision.outcome?.remedy;
-  const ofEnd = isOpen ? byFrequency(decision.message) : isOver && decision.node && aheadOfRest(decision);
-  const message = isOver ? ofEnd : decision && leftOut(decision, step);
-  const howToRead = isOver ? 'Click a square to see its tile.' : 'Darker: fuller. ◤: a taint or a cordon.';
-  const hint = nodes.size > MAX_TILES && view.mode === 'nodes' && howToRead;
-  const line = (kind, text) => text && h(`p.${kind}`, {title: text}, withoutDomain(text));
-  const second =
-    line('news', news) || line('news.remark', isOver && remark(decision)) || line('message', message || hint);
-  const lines = problem ? line('problem', problem) : [reason(decision, step), ' ', second];
+  const second = decision ? secondLine(decision, step) : lineOnTop('message', howToRead(false));
+  const lines = problem ? lineOnTop('problem', problem) : [reason(decision, step), ' ', second];
   return h('div.because', {}, h('div', {role: problem ? 'alert' : null}, lines));
+}
+
+const lineOnTop = (kind, text) => text && h(`p.${kind}`, {title: text}, withoutDomain(text));
+
+// What has happened since; else what to know about the answer; else why it is so; else how to read the squares.
+function secondLine(decision, step) {
+  const isOver = isEnd(decision, step);
+  const news = (isOver && aboutNext(decision)) || newsInWords(decision);
+  const about = isOver && remark(decision);
+  const why = isOver ? moreAbout(decision) : leftOut(decision, step);
+  return lineOnTop('news', news) || lineOnTop('news.remark', about) || lineOnTop('message', why || howToRead(isOver));
+}
+
+// What more there is to say about an answer. The first line says what is done for a pod that waits for room.
+function moreAbout(decision) {
+  if (decision.node) return aheadOfRest(decision);
+  return decision.outcome?.remedy ? '' : byFrequency(decision.message);
+}
+
+function howToRead(isOver) {
+  if (nodes.size <= MAX_TILES || view.mode !== 'nodes') return '';
+  return isOver ? 'Click a square to see its tile.' : 'Darker: fuller. ◤: a taint or a cordon.';
 }
 
 // How many pods have gone elsewhere in the run of a decision, after files had changed; null if it was no such run.
@@ -62,8 +74,8 @@ function movedInRun(decision) {
   const places = isIn =>
     new Map(known.entries.filter(each => each.pod && isIn(each.n)).map(each => [each.pod, each.node]));
   const before = places(n => n < start);
-  return [...places(n => n > start && n < end)].filter(([pod, node]) => before.has(pod) && before.get(pod) !== node)
-    .length;
+  const isMoved = ([pod, node]) => before.has(pod) && before.get(pod) !== node;
+  return [...places(n => n > start && n < end)].filter(isMoved).length;
 }
 
 // What has changed since the decision, or made the scheduler decide again.
@@ -135,66 +147,79 @@ function newsAbout(decision) {
   );
 }
 
+// The first line: what happens at a step.
 function reason(decision, step) {
-  if (!decision) {
-    const standby = `${connection.operator.leader}. This replica takes over when that one ends.`;
-    const nothing = 'Each pod that the scheduler decides about appears here.';
-    return h('p', {}, connection.operator.standby ? standby : nothing);
-  }
-  const title = stepsOf(decision)[step];
-  if (step === 0 && guess.on && !guess.choice)
-    return h(
-      'p',
-      {},
-      `Guess: click a node${nodes.size > MAX_TILES ? ' twice' : ''}, or `,
-      h('button', {onclick: () => clickNode(NOWHERE)}, 'nowhere')
-    );
-  if (step === 0) return h('p', {}, `${plural(decision.nodes, 'node')}: which of them fit?`);
-  if (step <= decision.refused.length) {
-    const count = Object.values(decision.out).filter(group => title in decision.against[group].by).length;
-    return h(
-      'p',
-      {},
-      h('b', {}, title),
-      `: ${plural(count, 'node')} out. `,
-      h('q', {title: causesOf(decision, title)}, withoutDomain(causesOf(decision, title)))
-    );
-  }
-  if (!decision.fit.length) {
-    const helps = decision.help && `It would help to ${verb(decision.help)}.`;
-    const words = isGone(decision)
-      ? 'It is no longer in the queue.'
-      : withoutNamespace(decision.outcome?.remedy) || helps;
-    const title = words ? `${words}\n${decision.message}` : decision.message;
-    return h('p.no', {title}, withoutDomain(words || byFrequency(decision.message)));
-  }
-  const [first, second] = ranked(decision);
+  if (!decision) return h('p', {}, whyNothingIsShown());
+  if (step === 0) return question(decision);
+  if (step <= decision.refused.length) return refusal(decision, stepsOf(decision)[step]);
+  if (!decision.fit.length) return whyPending(decision);
   if (!isEnd(decision, step)) return pointsInWords(decision, step);
-  const note = decision.outcome?.waits ? ` It waits: ${withoutDomain(decision.outcome.waits)}` : '';
+  return whyThere(decision);
+}
+
+function whyNothingIsShown() {
+  const {standby, leader} = connection.operator;
+  if (standby) return `${leader}. This replica takes over when that one ends.`;
+  return 'Each pod that the scheduler decides about appears here.';
+}
+
+function question(decision) {
+  if (!guess.on || guess.choice) return h('p', {}, `${plural(decision.nodes, 'node')}: which of them fit?`);
+  const how = nodes.size > MAX_TILES ? 'click a node twice' : 'click a node';
+  return h('p', {}, `Guess: ${how}, or `, h('button', {onclick: () => clickNode(NOWHERE)}, 'nowhere'));
+}
+
+// Which nodes a predicate refuses, and why.
+function refusal(decision, title) {
+  const causes = causesOf(decision, title);
+  const count = `: ${plural(nodesOut(decision, title), 'node')} out. `;
+  return h('p', {}, h('b', {}, title), count, h('q', {title: causes}, withoutDomain(causes)));
+}
+
+// What is done for a pod that fits nowhere, or what would help.
+function whyPending(decision) {
+  const helps = decision.help && `It would help to ${verb(decision.help)}.`;
+  const isDone = withoutNamespace(decision.outcome?.remedy);
+  const words = isGone(decision) ? 'It is no longer in the queue.' : isDone || helps;
+  const title = words ? `${words}\n${decision.message}` : decision.message;
+  return h('p.no', {title}, withoutDomain(words || byFrequency(decision.message)));
+}
+
+// Why the pod goes to its node.
+function whyThere(decision) {
+  const [first, second] = ranked(decision);
+  const waits = decision.outcome?.waits;
+  const note = waits ? ` It waits: ${withoutDomain(waits)}` : '';
   if (second === undefined)
     return h('p', {}, `${nodeInShort(first)} is the only node that fits: it needs no points.${note}`);
-  const ahead = totalOf(decision, first) - totalOf(decision, second);
+  const lead = totalOf(decision, first) - totalOf(decision, second);
+  return lead ? leadsLine(decision, first, second, lead, note) : h('p', {}, tieInWords(decision, first, second) + note);
+}
+
+function tieInWords(decision, first, second) {
   const ofWhatIf = first === view.at.node ? 'keeps the pod' : 'would get it';
-  const how = isWhatIf() ? ofWhatIf : 'is picked at random';
+  const end = `${nodeInShort(first)} ${isWhatIf() ? ofWhatIf : 'is picked at random'}.`;
   const ties = decision.fit.filter(name => totalOf(decision, name) === totalOf(decision, first)).length;
-  if (ties > 2)
-    return h('p', {}, `${ties} nodes tie at ${totalInShort(decision, first)}: ${nodeInShort(first)} ${how}.${note}`);
-  if (!ahead)
-    return h('p', {}, `${nodeInShort(first)} and ${nodeInShort(second)} tie: ${nodeInShort(first)} ${how}.${note}`);
-  const leads = leadsOver(decision, first, second);
-  const inWords = ([lead, i]) => leadInWords(decision, lead, i);
+  if (ties > 2) return `${ties} nodes tie at ${totalInShort(decision, first)}: ${end}`;
+  return `${nodeInShort(first)} and ${nodeInShort(second)} tie: ${end}`;
+}
+
+// By how much the winner is ahead, and what each priority adds to that. fitLeads leaves out what has no room.
+function leadsLine(decision, first, second, lead, note) {
+  const parts = leadsOver(decision, first, second);
+  const inWords = ([part, i]) => leadInWords(decision, part, i);
   return h(
     'p.leads',
-    {title: leads.map(inWords).join(' · ')},
-    h('b', {}, `wins by ${number(ahead)}`),
+    {title: parts.map(inWords).join(' · ')},
+    h('b', {}, `wins by ${number(lead)}`),
     h('span.whom', {}, ` over ${nodeInShort(second)}`),
     ': ',
-    leads.map(([lead, i], place) =>
+    parts.map(([part, i], place) =>
       h(
         'span.lead',
-        {'data-lead': lead},
+        {'data-lead': part},
         place > 0 && '\u00a0· ',
-        h(`b.t${hue(decision.votes[i].title)}`, {title: decision.votes[i].title}, inWords([lead, i]))
+        h(`b.t${hue(decision.votes[i].title)}`, {title: decision.votes[i].title}, inWords([part, i]))
       )
     ),
     h('span.other-leads'),

@@ -33,11 +33,11 @@ function bar(resource, node, decision, about, isBlamed, reservation) {
   const adds = (about.is === 'out' && !isBlamed) || isGuessing(decision) ? 0 : wanted;
   const reserved = reservation?.amounts[resource] || 0;
   const taken = used + reserved;
-  const over = showsLack(decision) ? Math.max(taken + adds - room, 0) : 0;
-  const added = Math.min(adds, Math.max(room - taken, 0));
-  const percent = value => `${Math.min((100 * value) / Math.max(room, taken + added + Math.min(over, adds), 1), 100)}%`;
+  const fits = Math.min(adds, Math.max(room - taken, 0)); // what of that has room
+  const lacks = showsLack(decision) ? adds - fits : 0;
+  const whole = Math.max(room, taken + fits + lacks, 1);
+  const percent = value => `${Math.min((100 * value) / whole, 100)}%`;
   const rounded = `${tenths(resource, used)}/${tenths(resource, room)}${unitOf(resource)[1]}`;
-  const start = percent(Math.max(room, taken));
   const held = reserved > 0 && `${amount(resource, reserved)} reserved for ${reservation.for}`;
   const title = [`${amount(resource, used)} in use`, held, `${amount(resource, room)} in all`];
   return h(
@@ -49,8 +49,8 @@ function bar(resource, node, decision, about, isBlamed, reservation) {
       {'aria-hidden': 'true'},
       h('i.used', {style: {width: percent(used)}}),
       reserved > 0 && h('i.reserved', {style: {left: percent(used), width: percent(reserved)}}),
-      adds > 0 && h('i.adds', {style: {left: percent(taken), width: percent(added)}}),
-      over > 0 && h('i.over', {style: {left: start, width: percent(Math.min(over, adds))}})
+      adds > 0 && h('i.adds', {style: {left: percent(taken), width: percent(fits)}}),
+      lacks > 0 && h('i.over', {style: {left: percent(taken + fits), width: percent(lacks)}})
     ),
     h(
       'span.amounts',
@@ -80,12 +80,13 @@ function cutFromRace(decision) {
 const cutInWords = decision =>
   [...cutFromRace(decision)].map(vote => `${means(vote.title)}\u00a0${number(vote.weight * vote.points)}`).join(' · ');
 
-// The priorities whose points come up one after another: those whose points bars show, or a single step for all.
+// The priorities whose points come up one after another: those whose points bars show. null: all at once.
 function raced(decision) {
   if (decision.fit.length <= 1) return [];
+  if (nodes.size > MAX_TILES) return [null];
   const cut = cutFromRace(decision);
   const shown = decision.votes.filter(vote => !cut.has(vote) && [].concat(vote.points).some(points => points > 0));
-  return shown.length && nodes.size <= MAX_TILES ? shown : [null];
+  return shown.length ? shown : [null];
 }
 
 // Whether the points of a priority are shown by this step.

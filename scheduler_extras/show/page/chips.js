@@ -16,9 +16,9 @@ function chips(name, decision, about, blame, fresh) {
   };
   const marks = taintsOf(node).filter(each => !saidOf(each, about, blame));
   const labels = labelsOf(node, decision);
-  labels.sort((a, b) => blame.has(b[0]) - blame.has(a[0]) || isWished(b) - isWished(a));
+  labels.sort((a, b) => blame.has(b[0]) - blame.has(a[0]) || isRequested(b) - isRequested(a));
   const isKnown = token => WITHOUT_CHIP.test(token) || labels.some(each => each[0] === token);
-  const absent = absentLabels(blame).filter(each => !isKnown(`label:${each}`) && !saysAbsent(each, about));
+  const absent = blamedLabels(blame).filter(each => !isKnown(`label:${each}`) && !saysAbsent(each, about));
   return h(
     'div.chips',
     {},
@@ -49,7 +49,7 @@ function isTolerated(taint, decision, about) {
 const WITHOUT_CHIP = /^label:(beta\.)?kubernetes\.io\/(hostname|arch|os)$/;
 
 // The labels to blame.
-const absentLabels = blame => [...blame].filter(each => each.startsWith('label:')).map(each => each.slice(6));
+const blamedLabels = blame => [...blame].filter(each => each.startsWith('label:')).map(each => each.slice(6));
 
 // Whether the reason says that a node has no such label: then it needs no chip that says so.
 const saysAbsent = (key, about) => plain(about.words) === plain(`no ${key}`);
@@ -83,7 +83,7 @@ function briefValue(key, value) {
   const prefix = prefixOf([...nodes.values()].map(node => node.labels[key]).filter(each => each !== undefined));
   return prefix ? `…${value.slice(prefix.length)}` : value;
 }
-const isWished = ([, , kind]) => kind !== 'label';
+const isRequested = ([, , kind]) => kind !== 'label';
 
 function wordsOfChip(text) {
   return inLines(text.replace(/[\w.-]+\//, '').replace(/=$/, ''));

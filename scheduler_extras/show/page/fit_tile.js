@@ -6,32 +6,24 @@
 // name, and words of the reason. Nodes that fit keep their bars, so that they can be compared, and the winner keeps its
 // pod.
 function fitTile(tile, isTall) {
-  const areCut = [...tile.querySelectorAll('.bar')].map(fitAmounts);
-  if (areCut.includes(true)) tile.querySelectorAll('.amounts small').forEach(each => each.remove());
-  const asked = tile.parentNode.querySelectorAll('.chip.asked'); // on all tiles: they read alike
-  if ([...tile.querySelectorAll('.chip.asked')].some(chip => isWide(chip) || isFolded(chip))) asked.forEach(withoutKey);
-  for (const pod of tile.querySelectorAll('.pod')) if (isWide(pod)) pod.querySelector('.prio')?.remove();
-  for (const pod of tile.querySelectorAll('.new')) if (isWide(pod)) pod.classList.add('narrow');
-  for (const label of tile.querySelectorAll('.label:not(.asked)')) if (isWide(label)) withoutKey(label);
-  const bars = tile.querySelector('.bars');
+  shortenTexts(tile);
+  const [bars, chips] = ['.bars', '.chips'].map(each => tile.querySelector(each));
+  const asked = askedOnAllTiles(tile);
+  const ranked = chipsByRank(tile);
+  const [main, lesser] = [true, false].map(is => ranked.filter(chip => isMain(chip) === is));
+  const rest = counterOf(tile, ranked);
   bars.classList.toggle('half', !isTall);
-  const chips = chipsByRank(tile);
-  const rest = counterOf(tile, chips);
-  const isMain = chip =>
-    chip.matches('.mark, .asked, .blamed, .goes, .held, :not(.neighbor) + .neighbor, .neighbor:first-child');
-  const lesser = chips.filter(each => !isMain(each));
-  const [others, firstPod] = [lesser.slice(0, -1), lesser.slice(-1)];
   const steps = [
-    ...others.map(rest.giveUp),
+    ...lesser.slice(0, -1).map(rest.giveUp),
     () => asked.forEach(withoutKey),
     () => asked.forEach(withoutPrefix),
-    ...firstPod.map(rest.giveUp),
+    ...lesser.slice(-1).map(rest.giveUp),
     () => bars.classList.toggle('compact', isTall),
     () => tile.querySelectorAll('.chip.mark').forEach(shortenTaint),
-    () => intoOneRow(tile.querySelector('.chips')),
-    ...chips.filter(each => isTall && each.matches('.best .asked:not(.scored)')).map(rest.giveUp),
+    () => intoOneRow(chips),
+    ...main.filter(each => isTall && each.matches('.best .asked:not(.scored)')).map(rest.giveUp),
     () => bars.classList.add('half'),
-    ...chips.filter(isMain).flatMap(chip => [rest.giveUp(chip), () => intoOneRow(tile.querySelector('.chips'))]),
+    ...main.flatMap(chip => [rest.giveUp(chip), () => intoOneRow(chips)]),
     () => tile.classList.add('small'),
     () => tile.matches('.out') && bars.remove(),
     () => tile.querySelectorAll('.chip.label.changed').forEach(each => each.remove()),
@@ -43,6 +35,21 @@ function fitTile(tile, isTall) {
   rest.restore();
   return rest;
 }
+
+// Texts that are too wide for the tile, whatever its height is.
+function shortenTexts(tile) {
+  const all = selector => [...tile.querySelectorAll(selector)];
+  const areCut = all('.bar').map(fitAmounts);
+  if (areCut.includes(true)) all('.amounts small').forEach(each => each.remove());
+  if (all('.asked').some(chip => isWide(chip) || isFolded(chip))) askedOnAllTiles(tile).forEach(withoutKey);
+  const wide = selector => all(selector).filter(isWide);
+  wide('.pod').forEach(pod => pod.querySelector('.prio')?.remove());
+  wide('.new').forEach(pod => pod.classList.add('condensed'));
+  wide('.label:not(.asked)').forEach(withoutKey);
+}
+
+// The labels that the pod asks for: they read alike on all tiles.
+const askedOnAllTiles = tile => tile.parentNode.querySelectorAll('.chip.asked');
 
 // Undo a step if there is room for that after all.
 function takeBack(element, step, tile) {
@@ -128,10 +135,14 @@ function breakWords(tile) {
 // Whether a chip or a word has several lines.
 const isFolded = chip => chip.offsetHeight > 1.5 * parseFloat(getComputedStyle(chip).lineHeight);
 
-// What a tile keeps longest: what is to blame, victims, then pods to which the pod refers, taints, what it asks for, and pods. The winner keeps what the
-// pod asks for: it has won in spite of its taints.
+// What a tile keeps longest: what is to blame, victims, reservations, pods to which the pod refers, taints, what the pod
+// asks for, and other pods. The winner keeps what the pod asks for: it has won in spite of its taints.
 const RANKS = ['.blamed', '.goes', '.held', '.neighbor', '.mark', '.asked', '.pod', '.label'];
 const RANKS_OF_WINNER = ['.blamed', '.goes', '.held', '.neighbor', '.asked', '.mark', '.pod', '.label'];
+
+// Whether a chip tells what decides: of pods to which the pod refers, the first one does.
+const isMain = chip =>
+  chip.matches('.mark, .asked, .blamed, .goes, .held, :not(.neighbor) + .neighbor, .neighbor:first-child');
 
 // The chips that a tile may give up, the last ones first.
 function chipsByRank(tile) {
@@ -142,7 +153,7 @@ function chipsByRank(tile) {
 
 const LESSER = '.chip:not(.changed, .new, .blamed, .goes, .held, .mark, .asked)'; // pods and labels that decide nothing
 
-// Counts the chips that a tile gives up, and shows their number where it has room beside a chip.
+// Counts the chips that a tile gives up, puts back those that have room after all, and shows the number of the others.
 function counterOf(tile, all) {
   const rest = h('span.chip.rest', {title: all.map(each => each.title || each.textContent).join('\n')});
   const chips = tile.querySelector('.chips');
@@ -152,8 +163,8 @@ function counterOf(tile, all) {
     chip.remove();
     gone.add(chip);
   };
-  // Put back what has room after all, as the bars may have given up more than that needs. Pods are counted rather than
-  // that labels return that decide nothing.
+  // A later step may have made room for what an earlier one gave up. But the number of pods says more than a label that
+  // nobody asks for.
   const restore = () => {
     if (chips.childElementCount === 1) takeBack(chips, 'row', tile);
     for (const chip of [...gone].reverse()) {
@@ -166,7 +177,7 @@ function counterOf(tile, all) {
   };
   const countOf = kind =>
     sum([...gone].filter(each => each.matches(kind)).map(each => Number(each.dataset.count || 1)));
-  // Labels are counted if no pod is left out: those that nobody asks for decide nothing.
+  // Labels are counted only if no pod is left out.
   const wordings = () => {
     const pods = countOf('.pod');
     const what = pods ? 'pod' : 'label';

@@ -88,7 +88,7 @@ const [MIN_SQUARE, MAX_SQUARE] = [4, 60];
 const GAP = 1;
 const BETWEEN = 10;
 
-// Make the squares as large as fits, with as many zones in each row. Height that is left makes them higher.
+// Make the squares as large as fits, with the same number of zones in each row. Height that is left makes them higher.
 function fitSquares() {
   const map = document.querySelector('.map');
   if (!map) return;
@@ -168,18 +168,17 @@ function coloursOf(decision) {
 }
 const withoutAmounts = kind => kind.replace(/[\d.]+\w*/g, '');
 
-// What the colours mean. Reasons of later steps have their place already, so that the squares keep theirs.
+// What the colours mean.
 function legend(decision, step, colours, totals) {
   if (!decision) return h('p.legend', {}, plural(nodes.size, 'node'));
-  const groups = new Map();
+  const groups = new Map(); // place of a colour -> how many nodes have it by this step, and why
   for (const name of Object.keys(decision.out)) {
+    if (verdict(decision, name, step).is !== 'out') continue;
     const place = colours.get(decision.out[name]);
-    if (!groups.has(place))
-      groups.set(place, {all: 0, now: 0, words: place === 5 ? 'other reasons' : kindOf(decision, decision.out[name])});
-    groups.get(place).all += 1;
-    groups.get(place).now += verdict(decision, name, step).is === 'out';
+    const words = place === 5 ? 'other reasons' : kindOf(decision, decision.out[name]);
+    groups.set(place, {words, count: (groups.get(place)?.count || 0) + 1});
   }
-  const left = decision.nodes - sum([...groups.values()].map(each => each.now));
+  const left = decision.nodes - sum([...groups.values()].map(each => each.count));
   const inShort = total => (pointsCut(decision) ? '…' : '') + number(total - pointsCut(decision));
   const points = [...new Set([totals.at(-1), totals[0]].map(inShort))].join(' to ');
   return h(
@@ -190,13 +189,8 @@ function legend(decision, step, colours, totals) {
       : left > 0 && h('span', {}, h('i.square.use', {}), `${left} left`),
     [...groups]
       .sort(([a], [b]) => a - b)
-      .map(([place, {all, now, words}]) =>
-        h(
-          `span${now ? '' : '.later'}`,
-          {title: words},
-          h(`i.square.out.r${place}`, {}),
-          h('span.words', {}, `${now || all}: ${words}`)
-        )
+      .map(([place, {count, words}]) =>
+        h('span', {title: words}, h(`i.square.out.r${place}`, {}), h('span.words', {}, `${count}: ${words}`))
       )
   );
 }

@@ -15,8 +15,8 @@ function matrix(decision, step) {
   const predicates = isMany ? all.filter(title => refused.includes(title) || isAskedFor(title, decision)) : all;
   const cut = cutShort(decision); // the totals leave these points out
   const votes = decision.votes.filter(vote => !isZero(vote) && !cut.has(vote));
-  const names = rowsOf(decision);
-  if (!isScored) names.sort((a, b) => inPlaces().indexOf(a) - inPlaces().indexOf(b));
+  const shown = new Set(rowsOf(decision));
+  const names = isScored ? [...shown] : inPlaces().filter(name => shown.has(name));
   const isWhole = names.length === decision.nodes;
   const shownFits = sum(names.map(name => tiesOf(decision, name, isWhole)));
   const hiddenFits = isScored ? decision.fit.length - shownFits : 0;
@@ -160,14 +160,9 @@ function kindInWords(decision, name) {
   return causeOf(decision, name) + (others ? `, and ${plural(others, 'node')} like it` : '');
 }
 
-// Whether a predicate has had its turn by this step.
-function hasHadTurn(decision, step, title) {
-  const last = step > decision.refused.length ? Infinity : decision.rules.indexOf(decision.refused[step - 1]);
-  return step > 0 && decision.rules.indexOf(title) <= last;
-}
-
 function predicateCell(decision, step, name, title) {
-  if (!hasHadTurn(decision, step, title)) return h('td.open', {}, '');
+  const isNow = step > 0 && decision.refused[step - 1] === title;
+  if (!isNow && !hasRun(decision, step, title)) return h('td.open', {}, '');
   const against = name in decision.out ? decision.against[decision.out[name]].by : {};
   if (title in against) return h('td.no', {title: against[title].join(', ')}, '✗');
   const first = Math.min(...Object.keys(against).map(each => decision.rules.indexOf(each)));

@@ -35,6 +35,7 @@ def neighbors_of(decision: FullDecision) -> list[str]:
         return []
 
     def is_selected(other):
+        """Return whether a term or a constraint selects another pod."""
         is_counted = other.namespace == pod.namespace and any(
             labels_match(other.labels, each.requirements) for each in constraints)
         return is_counted or any(term.selects(other, snapshot) for term in terms)

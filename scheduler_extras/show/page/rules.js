@@ -131,7 +131,7 @@ function stateOf(title, decision, step, rules, edit) {
   }
   const victims = isPostFilter(title) && view.done && decision.outcome?.victims.length;
   if (victims) return ['.refuses', plural(victims, 'victim')];
-  if (isAsked(decision, title) && hasRun(decision, step, rules, title)) return ['.passes', '✓'];
+  if (isAsked(decision, title) && hasRun(decision, step, title)) return ['.passes', '✓'];
   return [view.done ? '.unasked' : '', ''];
 }
 
@@ -140,11 +140,11 @@ const nodesOut = (decision, title) =>
   Object.values(decision.out).filter(group => title in decision.against[group].by).length;
 
 // Whether a predicate comes before the one of this step.
-function hasRun(decision, step, rules, title) {
+function hasRun(decision, step, title) {
   if (step === 0) return false;
   if (step > decision.refused.length) return true;
-  const now = rules.predicates.indexOf(decision.refused[step - 1]);
-  return now < 0 || rules.predicates.indexOf(title) < now;
+  const now = decision.rules.indexOf(decision.refused[step - 1]);
+  return now < 0 || decision.rules.indexOf(title) < now;
 }
 
 function prioritiesList(decision, step, rules, before) {

@@ -88,7 +88,7 @@ function tile(name, decision, step) {
   const blame = new Set(about.blame || []);
   const isScored = decision && showsPoints(decision, step) && decision.places.has(name);
   const said = taintsOf(node).filter(each => saidOf(each, about, blame));
-  const isFramed = said.length > 0 || absentLabels(blame).some(key => saysAbsent(key, about));
+  const isFramed = said.length > 0 || blamedLabels(blame).some(key => saysAbsent(key, about));
   const news = decision ? newsAbout(decision).filter(each => each.names?.includes(name)) : [];
   const fresh = news.flatMap(each => each.fresh[name] || []);
   const isFresh = said.some(each => fresh.includes(each[1]));
@@ -117,10 +117,10 @@ function isTied(decision, name, step) {
   return name !== decision.node && totalOf(decision, name) === totalOf(decision, decision.node);
 }
 
-// step: of the points that are shown, or null.
 // A total whose … is left out where names need its room.
 const inTwoParts = total => [total.startsWith('…') && h('span.dots', {}, '…'), total.replace('…', '')];
 
+// step: of the points that are shown, or null.
 function tileHeading(name, decision, about, blame, step) {
   const mark = {out: '✗', best: '✓'}[about.is];
   return h(

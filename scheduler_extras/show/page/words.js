@@ -42,6 +42,7 @@ function ruleInWords(name, {'-': before, '+': after}) {
 
 // What comes after the reasons: why preemption, or another plugin, does not help.
 const END = /(\.(?= |$)| preemption: ).*$/s;
+
 // A text without the namespace of pods that is the default.
 const withoutNamespace = text => (text || '').replace(/\bdefault\//g, '');
 
@@ -67,6 +68,7 @@ function mainReason(message) {
   return reasonsOf(message)[0].replace(/^\d+ (node\(s\) )?/, '');
 }
 
+// An entry in one line.
 function lineOf(entry) {
   if (entry.kind === 'change') return entry.lines.join('; ');
   if (entry.kind === 'note' || entry.kind === 'run') return withoutFolder(entry.text);
