@@ -14,6 +14,7 @@ import json
 import os
 import resource
 import runpy
+import select
 import signal
 import socket
 import subprocess
@@ -128,40 +129,47 @@ def run_to_end(arguments, input="", timeout=120, **options):
 def serve(control):
     """Fork on each request. In the fork, return the program that it must run, or None for the script."""
     running = {}  # pid -> the socket to which its exit code is sent
-
-    def report_exits(*_):
-        with suppress(ChildProcessError):  # no child is left, because this handler was interrupted by itself
-            while True:
-                pid, status, used = os.wait4(-1, os.WNOHANG)
-                if not pid:
-                    break
-                result = [os.waitstatus_to_exitcode(status), used.ru_utime + used.ru_stime]
-                with running.pop(pid) as channel, suppress(OSError):
-                    channel.sendall(f"{json.dumps(result)}\n".encode())
-
-    signal.signal(signal.SIGCHLD, report_exits)
+    woken, wake = socket.socketpair()
+    wake.setblocking(False)
+    signal.set_wakeup_fd(wake.fileno(), warn_on_full_buffer=False)  # so that select misses no signal that comes just before it
+    signal.signal(signal.SIGCHLD, lambda *_: None)
     while True:
+        ready, *_ = select.select([control, woken], [], [])
+        if woken in ready:
+            woken.recv(1024)
+            report_exits(running)
+        if control not in ready:
+            continue
         asked, fds, *_ = socket.recv_fds(control, 1, 4)
         if not asked:
             break
         channel = socket.socket(fileno=fds.pop())
-        signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGCHLD])  # so that it does not end before it is in `running`
         pid = os.fork()
         if not pid:
+            signal.set_wakeup_fd(-1)
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
             return take_over(channel, fds)
         running[pid] = channel
         for fd in fds:
             os.close(fd)
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGCHLD])
     for pid in running:
         os.kill(pid, signal.SIGKILL)
     sys.exit()
 
 
+def report_exits(running):
+    """Send the exit code and the CPU seconds of each process that has ended."""
+    while running:
+        pid, status, used = os.wait4(-1, os.WNOHANG)
+        if not pid:
+            break
+        result = [os.waitstatus_to_exitcode(status), used.ru_utime + used.ru_stime]
+        with running.pop(pid) as channel, suppress(OSError):
+            channel.sendall(f"{json.dumps(result)}\n".encode())
+
+
 def take_over(channel, streams):
     """Become the requested process, with its streams, environment and limits."""
-    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGCHLD])
     with channel:
         asked = json.loads(channel.makefile().read())
         channel.sendall(f"{os.getpid()}\n".encode())
